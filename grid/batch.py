@@ -1,0 +1,131 @@
+"""A checked sweep on a Ray cluster: chunks of cells as tasks, a bounded number of them in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from grid import store
+from grid.build import BudgetConfig, ClusterConfig, build
+from grid.cell import Cell, Setting, cells
+from grid.errors import ConfigError
+from grid.run import Stamp, run_chunk
+from grid.types import Usage
+
+_RETRIES = 3  # of a task whose process died; a raised exception is never retried by Ray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked sweep: its settings with their cells, lazily, and where results go."""
+
+    name: str
+    root: Path
+    settings: Sequence[Setting]
+    case_ids: dict[str, Sequence[str]]
+    dataset_versions: dict[str, str]
+    trials: int
+    budget: BudgetConfig
+    cluster: ClusterConfig
+    done: set[str]
+    git_commit: str | None = None
+
+    def cells_of(self, setting: Setting) -> Iterator[Cell]:
+        """All cells of a setting, finished ones included."""
+        return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
+
+    def total(self) -> int:
+        """Cells in all."""
+        return sum(len(self.case_ids[setting.id]) * self.trials for setting in self.settings)
+
+    def chunks(self) -> Iterator[tuple[Setting, list[Cell]]]:
+        """Unfinished cells, setting by setting, `cluster.chunk_cells` at a time."""
+        for setting in self.settings:
+            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in self.done)
+            while chunk := list(islice(pending, self.cluster.chunk_cells)):
+                yield setting, chunk
+
+
+@dataclass
+class Report:
+    """What a chunk did; `error` where the chunk as a whole was lost."""
+
+    setting_id: str
+    cells: int
+    ok: int = 0
+    failed: int = 0
+    infrastructure: int = 0
+    usage: Usage = field(default_factory=Usage)
+    error: str | None = None
+
+
+def connect(cluster: ClusterConfig) -> str:
+    """Start or join Ray; returns what to tell the user about where it can be watched.
+
+    Raises:
+        ConfigError: no cluster answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    quiet: dict[str, Any] = {
+        "logging_level": logging.ERROR,
+        "log_to_driver": False,
+        "configure_logging": False,
+    }
+    if cluster.kind == "local":
+        # Ray makes a token of its own here; naming the mode before it exists would stop the head from starting.
+        context = ray.init(
+            num_cpus=cluster.cpus,
+            include_dashboard=cluster.dashboard,
+            dashboard_host="127.0.0.1",
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+        return (
+            f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
+        )
+    if not cluster.address:
+        raise ConfigError("cluster.address", cluster.address, "the address of a running cluster, host:port")
+    os.environ["RAY_AUTH_MODE"] = cluster.auth
+    try:
+        ray.init(address=cluster.address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({error})") from None
+    return f"joined the Ray cluster at {cluster.address}"
+
+
+def run(plan: Plan, report: Callable[[Report], None]) -> None:
+    """Run every unfinished chunk; `report` is called in the driver as each ends, in the order of ending."""
+    limit = plan.cluster.chunks_in_flight or 2 * int(ray.cluster_resources().get("CPU", 1))
+    pending = plan.chunks()
+    in_flight: dict[Any, Report] = {}
+    remote_chunk = ray.remote(num_cpus=1, max_retries=_RETRIES)(_chunk)
+    while True:
+        for setting, chunk in islice(pending, limit - len(in_flight)):
+            stamp = Stamp(plan.name, plan.git_commit)
+            task = remote_chunk.remote(setting, chunk, plan.budget, str(plan.root.absolute()), stamp)
+            in_flight[task] = Report(setting.id, len(chunk))
+        if not in_flight:
+            return
+        done, _ = ray.wait(list(in_flight), num_returns=1)
+        for task in done:
+            lost = in_flight.pop(task)
+            try:
+                report(ray.get(task))
+            except ray.exceptions.RayError as error:
+                lost.error = str(error).strip().splitlines()[-1]
+                report(lost)
+
+
+def _chunk(setting: Setting, chunk: list[Cell], budget: BudgetConfig, root: str, stamp: Stamp) -> Report:
+    """Run a chunk in a worker and write its rows from there; only its sums travel back."""
+    result = asyncio.run(run_chunk(build(setting, budget), setting, chunk, stamp))
+    store.write(Path(root), result.rows)
+    return Report(setting.id, len(chunk), result.ok, result.failed, result.infrastructure, result.usage)

@@ -1,0 +1,199 @@
+"""From config to live objects. Checks a whole sweep before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from grid.cell import GROUPS, Setting
+from grid.datasets.base import Dataset, Problem
+from grid.engines.base import Engine
+from grid.errors import ConfigError
+from grid.planners.base import Budget, Planner
+from grid.retrievers.base import Index, Retriever
+from grid.robustness.base import Robustness
+
+ROOMS = {
+    "model": "grid.engines",
+    "planner": "grid.planners",
+    "dataset": "grid.datasets",
+    "robustness": "grid.robustness",
+    "retriever": "grid.retrievers",
+}
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StoreConfig(_Section):
+    """Where results lie."""
+
+    root: str = Field(min_length=1)
+
+
+class BudgetConfig(_Section):
+    """What one episode may ask for."""
+
+    llm_calls: Annotated[int, Field(ge=1)]
+    tool_calls: Annotated[int, Field(ge=1)]
+
+
+class ClusterConfig(_Section):
+    """The Ray cluster and how work is cut for it."""
+
+    kind: Literal["local", "address"]
+    address: str | None = None
+    auth: Literal["token", "disabled"] = "token"
+    cpus: Annotated[int, Field(ge=1)] | None = None
+    chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
+    chunks_in_flight: Annotated[int, Field(ge=1)] | None = None
+    dashboard: bool = True
+
+
+class SweepConfig(_Section):
+    """The keys that all settings of a sweep share."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+    store: StoreConfig
+    trials: Annotated[int, Field(ge=1, le=10_000)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)]
+    dry_run: bool
+    retry_failed: bool | Literal["all"]
+    budget: BudgetConfig
+    cluster: ClusterConfig
+
+
+@dataclass(frozen=True)
+class Built:
+    """One setting's live objects."""
+
+    engine: Engine
+    planner: Planner
+    dataset: Dataset
+    index: Index
+    robustness: tuple[Robustness, ...]
+    budget: Budget
+
+    def problem(self, case_id: str, disturbance_seed: int) -> Problem:
+        """A case with its candidates from the retriever, disturbed as the setting says."""
+        problem = self.dataset.problem(case_id)
+        problem = Problem(**{**problem.__dict__, "candidates": self.index.retrieve})
+        for setting in self.robustness:
+            problem = setting.disturb(problem, self.index, disturbance_seed)
+        return problem
+
+
+def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
+    """The shared keys, checked; raises ConfigError with the dotted key."""
+    try:
+        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in GROUPS})
+    except ValidationError as error:
+        raise _config_error("", error, SweepConfig.model_fields) from None
+
+
+def build(setting: Setting, budget: BudgetConfig, *, with_engine: bool = True) -> Built:
+    """Build one setting; raises ConfigError, or DataError from the dataset's files."""
+    config = setting.config
+    dataset = _dataset(_key(config["dataset"]))
+    return Built(
+        engine=_engine(_key(config["model"])) if with_engine else cast(Engine, None),
+        planner=cast(Planner, make("planner", config["planner"])),
+        dataset=dataset,
+        index=_index(_key(config["dataset"]), _key(config["retriever"])),
+        robustness=tuple(
+            cast(Robustness, make(f"robustness.{name}", part, "robustness"))
+            for name, part in config["robustness"].items()
+        ),
+        budget=Budget(budget.llm_calls, budget.tool_calls),
+    )
+
+
+def invalid_reason(setting: Setting) -> str | None:
+    """Why a setting's parts do not go together, naming both YAML files; None where they do."""
+    engine, planner = (
+        load_class("model", setting.config["model"]),
+        load_class("planner", setting.config["planner"]),
+    )
+    missing = cast(type[Planner], planner).needs - cast(type[Engine], engine).provides
+    if missing:
+        verbs = ", ".join(sorted(missing))
+        return (
+            f"conf/planner/{setting.labels['planner']}.yaml needs {verbs}, "
+            f"which conf/model/{setting.labels['model']}.yaml cannot do"
+        )
+    return None
+
+
+def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
+    """The object that a config names: a class of its own room in `grid`, its values checked.
+
+    Raises:
+        ConfigError: the dotted key, the value and what is allowed.
+    """
+    cls = load_class(key, config, room)
+    try:
+        return cls(**{str(name): value for name, value in config.items() if name != "_target_"})
+    except ValidationError as error:
+        raise _config_error(f"{key}.", error, _fields(cls)) from None
+
+
+def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
+    """The class named by `_target_`; only classes of the group's own package are loaded."""
+    package = ROOMS[room or key]
+    target = config.get("_target_")
+    allowed = f"the dotted name of a class under {package}"
+    if not isinstance(target, str) or not target.startswith(f"{package}."):
+        raise ConfigError(f"{key}._target_", target, allowed)
+    module, _, name = target.rpartition(".")
+    try:
+        cls = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{key}._target_", target, f"{allowed} ({error})") from None
+    if not isinstance(cls, type):
+        raise ConfigError(f"{key}._target_", target, allowed)
+    return cls
+
+
+def _fields(cls: type) -> Sequence[str]:
+    return [name for name, f in getattr(cls, "__dataclass_fields__", {}).items() if f.init]
+
+
+def _config_error(prefix: str, error: ValidationError, fields: Sequence[str] | Mapping[str, Any]) -> ConfigError:
+    """The first thing that is wrong, in words."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal[", "constrained-")))
+    unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
+    if unknown:
+        close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return ConfigError(prefix + place, first["input"], f"no such key{hint} Keys here: {', '.join(fields)}")
+    missing = first["type"] in ("missing", "missing_argument")
+    return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)
+
+
+@lru_cache(maxsize=8)
+def _dataset(key: str) -> Dataset:
+    return cast(Dataset, make("dataset", json.loads(key)))
+
+
+@lru_cache(maxsize=8)
+def _engine(key: str) -> Engine:
+    return cast(Engine, make("model", json.loads(key)))
+
+
+@lru_cache(maxsize=8)
+def _index(dataset: str, retriever: str) -> Index:
+    found = cast(Retriever, make("retriever", json.loads(retriever)))
+    return found.index(_dataset(dataset).tools)

@@ -1,0 +1,75 @@
+"""Settings, cells, their ids and their seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grid.metrics.stepwise import SCORING
+
+GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
+# Where the data lie and how many cases are run cannot change a case's result.
+_NO_INFLUENCE = {("dataset", "path"), ("dataset", "limit")}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
+
+    `labels` are for people (`egb_logits`, `extraneous[k=4]`); only `config` and `seed` make the id.
+    """
+
+    config: Mapping[str, Any]
+    labels: Mapping[str, str]
+    seed: int
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits of all that can change a result of this setting."""
+        return _digest({"config": influential(self.config), "seed": self.seed})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One setting x case x trial: the unit that runs, fails, resumes and is one row.
+
+    `seed` drives the engine; `disturbance_seed` the robustness settings, alike for all planners and models.
+    """
+
+    case_id: str
+    trial: int
+    cell_id: str
+    seed: int
+    disturbance_seed: int
+
+
+def influential(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The groups' configs without the keys that cannot change a result."""
+    return {
+        group: {key: value for key, value in config[group].items() if (group, key) not in _NO_INFLUENCE}
+        for group in GROUPS
+    }
+
+
+def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
+    """The setting's cells, trial by trial, lazily."""
+    whole = {"setting": setting.id, "dataset_version": dataset_version, "scoring": SCORING}
+    shared = {
+        "config": {group: influential(setting.config)[group] for group in ("dataset", "robustness")},
+        "seed": setting.seed,
+        "dataset_version": dataset_version,
+    }
+    head, shared_head = _digest(whole), _digest(shared)
+    for trial in range(trials):
+        for case_id in case_ids:
+            cell_id = _digest([head, case_id, trial])
+            disturbance = _digest([shared_head, case_id, trial])
+            yield Cell(case_id, trial, cell_id, int(cell_id, 16) >> 1, int(disturbance, 16) >> 1)
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

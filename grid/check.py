@@ -1,0 +1,102 @@
+"""A whole sweep checked before it starts: every setting composed and built short of its engine."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from grid import store
+from grid.batch import Plan
+from grid.build import build, invalid_reason, sweep_config
+from grid.cell import GROUPS, Setting
+from grid.errors import ConfigError
+from grid.types import Skipped
+
+
+@dataclass(frozen=True)
+class Job:
+    """One composed job: its resolved config and the labels of its groups."""
+
+    config: Mapping[str, Any]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What can run, what was left out and why, and what the datasets skipped."""
+
+    plan: Plan
+    invalid: Sequence[tuple[Setting, str]]
+    skipped: Mapping[str, Sequence[Skipped]]
+
+    def skipped_by_reason(self) -> dict[str, Counter[str]]:
+        """Dataset label to reasons and how often each was met."""
+        return {name: Counter(skip.reason for skip in skips) for name, skips in self.skipped.items() if skips}
+
+
+def check_sweep(jobs: Sequence[Job]) -> Checked:
+    """Build all settings short of their engines; equal settings count once.
+
+    Raises:
+        ConfigError: a value that cannot run, or nothing that can.
+        DataError: a dataset's file.
+        StoreError: results of another schema version.
+    """
+    shared = sweep_config(jobs[0].config)
+    settings: dict[str, Setting] = {}
+    for job in jobs:
+        if sweep_config(job.config) != shared:
+            raise ConfigError("name, trials, seed, store, budget, cluster", "several", "one value for the whole sweep")
+        setting = Setting({group: job.config[group] for group in GROUPS}, job.labels, shared.seed)
+        settings.setdefault(setting.id, setting)
+    root = Path(shared.store.root) / shared.name
+    store.check(root)
+    invalid, valid = [], []
+    case_ids, versions, skipped = {}, {}, {}
+    for setting in settings.values():
+        reason = invalid_reason(setting)
+        if reason:
+            invalid.append((setting, reason))
+            continue
+        built = build(setting, shared.budget, with_engine=False)
+        valid.append(setting)
+        case_ids[setting.id] = built.dataset.case_ids()
+        versions[setting.id] = built.dataset.version
+        skipped[setting.labels["dataset"]] = built.dataset.skipped
+    if not valid:
+        raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {invalid[0][1]}")
+    retry: store.Retry = {True: "infrastructure", False: "none", "all": "all"}[shared.retry_failed]  # type: ignore[assignment]
+    plan = Plan(
+        name=shared.name,
+        root=root,
+        settings=valid,
+        case_ids=case_ids,
+        dataset_versions=versions,
+        trials=shared.trials,
+        budget=shared.budget,
+        cluster=shared.cluster,
+        done=store.finished(root, retry),
+        git_commit=git_commit(),
+    )
+    return Checked(plan, invalid, skipped)
+
+
+def git_commit() -> str | None:
+    """The commit of this code, `-dirty` behind it where files differ; None outside a checkout."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],  # noqa: S607
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()

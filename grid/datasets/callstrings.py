@@ -1,0 +1,47 @@
+"""Reading calls written as text: `tool(name='it's', count=2)`, with quotes that nobody escaped."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from grid.types import Json
+
+MAX_CHARACTERS = 20_000
+_CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
+
+
+def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
+    """The arguments of a call string; None where it is no call of the tool's own arguments.
+
+    A value reaches to the next `, name=` whose name is one of the tool's `names`, so that quotes and commas inside
+    a value do no harm.
+    """
+    match = _CALL.fullmatch(text[:MAX_CHARACTERS])
+    if not match:
+        return None
+    body = match[2].strip()
+    if not body:
+        return {}
+    choices = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    marks = list(re.finditer(rf"(?:^|,)\s*({choices})\s*=", body)) if choices else []
+    if not marks or marks[0].start() != 0:
+        return None
+    ends = [mark.start() for mark in marks[1:]] + [len(body)]
+    arguments: dict[str, Json] = {}
+    for mark, end in zip(marks, ends, strict=True):
+        # The first of two equal names holds: a later one stands inside a value.
+        arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
+    return arguments
+
+
+def _literal(text: str) -> Json:
+    """A quoted string without its quotes, a JSON scalar or list, or the text as it stands."""
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    try:
+        value: Json = json.loads(text.replace("True", "true").replace("False", "false"))
+    except (ValueError, RecursionError):
+        return text
+    return value

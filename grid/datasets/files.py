@@ -1,0 +1,53 @@
+"""Reading dataset files that nobody vouches for: with limits, and with file and line in every error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from grid.errors import ConfigError, DataError
+
+MAX_LINE_BYTES = 4_000_000
+
+
+def folder(key: str, path: str | None, *needed: str) -> Path:
+    """The dataset's folder; raises ConfigError, naming the key, where it or one of its files is missing or empty."""
+    if path is None:
+        raise ConfigError(key, None, f"give the folder that holds {', '.join(needed)}")
+    root = Path(path).expanduser()
+    if not root.is_dir():
+        raise ConfigError(key, path, f"no such folder; it must hold {', '.join(needed)}")
+    for name in needed:
+        if not (root / name).is_file():
+            raise ConfigError(key, path, f"the folder lacks {name}; it must hold {', '.join(needed)}")
+        if (root / name).stat().st_size == 0:
+            raise ConfigError(key, path, f"{name} is empty")
+    return root
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of every line that is not blank; raises DataError for anything else."""
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise DataError(path, number, f"a line of more than {MAX_LINE_BYTES:,} bytes")
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(path, number, f"broken JSON: {error}") from None
+            if not isinstance(record, dict):
+                raise DataError(path, number, f"a JSON object is expected, not {type(record).__name__}")
+            yield number, record
+
+
+def fingerprint(*paths: Path) -> str:
+    """Twelve hexadecimal digits of the files' contents, in the order given."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]

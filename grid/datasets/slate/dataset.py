@@ -1,0 +1,134 @@
+"""SLATE as a dataset of the grid: generated once and cached, or read from a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated
+
+import platformdirs
+from filelock import FileLock
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.datasets.files import fingerprint, folder
+from grid.datasets.slate import stock
+from grid.datasets.slate.cases import build_cases
+from grid.datasets.slate.library import build_library
+from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
+from grid.environments.lookup import LookupSimulator, SameFunction, build_entries
+from grid.errors import DataError
+from grid.strict import STRICT
+from grid.types import Case, Skipped, ToolCall, ToolSpec
+
+GENERATOR = 1
+"""Raise when the same stock and seed give other cases."""
+
+
+@dataclass(config=STRICT)
+class Slate:
+    """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`."""
+
+    path: str | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    library_seed: Annotated[int, Field(ge=0)] = 0
+    cases: Annotated[int, Field(ge=1, le=100_000)] = 300
+
+    @cached_property
+    def root(self) -> Path:
+        """The folder with `tools.jsonl` and `cases.jsonl`."""
+        if self.path is not None:
+            return folder("dataset.path", self.path, TOOLS, CASES)
+        return generated(self.library_seed, self.cases)
+
+    @cached_property
+    def version(self) -> str:
+        """The files' fingerprint."""
+        return f"slate-{fingerprint(self.root / TOOLS, self.root / CASES)}"
+
+    @cached_property
+    def records(self) -> dict[str, ToolRecord]:
+        """The library's records by name."""
+        return read_tools(self.root / TOOLS)
+
+    @cached_property
+    def case_records(self) -> dict[str, CaseRecord]:
+        """All cases by id."""
+        return read_cases(self.root / CASES, self.records)
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The library as planners see it."""
+        return MappingProxyType({name: record.spec() for name, record in self.records.items()})
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """None: every record is a case, or the files are refused."""
+        return ()
+
+    def case_ids(self) -> Sequence[str]:
+        """The first `limit` cases."""
+        return list(self.case_records)[: self.limit]
+
+    def problem(self, case_id: str) -> Problem:
+        """One case with its lookup simulator."""
+        record = self.case_records[case_id]
+        reference = record.reference()
+        calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
+        try:
+            entries = build_entries(calls, record.outcomes())
+        except ValueError as error:
+            raise DataError(self.root / CASES, None, f"case {case_id}: {error}") from None
+        environment = LookupSimulator(entries, frozenset(record.resolution), self._same_function)
+        return Problem(
+            case=Case(case_id, record.query, record.visible_plan()),
+            reference=reference,
+            environment=environment,
+            candidates=lambda case, substep: tuple(self.tools.values()),
+            library=self.tools,
+            same_function={name: same.tool for name, same in self._same_function.items()},
+        )
+
+    @cached_property
+    def _same_function(self) -> dict[str, SameFunction]:
+        return {
+            name: SameFunction(record.same_function.tool, record.same_function.arguments)
+            for name, record in self.records.items()
+            if record.same_function
+        }
+
+
+def generate(target: Path, library_seed: int, cases: int) -> None:
+    """Write `tools.jsonl` and `cases.jsonl` into an existing folder."""
+    stocks = stock.load_all()
+    library = build_library(stocks, random.Random(f"library-{library_seed}"))
+    records = build_cases(stocks, stock.load_pools(), cases, library_seed)
+    for name, lines in ((TOOLS, library), (CASES, records)):
+        text = "".join(json.dumps(line.model_dump(), ensure_ascii=False) + "\n" for line in lines)
+        (target / name).write_text(text, encoding="utf-8")
+
+
+def generated(library_seed: int, cases: int) -> Path:
+    """The cached folder of one seed, made under a lock the first time (also when what is there is incomplete)."""
+    texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
+    cache = platformdirs.user_cache_path("agent-grid") / "slate"
+    cache.mkdir(parents=True, exist_ok=True)
+    target = cache / f"g{GENERATOR}-{texts}-s{library_seed}-n{cases}"
+    with FileLock(cache / f"{target.name}.lock"):
+        if not ((target / TOOLS).is_file() and (target / CASES).is_file()):
+            shutil.rmtree(target, ignore_errors=True)
+            draft = Path(tempfile.mkdtemp(dir=cache, prefix=".draft-"))
+            try:
+                generate(draft, library_seed, cases)
+                os.replace(draft, target)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    return target

@@ -1,0 +1,306 @@
+"""UltraTool, adapted to be executable (egb_slate appendix B.3): the released `English-dataset` folder as cases.
+
+The library is every tool that any query defines. Reference calls come from `test_set/tool_usage.json` where it has
+them whole, else from the plan's call strings. Outcomes are grounded deterministically: what a call returns follows from
+the tool and the arguments. An argument that the data leaves as a placeholder (`<booking number>`, or its own
+name) is tied to the earlier output of that name, or, where there is none, left open: any value will do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.datasets.callstrings import parse_call
+from grid.datasets.files import fingerprint, folder, read_jsonl
+from grid.environments.lookup import LookupSimulator, build_entries
+from grid.errors import DataError
+from grid.references import final_steps, reference
+from grid.strict import STRICT
+from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec, to_json
+
+QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
+ADAPTER = 1
+"""Raise when the same files give other cases or outcomes."""
+HEADING, NO_CALL = "null", "No tool required"
+_STEP = re.compile(r"(\d+(?:\.\d+)*)\.?\s+(.+)", re.S)
+_PLACEHOLDER = re.compile(r"<[^<>]*>")
+
+
+@plain_dataclass(frozen=True)
+class _Record:
+    """One usable query."""
+
+    case: Case
+    calls: dict[str, ToolCall | None]
+    open_arguments: dict[str, frozenset[str]]
+
+
+@dataclass(config=STRICT)
+class UltraTool:
+    """UltraTool's test queries in file order; `limit` counts queries, skipped ones included."""
+
+    path: str | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+
+    @cached_property
+    def root(self) -> Path:
+        """The `English-dataset` folder; its parent is accepted too."""
+        if self.path is not None and (Path(self.path).expanduser() / "English-dataset").is_dir():
+            return folder("dataset.path", str(Path(self.path) / "English-dataset"), QUERIES, USAGE)
+        return folder("dataset.path", self.path, QUERIES, USAGE)
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter's version and the files' fingerprint."""
+        return f"ultratool-a{ADAPTER}-{fingerprint(self.root / QUERIES, self.root / USAGE)}"
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """Every tool that any query defines; its category is the domain that uses it most."""
+        domains: dict[str, Counter[str]] = {}
+        for _, row in self._rows:
+            for tool in row["tools"]:
+                domains.setdefault(tool["name"], Counter())[str(row.get("domain", ""))] += 1
+        return MappingProxyType(
+            {
+                name: ToolSpec(
+                    name,
+                    tool.get("description", ""),
+                    tuple(
+                        Parameter(arg, _type(spec), str(spec.get("description", "")))
+                        for arg, spec in _properties(tool, "arguments").items()
+                    ),
+                    tuple(_properties(tool, "results")),
+                    domains[name].most_common(1)[0][0],
+                )
+                for name, tool in self._definitions.items()
+            }
+        )
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Queries (among the first `limit`) that cannot be cases, and why."""
+        return self._read[1]
+
+    def case_ids(self) -> Sequence[str]:
+        """The usable ones of the first `limit` queries."""
+        return list(self._read[0])
+
+    def problem(self, case_id: str) -> Problem:
+        """One query with its lookup simulator."""
+        record = self._read[0][case_id]
+        calls = {step: call for step, call in record.calls.items() if call}
+        outcomes = {step: self._outcome(call) for step, call in calls.items()}
+        entries = build_entries(calls, outcomes, record.open_arguments)
+        resolution = tuple(final_steps(calls))
+        return Problem(
+            case=record.case,
+            reference=Reference(record.calls, resolution),
+            environment=LookupSimulator(entries, frozenset(resolution)),
+            candidates=lambda case, substep: tuple(self.tools.values()),
+            library=self.tools,
+            same_function={},
+        )
+
+    def _outcome(self, call: ToolCall) -> dict[str, Json]:
+        return ground(call, _properties(self._definitions[call.tool], "results"))
+
+    @cached_property
+    def _rows(self) -> list[tuple[int, dict[str, Any]]]:
+        path = self.root / QUERIES
+        rows = list(read_jsonl(path))
+        for line, row in rows:
+            for key, kind in (("question", str), ("plan", list), ("tools", list)):
+                if not isinstance(row.get(key), kind):
+                    raise DataError(path, line, f"{key} must be a {kind.__name__}")
+            if not all(isinstance(tool, dict) and isinstance(tool.get("name"), str) for tool in row["tools"]):
+                raise DataError(path, line, "every tool must be an object with a name")
+        return rows
+
+    @cached_property
+    def _definitions(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for line, row in self._rows:
+            for tool in row["tools"]:
+                known = found.setdefault(tool["name"], tool)
+                if _properties(known, "arguments").keys() != _properties(tool, "arguments").keys():
+                    raise DataError(
+                        self.root / QUERIES,
+                        line,
+                        f"tool {tool['name']!r} is defined twice with different arguments: "
+                        f"{list(_properties(known, 'arguments'))} and {list(_properties(tool, 'arguments'))}",
+                    )
+        return found
+
+    @cached_property
+    def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
+        """Question to (step text, tool) to arguments."""
+        found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
+        for _, row in read_jsonl(self.root / USAGE):
+            for item in row.get("reference") or []:
+                if isinstance(item, dict) and isinstance(item.get("param"), dict):
+                    key = (str(item.get("step")), str(item.get("tool")))
+                    found.setdefault(str(row.get("question")), {})[key] = item["param"]
+        return found
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
+        records: dict[str, _Record] = {}
+        skipped: list[Skipped] = []
+        for index, (_, row) in enumerate(self._rows[: self.limit]):
+            case_id = f"ultratool-{index:04d}"
+            try:
+                record = self._record(case_id, row)
+                calls = {step: call for step, call in record.calls.items() if call}
+                build_entries(calls, {step: self._outcome(call) for step, call in calls.items()}, record.open_arguments)
+                records[case_id] = record
+            except _UnusableError as error:
+                skipped.append(Skipped(case_id, str(error)))
+        return records, skipped
+
+    def _record(self, case_id: str, row: dict[str, Any]) -> _Record:
+        substeps: list[Substep] = []
+        calls: dict[str, ToolCall | None] = {}
+        headings: dict[str, str] = {}
+        for item in row["plan"]:
+            match = _STEP.fullmatch(str(item.get("step", "")).strip())
+            if not match:
+                raise _UnusableError("a step has no number")
+            number, text = match[1], match[2]
+            headings[number] = text
+            if item.get("tool") == HEADING:
+                continue
+            if number in calls:
+                raise _UnusableError("a step number comes twice")
+            goal = next((headings[above] for above in _above(number) if above in headings), text)
+            substeps.append(Substep(number, text, goal))
+            calls[number] = self._call(row, item)
+        if not any(calls.values()):
+            raise _UnusableError("no step calls a tool")
+        case = Case(case_id, row["question"].strip(), Plan(tuple(substeps)))
+        return _Record(case, *self._tie(calls))
+
+    def _call(self, row: dict[str, Any], item: dict[str, Any]) -> ToolCall | None:
+        text = str(item.get("tool", ""))
+        if text == NO_CALL:
+            return None
+        name = text.partition("(")[0].strip()
+        if name not in self._definitions:
+            raise _UnusableError("a step calls a tool that no query defines")
+        names = list(_properties(self._definitions[name], "arguments"))
+        parsed = parse_call(text, names)
+        listed = self._usage.get(row["question"], {}).get((str(item["step"]), name))
+        if listed is None and parsed is None:
+            raise _UnusableError("a call string cannot be parsed")
+        arguments = _whole(listed, parsed or {}) if listed is not None else parsed or {}
+        if not arguments.keys() <= set(names):
+            raise _UnusableError("a call has an argument that its tool does not define")
+        return ToolCall(name, arguments)
+
+    def _tie(self, calls: dict[str, ToolCall | None]) -> tuple[dict[str, ToolCall | None], dict[str, frozenset[str]]]:
+        """Placeholders become references to an earlier output, or open arguments."""
+        tied: dict[str, ToolCall | None] = {}
+        open_arguments: dict[str, frozenset[str]] = {}
+        for step, call in calls.items():
+            if call is None:
+                tied[step] = None
+                continue
+            arguments = dict(call.arguments)
+            left_open = set()
+            for name, value in call.arguments.items():
+                if isinstance(value, str) and (_PLACEHOLDER.search(value) or _squeeze(value) == _squeeze(name)):
+                    source = self._source(name, value, tied)
+                    if source:
+                        arguments[name] = source
+                    else:
+                        left_open.add(name)
+            tied[step] = ToolCall(call.tool, arguments)
+            open_arguments[step] = frozenset(left_open)
+        return tied, open_arguments
+
+    def _source(self, argument: str, placeholder: str, before: dict[str, ToolCall | None]) -> str | None:
+        """The latest earlier output whose field is named as the argument or as the placeholder is."""
+        wanted = {_squeeze(argument), _squeeze(placeholder)}
+        for step, call in reversed(before.items()):
+            for name, spec in _properties(self._definitions[call.tool], "results").items() if call else ():
+                if _squeeze(name) in wanted and _type(spec) not in ("array", "object"):
+                    return reference(step, name)
+        return None
+
+
+class _UnusableError(Exception):
+    """Why a query cannot be a case."""
+
+
+def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:
+    """What a reference call returns: a value for each result field, from the tool, the arguments and the field."""
+    outcome: dict[str, Json] = {name: _value(call, name, spec) for name, spec in results.items()}
+    outcome["receipt"] = f"R-{_digest(call, 'receipt')[:8].upper()}"
+    return outcome
+
+
+def _value(call: ToolCall, name: str, spec: Any) -> Json:
+    digest = _digest(call, name)
+    match _type(spec):
+        case "boolean":
+            return True
+        case "integer":
+            return 1 + int(digest[:8], 16) % 500
+        case "number":
+            return 1 + int(digest[:8], 16) % 50_000 / 100
+        case "array":
+            return [f"{name}-{digest[:4]}", f"{name}-{digest[4:8]}"]
+        case "object":
+            return {field: _value(call, f"{name}.{field}", sub) for field, sub in _children(spec).items()}
+        case _:
+            return f"{name}-{digest[:6]}"
+
+
+def _digest(call: ToolCall, name: str) -> str:
+    key = to_json([call.tool, dict(sorted(call.arguments.items())), name])
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _children(spec: Any) -> dict[str, Any]:
+    children = spec.get("properties") if isinstance(spec, dict) else None
+    return children if isinstance(children, dict) else {}
+
+
+def _properties(tool: dict[str, Any], key: str) -> dict[str, Any]:
+    return _children(tool.get(key))
+
+
+def _type(spec: Any) -> str:
+    return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"
+
+
+def _above(number: str) -> list[str]:
+    """The numbers of the steps above `1.2.1`, nearest first: 1.2, 1."""
+    parts = number.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
+
+
+def _whole(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[str, Json]:
+    """The listed arguments; one that breaks off (`Notes of March 1` for `Notes of March 18, 2023`) from the call."""
+    return {
+        name: full
+        if isinstance(value, str) and isinstance(full := parsed.get(name), str) and full.startswith(value)
+        else value
+        for name, value in listed.items()
+    }
+
+
+def _squeeze(text: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", text.lower())

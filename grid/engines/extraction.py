@@ -1,0 +1,220 @@
+"""Finding values in text: identifiers, dates, amounts, quantities, quoted strings, names, and output fields."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import Stemmer
+
+from grid.types import Json
+
+Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
+_STEMMER = Stemmer.Stemmer("english")
+_WORD = re.compile(r"[a-z]+")
+STOPWORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "do",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "of",
+        "on",
+        "or",
+        "our",
+        "so",
+        "such",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "too",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "please",
+        "want",
+        "need",
+    ]
+)
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
+    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+)
+_TIME = r"(?:\d{1,2}:\d{2}(?:\s?[AaPp][Mm])?|\d{1,2}\s?[AaPp]\.?[Mm]\b)"
+_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    ("email", re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
+    ("quoted", re.compile(r"[\"“]([^\"“”]{1,200})[\"”]|(?<!\w)['‘]([^'‘’\n]{2,200})['’](?!\w)")),
+    (
+        "date",
+        re.compile(
+            rf"\d{{4}}-\d{{2}}-\d{{2}}(?:[T ]\d{{2}}:\d{{2}})?|\d{{1,2}}/\d{{1,2}}/\d{{2,4}}"
+            rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?"
+            rf"|\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}(?:,? \d{{4}})?"
+        ),
+    ),
+    ("time", re.compile(_TIME)),
+    (
+        "money",
+        re.compile(r"[$€£]\s?\d[\d,]*(?:\.\d+)?|\d[\d,]*(?:\.\d+)?\s?(?:USD|EUR|dollars|yuan|RMB|euros)\b"),
+    ),
+    (
+        "path",
+        re.compile(
+            r"(?:[A-Za-z]:|(?<=\s)(?=/))?/?(?:[\w.-]+/)*[\w.-]+\.(?:txt|docx?|xlsx?|pptx?|pdf|md|csv|json|jpg|png)\b"
+        ),
+    ),
+    (
+        "identifier",
+        re.compile(
+            r"#?\b(?=[\w./-]*\d)(?=[\w./-]*[A-Z])[A-Za-z0-9]+(?:[-_/.][A-Za-z0-9]+)*\b|#\d+|\b\d{6,}\b|\b\d+(?:-\d+)+\b"
+        ),
+    ),
+    ("number", re.compile(r"\b\d[\d,]*(?:\.\d+)?%?")),
+    ("name", re.compile(r"\b[A-Z][\w'&]*(?:[ -][A-Z][\w'&-]*)*")),
+)
+_LABELLED = re.compile(r"[(,]\s*([A-Za-z][\w' ]{1,40}): ([^():]+?)\s*(?=, [A-Za-z][\w' ]{1,40}: |\)|$)")
+_LABEL = 20  # characters of an entry's label at most
+_RETURNED = re.compile(r" returned (\{.*\})$", re.S)
+_SENTENCE, _CLAUSE = re.compile(r"[.!?]\s"), re.compile(r"[,;.!?](?:\s|$)")
+_OPENING = re.compile(r"(?:^|[.!?:]\s)$")
+_BEFORE, _AFTER = 48, 24  # characters of context on either side of a value
+
+
+@dataclass(frozen=True)
+class Found:
+    """A value seen in a text, the stems around it (nearest words count more), and where it stood."""
+
+    kind: Kind
+    value: Json
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    position: int
+
+
+@lru_cache(maxsize=262144)
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of a text's words in order, stop words left out; snake_case and camelCase are taken apart.
+
+    Digits are no words: the numbers of options and steps say nothing.
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
+    return tuple(_STEMMER.stemWords(words))
+
+
+@lru_cache(maxsize=16384)
+def values_in(text: str) -> tuple[Found, ...]:
+    """The values in a text in order, each stretch of text read as one value only, the more telling kind first.
+
+    The words before a value reach back to the value before it, those behind it to the next punctuation or value.
+    """
+    spans: list[tuple[int, int, Kind, str]] = []
+    for kind, pattern in _PATTERNS:
+        for match in pattern.finditer(text):
+            start, end = match.span()
+            if any(start < stop and begin < end for begin, stop, _, _ in spans):
+                continue
+            value = next((group for group in match.groups() if group), match[0]) if match.groups() else match[0]
+            if kind == "name":
+                value = _proper(value, opens=_OPENING.search(text[:start]) is not None)
+            if value.strip():
+                spans.append((start, end, kind, value.strip()))
+    found = []
+    # A single capitalised word may be a label (`SKU`), so it is no border.
+    borders = [(start, end) for start, end, kind, value in spans if kind != "name" or " " in value]
+    for start, end, kind, value in sorted(spans):
+        previous = max((stop for _, stop in borders if stop <= start), default=0)
+        following = min((begin for begin, _ in borders if begin >= end), default=len(text))
+        before = _SENTENCE.split(text[max(previous, start - _BEFORE) : start])[-1]
+        after = _CLAUSE.split(text[end : min(following, end + _AFTER)])[0]
+        found.append(Found(kind, value, stems(before), stems(after), start))
+    return tuple(found)
+
+
+def _proper(name: str, opens: bool) -> str:
+    """A capitalised phrase without what only begins a sentence (`opens`); empty where nothing is left."""
+    words = name.split(" ")
+    if opens and len(words) != 2:
+        del words[0]
+    while words and (words[0].lower() in STOPWORDS or len(words[0]) == 1 or "'" in words[0]):
+        del words[0]
+    return " ".join(words)
+
+
+@lru_cache(maxsize=65536)
+def unlabelled(entry: str) -> str:
+    """An entry without its label (`Query: `) and step number, which say nothing."""
+    label, colon, rest = entry.partition(": ")
+    return re.sub(r"^\d+(?:\.\d+)*\s+", "", rest if colon and len(label) <= _LABEL else entry)
+
+
+@lru_cache(maxsize=16384)
+def labelled_in(text: str) -> tuple[Found, ...]:
+    """Values written as `(Label: value, Label: value)`; the stems of its label stand before each."""
+    return tuple(Found("field", m[2], stems(m[1]), (), m.start()) for m in _LABELLED.finditer(text))
+
+
+@lru_cache(maxsize=65536)
+def fields_in(entry: str) -> tuple[Found, ...]:
+    """The result fields that a history entry shows after 'returned'; the stems of its name stand before each."""
+    match = _RETURNED.search(entry)
+    if not match:
+        return ()
+    try:
+        content = json.loads(match[1])
+    except (ValueError, RecursionError):
+        return ()
+    return tuple(
+        Found("field", value, stems(name), (), 0) for name, value in _leaves(content) if value not in (None, "")
+    )
+
+
+def _leaves(content: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(content, dict):
+        for name, value in content.items():
+            if isinstance(value, dict):
+                yield from _leaves(value)
+            else:
+                yield name, value

@@ -1,0 +1,168 @@
+"""The lexical engine: a training-free policy that reads a prompt's words. It is no language model.
+
+It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
+square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
+latest history. 'No tool' gains where the substep's first word is one that its text names. The scores become a
+distribution through a temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled
+by name and type from the history's outputs and the values in the texts. Good for smoke runs, for statistics
+and for measuring the grid; its results say nothing about language models.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.arguments import fill
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Prompt,
+    Sampled,
+    TextAnswer,
+    ToolCallAnswer,
+)
+from grid.engines.extraction import stems, unlabelled
+from grid.strict import STRICT
+from grid.types import NO_TOOL, Usage, to_json
+
+K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Lexical:
+    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are those of the query's parts."""
+
+    temperature: Annotated[float, Field(gt=0)] = 0.7
+    goal_weight: Annotated[float, Field(ge=0)] = 0.5
+    task_weight: Annotated[float, Field(ge=0)] = 0.2
+    history_weight: Annotated[float, Field(ge=0)] = 0.05
+    no_tool_bonus: Annotated[float, Field(ge=0)] = 8.0
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    version: str = field(default="lexical-1", init=False)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` completions: tool calls as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
+        if isinstance(prompt.answer, TextAnswer):
+            texts = [_lesson(prompt)] * n
+        elif isinstance(prompt.answer, ToolCallAnswer):
+            texts = self._calls(prompt, prompt.answer, n, temperature, seed)
+        else:
+            raise TypeError("a choice is answered by choose()")
+        output = sum(count_tokens(text) for text in texts)
+        return Sampled(tuple(texts), Usage(n, 0, n * prompt_tokens(prompt), 0, output))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """softmax(score / temperature) over the options; counts as one scoring pass."""
+        if not isinstance(prompt.answer, ChoiceAnswer):
+            raise TypeError("choose() needs a ChoiceAnswer")
+        probabilities = _softmax(self._scores(prompt, prompt.answer.options) / self.temperature)
+        usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
+        return Choice(tuple(probabilities.tolist()), usage)
+
+    def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
+        lines = prompt.entries("tools")[-(len(answer.tools) + answer.may_decline) :]
+        scores = self._scores(prompt, lines) / self.temperature
+        texts: dict[int, str] = {}
+        calls = []
+        for index in range(n):
+            choice = _gumbel_argmax(scores, temperature, seed, index)
+            if choice not in texts:
+                if choice == len(answer.tools):
+                    texts[choice] = to_json({"tool": NO_TOOL, "arguments": {}})
+                else:
+                    tool = answer.tools[choice]
+                    texts[choice] = to_json({"tool": tool.name, "arguments": fill(tool, prompt)})
+            calls.append(texts[choice])
+        return calls
+
+    def _scores(self, prompt: Prompt, options: Sequence[str]) -> np.ndarray:
+        query: dict[str, float] = {}
+        request, history = prompt.entries("request"), prompt.entries("history")
+        substep = stems(" ".join(map(unlabelled, request[-1:])))
+        for weight, entries in (
+            (1.0, request[-1:]),
+            (self.goal_weight, request[:-1]),
+            (self.task_weight, prompt.entries("task")[:1]),
+            (self.history_weight, history[-1:]),
+        ):
+            for stem in stems(" ".join(map(unlabelled, entries))):
+                query[stem] = query.get(stem, 0.0) + weight
+        scores = bm25(query, options)
+        for index, option in enumerate(options):
+            if NO_TOOL in option[:20] and substep and _counts(option)[0][substep[0]]:
+                scores[index] += self.no_tool_bonus
+        return scores
+
+
+def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
+    """BM25 of each option (a document) against the weighted query, √IDF over the options; shape (options,)."""
+    documents = [_counts(option) for option in options]
+    lengths = np.array([length for _, length in documents], dtype=np.float64)
+    norm = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))
+    scores = np.zeros(len(options))
+    for stem, weight in query.items():
+        frequency = np.array([counts.get(stem, 0) for counts, _ in documents], dtype=np.float64)
+        containing = np.count_nonzero(frequency)
+        if containing:
+            idf = math.sqrt(math.log(1 + (len(options) - containing + 0.5) / (containing + 0.5)))
+            scores += weight * idf * frequency * (K1 + 1) / (frequency + norm)
+    return scores
+
+
+@lru_cache(maxsize=65536)
+def _counts(option: str) -> tuple[Counter[str], int]:
+    tokens = stems(option)
+    return Counter(tokens), len(tokens)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits - logits.max())
+    result: np.ndarray = shifted / shifted.sum()
+    return result
+
+
+def _gumbel_argmax(logits: np.ndarray, temperature: float, seed: int, index: int) -> int:
+    """An exact sample of softmax(logits / temperature); the first maximum at temperature 0."""
+    if temperature == 0:
+        return int(np.argmax(logits))
+    uniform = np.random.default_rng((seed, index)).random(len(logits))
+    return int(np.argmax(logits / temperature - np.log(-np.log(uniform))))
+
+
+def _lesson(prompt: Prompt) -> str:
+    """A reflection without understanding: the step whose call shares fewest words with its substep."""
+    calls = [entry for entry in prompt.entries("history") if " returned " in entry]
+    if not calls:
+        return "No tool was called; look again at which substeps take one."
+
+    def overlap(entry: str) -> float:
+        said, _, done = entry.partition(" -> ")
+        words = set(stems(said))
+        return len(words & set(stems(done.partition(" returned ")[0]))) / max(len(words), 1)
+
+    said = min(calls, key=overlap).partition(" -> ")[0]
+    return f"The call at substep {said!r} fits its words least; another tool may be meant there."
+
+
+@lru_cache(maxsize=262144)
+def count_tokens(text: str) -> int:
+    """Words and punctuation marks: this engine's tokens."""
+    return len(_TOKEN.findall(text))
+
+
+def prompt_tokens(prompt: Prompt) -> int:
+    """The tokens of a whole prompt."""
+    return sum(count_tokens(entry) for section in prompt.sections for entry in section.entries)

@@ -1,0 +1,30 @@
+"""An engine that answers the first option at once: what the grid costs without a model."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, Sampled, ToolCallAnswer
+from grid.strict import STRICT
+from grid.types import Usage, to_json
+
+
+@dataclass(frozen=True, config=STRICT)
+class Null:
+    """The engine `null`: no reading, no tokens."""
+
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    version: str = field(default="null-1", init=False)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """The first tool without arguments, `n` times; empty text for a text answer."""
+        tool = prompt.answer.tools[0].name if isinstance(prompt.answer, ToolCallAnswer) and prompt.answer.tools else ""
+        return Sampled((to_json({"tool": tool, "arguments": {}}) if tool else "",) * n, Usage(llm_calls=n))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """All probability on option 0."""
+        options = len(prompt.answer.options) if isinstance(prompt.answer, ChoiceAnswer) else 1
+        return Choice((1.0, *[0.0] * (options - 1)), Usage(forward_passes=1))

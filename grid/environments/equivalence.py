@@ -1,0 +1,130 @@
+"""When two argument values mean the same (egb_slate §3.4, semantic equivalence matching).
+
+Dates in several forms, numbers and money, booleans, case, white space and the order of lists do not matter.
+A date that lacks its year (or its time) equals one that agrees in all that both state.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+
+from dateutil import parser as dates
+
+from grid.types import Json
+
+_NUMBER = re.compile(
+    r"(?:[$€£¥]|USD|EUR|GBP)?\s*([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+(?:\.\d+)?)\s*(?:%|USD|EUR|GBP)?",
+    re.I,
+)
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATELIKE = re.compile(
+    rf"\b{_MONTH}\.?\s+\d{{1,2}}|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}"
+    r"|\d{1,2}/\d{1,2}/\d{2,4}|^\d{1,2}[-/]\d{1,2}(?:\s|$)",
+    re.I,
+)
+_TIMELIKE = re.compile(r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", re.I)
+_YEARLIKE = re.compile(r"\b\d{4}\b|\d{1,2}/\d{1,2}/\d{2}\b")
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_LONGEST = 64  # characters of a value that could be a date or a number
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A date, a time of day, or both; None where the text does not say."""
+
+    year: int | None
+    day: tuple[int, int] | None
+    time: tuple[int, int] | None
+
+    def agrees(self, other: Moment) -> bool:
+        """Whether both share a day or a time and differ in nothing that both state."""
+        pairs = [(self.year, other.year), (self.day, other.day), (self.time, other.time)]
+        if any(a is not None and b is not None and a != b for a, b in pairs):
+            return False
+        return any(a is not None and b is not None for a, b in pairs[1:])
+
+
+Canonical = bool | Decimal | Moment | str | None | tuple[object, ...]
+
+
+def equivalent(left: Json, right: Json) -> bool:
+    """Whether two values mean the same. Symmetric and reflexive; not transitive, as dates may lack their year."""
+    if isinstance(left, list) or isinstance(right, list):
+        return _lists_match(_as_list(left), _as_list(right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(equivalent(value, right[key]) for key, value in left.items())
+    a, b = canonical(left), canonical(right)
+    if isinstance(a, Moment) and isinstance(b, Moment):
+        return a.agrees(b)
+    return type(a) is type(b) and a == b
+
+
+def canonical(value: Json) -> Canonical:
+    """A scalar's meaning; equal for scalars that mean the same, but for partial dates."""
+    if isinstance(value, str):
+        return _canonical_text(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return Decimal(str(value)).normalize()
+    return json.dumps(value, sort_keys=True)
+
+
+@lru_cache(maxsize=65536)
+def _canonical_text(text: str) -> Canonical:
+    folded = " ".join(text.split()).strip("\"'“”‘’").rstrip(".,;:").casefold()
+    if folded in _TRUTHS:
+        return _TRUTHS[folded]
+    if len(folded) <= _LONGEST:
+        number = _NUMBER.fullmatch(folded)
+        if number:
+            try:
+                return Decimal(number[1].replace(",", "")).normalize()
+            except InvalidOperation:
+                return folded
+        moment = _moment(folded)
+        if moment:
+            return moment
+    return folded.lstrip("#")
+
+
+def _moment(text: str) -> Moment | None:
+    """The date or time that a text is, read twice against different defaults to see what it leaves open."""
+    has_day, has_time = bool(_DATELIKE.search(text)), bool(_TIMELIKE.search(text))
+    if not (has_day or has_time):
+        return None
+    try:
+        read = dates.parse(text, default=dt.datetime(2000, 1, 1))
+    except (ValueError, OverflowError):
+        return None
+    return Moment(
+        year=read.year if has_day and _YEARLIKE.search(text) else None,
+        day=(read.month, read.day) if has_day else None,
+        time=(read.hour, read.minute) if has_time else None,
+    )
+
+
+def _as_list(value: Json) -> list[Json]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        parts: list[Json] = [part for part in re.split(r"\s*(?:,|;|\band\b)\s*", value.strip("[] ")) if part]
+        return parts
+    return [value]
+
+
+def _lists_match(left: list[Json], right: list[Json]) -> bool:
+    if len(left) != len(right):
+        return False
+    rest = list(right)
+    for item in left:
+        match = next((i for i, other in enumerate(rest) if equivalent(item, other)), None)
+        if match is None:
+            return False
+        del rest[match]
+    return True

@@ -1,0 +1,113 @@
+"""The lookup simulator of egb_slate §3.4: (tool, arguments) to outcome, and a default outcome for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from grid import references
+from grid.environments.equivalence import equivalent
+from grid.types import Json, Observation, ToolCall
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One reference call with concrete arguments, the substeps that make it, and what it returns.
+
+    `open_arguments` are not compared: nothing that an agent sees tells their value.
+    """
+
+    substeps: frozenset[str]
+    call: ToolCall
+    outcome: Observation
+    open_arguments: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class SameFunction:
+    """That a tool does exactly what `tool` does; `arguments` maps its own argument names to that tool's."""
+
+    tool: str
+    arguments: Mapping[str, str]
+
+
+def default_outcome(tool: str) -> Observation:
+    """What any call that matches no entry returns: context-free, and without information."""
+    return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."})
+
+
+@dataclass
+class LookupSimulator:
+    """A case's tools, played from its table of reference calls.
+
+    The state is the set of substeps whose outcome was obtained, by whatever path. The case is resolved when it
+    holds every substep of `resolution`.
+    """
+
+    entries: tuple[Entry, ...]
+    resolution: frozenset[str]
+    same_function: Mapping[str, SameFunction] = field(default_factory=dict)
+    obtained: frozenset[str] = frozenset()
+
+    def execute(self, call: ToolCall) -> Observation:
+        """The outcome of the entry that the call means; the tool's default outcome where there is none."""
+        tool, arguments = self._by_reference_names(call)
+        for entry in self.entries:
+            if entry.call.tool == tool and _same_arguments(entry, arguments):
+                self.obtained |= entry.substeps
+                return entry.outcome
+        return default_outcome(call.tool)
+
+    def snapshot(self) -> Hashable:
+        """The substeps whose outcome has been obtained."""
+        return self.obtained
+
+    def restore(self, mark: Hashable) -> None:
+        """Return to a snapshot."""
+        if not isinstance(mark, frozenset):
+            raise TypeError(f"a snapshot of this simulator is a frozenset, not {type(mark).__name__}")
+        self.obtained = mark
+
+    def resolved(self) -> bool:
+        """Whether every outcome of the resolution has been obtained."""
+        return self.resolution <= self.obtained
+
+    def _by_reference_names(self, call: ToolCall) -> tuple[str, dict[str, Json]]:
+        same = self.same_function.get(call.tool)
+        if same is None:
+            return call.tool, dict(call.arguments)
+        return same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()}
+
+
+def _same_arguments(entry: Entry, arguments: Mapping[str, Json]) -> bool:
+    wanted = entry.call.arguments
+    for name, value in arguments.items():
+        if name not in wanted and name not in entry.open_arguments and value not in (None, ""):
+            return False
+    return all(
+        name in entry.open_arguments or (name in arguments and equivalent(value, arguments[name]))
+        for name, value in wanted.items()
+    )
+
+
+def build_entries(
+    calls: Mapping[str, ToolCall],
+    outcomes: Mapping[str, Mapping[str, Json]],
+    open_arguments: Mapping[str, frozenset[str]] | None = None,
+) -> tuple[Entry, ...]:
+    """The table of a case: reference calls (substep id to call) made concrete, equal calls as one entry.
+
+    Raises:
+        ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.
+    """
+    left_open = open_arguments or {}
+    entries: dict[str, Entry] = {}
+    for step in references.order(calls):
+        concrete = references.resolve(calls[step], outcomes)
+        key, outcome = concrete.text(), Observation(outcomes[step])
+        known = entries.get(key)
+        if known and known.outcome != outcome:
+            raise ValueError(f"step {step} makes the same call as {sorted(known.substeps)} but expects another outcome")
+        substeps = (known.substeps if known else frozenset()) | {step}
+        entries[key] = Entry(substeps, concrete, outcome, left_open.get(step, frozenset()))
+    return tuple(entries.values())

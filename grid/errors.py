@@ -1,0 +1,45 @@
+"""The errors that people read: each names the place, the value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class GridError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+
+class ConfigError(GridError):
+    """A configuration that cannot run: the dotted key, its value, and what is allowed."""
+
+    def __init__(self, key: str, value: object, allowed: str) -> None:
+        self.key, self.value, self.allowed = key, value, allowed
+        super().__init__(f"{key}={value!r}: {allowed}")
+
+
+class DataError(GridError):
+    """A dataset file that cannot be read: file, line (1-based, None for the whole file) and what is wrong."""
+
+    def __init__(self, path: Path, line: int | None, message: str) -> None:
+        self.path, self.line = path, line
+        super().__init__(f"{path}:{line}: {message}" if line else f"{path}: {message}")
+
+
+class StoreError(GridError):
+    """A results folder that cannot be used: another schema version, or another sweep writing to it."""
+
+
+class ModelError(GridError):
+    """The model's answer cannot be used at all; a result, never retried."""
+
+
+class ContextError(GridError):
+    """The prompt does not fit the model's context; a result, never retried."""
+
+
+class ToolError(GridError):
+    """A tool or its environment broke; a result, never retried."""
+
+
+class BudgetError(GridError):
+    """An episode asked for more model or tool calls than its budget allows."""

@@ -1,0 +1,51 @@
+"""Step-wise and plan-level metrics of plan-guided tool use (egb_slate §6.1) and what goes with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from grid.types import NO_TOOL, Reference, Scores, Step, Trajectory, to_json
+
+SCORING = "1"
+"""Raise when the same trajectory gets another score; part of every cell's id."""
+
+
+def score(trajectory: Trajectory, reference: Reference, resolved: bool) -> Scores:
+    """All metrics of one episode. `resolved` is the environment's word on the final state."""
+    steps = trajectory.steps
+    needing = [step for step in steps if reference.calls.get(step.substep.id)]
+    return Scores(
+        success=resolved,
+        tool_match_rate=_share([bool(tool_matches(step, reference)) for step in needing]),
+        action_accuracy=_share([_acted_rightly(step, reference) for step in steps]),
+        retrieval_rate=_share([_reference_tool(step, reference) in step.candidates for step in needing]),
+        repeated_call=repeats_a_call(steps),
+    )
+
+
+def tool_matches(step: Step, reference: Reference) -> bool | None:
+    """Whether the chosen tool is the reference's; None where the substep needs none."""
+    wanted = _reference_tool(step, reference)
+    return None if wanted == NO_TOOL else step.chosen == wanted
+
+
+def repeats_a_call(steps: Sequence[Step]) -> bool:
+    """Whether one tool was called twice with identical arguments (planning_horizon §4.5)."""
+    calls = Counter(to_json([step.call.tool, dict(sorted(step.call.arguments.items()))]) for step in steps if step.call)
+    return any(count > 1 for count in calls.values())
+
+
+def _acted_rightly(step: Step, reference: Reference) -> bool:
+    if step.malformed:
+        return False
+    return (step.call is None) == (reference.calls.get(step.substep.id) is None)
+
+
+def _reference_tool(step: Step, reference: Reference) -> str:
+    call = reference.calls.get(step.substep.id)
+    return call.tool if call else NO_TOOL
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None

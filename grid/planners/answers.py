@@ -1,0 +1,40 @@
+"""Reading a model's answer: untrusted text, parsed with limits, never evaluated."""
+
+from __future__ import annotations
+
+import json
+
+from grid.types import Json
+
+MAX_CHARACTERS = 20_000
+MAX_ARGUMENTS = 64
+_DECODER = json.JSONDecoder()
+
+
+def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
+    """The first JSON object in `text` with a string `tool` and an object `arguments`; None where there is none.
+
+    Text around the object (a thought, a code fence) is allowed; `arguments` may be absent.
+    """
+    text = text[:MAX_CHARACTERS]
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found, end = _DECODER.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+            continue
+        call = _as_call(found)
+        if call is not None:
+            return call
+        start = text.find("{", end)
+    return None
+
+
+def _as_call(found: object) -> tuple[str, dict[str, Json]] | None:
+    if not isinstance(found, dict) or not isinstance(found.get("tool"), str):
+        return None
+    arguments = found.get("arguments") or {}
+    if not isinstance(arguments, dict) or len(arguments) > MAX_ARGUMENTS:
+        return None
+    return found["tool"], arguments

@@ -1,0 +1,37 @@
+"""Majority vote over sampled actions, and the entropy of its distribution (egb_slate algorithm 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from grid.planners.stepwise import UNREADABLE, Action, Decision
+from grid.types import OptionProbability, Usage
+
+
+def entropy(probabilities: Iterable[float]) -> float:
+    """−Σ p ln p in nats; terms of p = 0 are 0."""
+    return -math.fsum(p * math.log(p) for p in probabilities if p > 0) + 0.0
+
+
+def vote(actions: list[Action], usage: Usage) -> Decision:
+    """The majority's action with the vote shares, most votes first, ties by who was sampled first.
+
+    Unreadable actions have no vote; where there are no others, the decision is unreadable and has no entropy.
+    """
+    calls: dict[str, list[Action]] = {}
+    for action in actions:
+        if not action.malformed:
+            calls.setdefault(action.tool, []).append(action)
+    if not calls:
+        return Decision(UNREADABLE, usage)
+    voters = sum(len(sampled) for sampled in calls.values())
+    ranked = sorted(calls, key=lambda tool: -len(calls[tool]))
+    options = tuple(OptionProbability(tool, len(calls[tool]) / voters) for tool in ranked)
+    return Decision(
+        action=calls[ranked[0]][0],
+        usage=usage,
+        options=options,
+        entropy=entropy(option.probability for option in options),
+        calls=calls,
+    )

@@ -1,0 +1,92 @@
+"""`OUTPUT_FROM_STEP_i.j.field`: how an argument names an earlier step's output (egb_slate §3.4, appendix A)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from grid.types import Json, Observation, Step, ToolCall
+
+PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
+
+
+def reference(step: str, field: str) -> str:
+    """The text that stands for a field of a step's output."""
+    return f"OUTPUT_FROM_STEP_{step}.{field}"
+
+
+def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
+    """Every (step id, field) that a call's arguments refer to, nested values included."""
+    pending: list[Json] = list(call.arguments.values())
+    while pending:
+        value = pending.pop(0)
+        if isinstance(value, str):
+            yield from PATTERN.findall(value)
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+
+
+def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
+    """The call with every reference that `outputs` (step id to fields) can answer filled in, others left."""
+    if "OUTPUT_FROM_STEP_" not in str(call.arguments):
+        return call
+    return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
+
+
+def outputs_of(steps: tuple[Step, ...] | list[Step]) -> dict[str, Mapping[str, Json]]:
+    """Step id to output fields, of the steps that called a tool."""
+    return {step.substep.id: step.observation.content for step in steps if isinstance(step.observation, Observation)}
+
+
+def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
+    if isinstance(value, list):
+        return [_fill(item, outputs) for item in value]
+    if isinstance(value, dict):
+        return {name: _fill(item, outputs) for name, item in value.items()}
+    if not isinstance(value, str):
+        return value
+    whole = PATTERN.fullmatch(value)
+    if whole:
+        return outputs.get(whole[1], {}).get(whole[2], value)
+
+    def within(match: re.Match[str]) -> str:
+        return str(outputs.get(match[1], {}).get(match[2], match[0]))
+
+    return PATTERN.sub(within, value)
+
+
+def order(calls: Mapping[str, ToolCall]) -> list[str]:
+    """The calls' step ids, producers before consumers.
+
+    Raises:
+        ValueError: a reference names a step that makes no call, or references run in a circle.
+    """
+    needs = {step: [producer for producer, _ in found_in(call)] for step, call in calls.items()}
+    for step, producers in needs.items():
+        for producer in producers:
+            if producer not in calls:
+                raise ValueError(f"step {step} refers to the output of step {producer}, which makes no call")
+    done: list[str] = []
+    while len(done) < len(calls):
+        ready = [step for step in calls if step not in done and all(p in done for p in needs[step])]
+        if not ready:
+            circle = ", ".join(step for step in calls if step not in done)
+            raise ValueError(f"references run in a circle among steps {circle}")
+        done += ready
+    return done
+
+
+def depth(calls: Mapping[str, ToolCall]) -> int:
+    """The longest chain of dependent calls, counted in calls (planning_horizon §3.1); 0 without calls."""
+    longest: dict[str, int] = {}
+    for step in order(calls):
+        longest[step] = 1 + max((longest[producer] for producer, _ in found_in(calls[step])), default=0)
+    return max(longest.values(), default=0)
+
+
+def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
+    """The steps whose output no other call uses, in plan order."""
+    used = {producer for call in calls.values() for producer, _ in found_in(call)}
+    return [step for step in calls if step not in used]

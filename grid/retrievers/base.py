@@ -1,0 +1,28 @@
+"""Which tools a substep is offered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from grid.types import Case, Substep, ToolSpec
+
+
+class Retriever(Protocol):
+    """Finds tools for a substep in a library. `index` once per library, `retrieve` once per decision."""
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """Prepare a library for search."""
+        ...
+
+
+class Index(Protocol):
+    """A library made ready."""
+
+    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+        """The substep's candidates, best first, ties in the library's order."""
+        ...
+
+    def nearest(self, text: str) -> list[ToolSpec]:
+        """The whole library, nearest to a text first, ties in the library's order."""
+        ...

@@ -1,0 +1,20 @@
+"""Robustness settings: seeded, pure changes of a problem that the planner is not told about."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from grid.datasets.base import Problem
+from grid.retrievers.base import Index
+
+
+class Robustness(Protocol):
+    """One setting. Several compose, each on the outcome of the one before."""
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The disturbed problem; depends on its arguments only, and changes nothing but what the setting says.
+
+        `index` is the problem's tool library made searchable. The same case, trial and sweep seed give the same
+        `seed` whatever the planner and the model, so that planners are compared under the same disturbance.
+        """
+        ...

@@ -1,0 +1,56 @@
+"""Extraneous tools (agent_planning_benchmark §3.1): near neighbours that look right and are of no use."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.planners.base import derive_seed
+from grid.retrievers.base import Index
+from grid.strict import STRICT
+from grid.types import Case, Substep, ToolSpec
+
+
+@dataclass(frozen=True, config=STRICT)
+class Extraneous:
+    """Adds `k` near neighbours to each substep's candidates, at seeded places among them.
+
+    They are the library's tools nearest to the tool that the substep is about: the reference's where it needs one,
+    else the first candidate. No tool that the case's reference uses, and none of the same function, is added.
+    """
+
+    k: Literal[2, 4, 6, 8, 10] = 10
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The same problem with more candidates a substep."""
+        useful = {_function(call.tool, problem) for call in problem.reference.calls.values() if call}
+
+        @cache
+        def candidates(case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+            offered = problem.candidates(case, substep)
+            call = problem.reference.calls[substep.id]
+            anchor = problem.library[call.tool] if call else next(iter(offered), None)
+            if anchor is None:
+                return offered
+            names = {tool.name for tool in offered}
+            near = (
+                tool
+                for tool in index.nearest(f"{anchor.name} {anchor.description}")
+                if tool.name not in names and _function(tool.name, problem) not in useful
+            )
+            rng = random.Random(derive_seed(seed, "extraneous", substep.id))
+            mixed = list(offered)
+            for tool, _ in zip(near, range(self.k), strict=False):
+                mixed.insert(rng.randint(0, len(mixed)), tool)
+            return tuple(mixed)
+
+        return replace(problem, candidates=candidates)
+
+
+def _function(tool: str, problem: Problem) -> str:
+    return problem.same_function.get(tool, tool)

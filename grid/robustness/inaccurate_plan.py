@@ -1,0 +1,77 @@
+"""Inaccurate plans (egb_slate appendix B.4): some tool substeps say less precisely what is wanted.
+
+The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
+files matching pattern" into "Find relevant files": the kind of action stays, and the field that the tool belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.planners.base import derive_seed
+from grid.retrievers.base import Index
+from grid.strict import STRICT
+from grid.types import Plan, Substep, ToolSpec
+
+# Verb at the head of a tool's name, to the broad intent that covers it.
+_INTENTS = (
+    (
+        "get find fetch look lookup search list show retrieve query view read pull trace track locate scan browse",
+        "Find the relevant {area} information",
+    ),
+    (
+        "check verify validate confirm test inspect audit screen assess evaluate examine",
+        "Check the {area} side of this",
+    ),
+    (
+        "compute calculate estimate quote forecast measure compare analyze rank score project",
+        "Work out the {area} figures",
+    ),
+    (
+        "send notify email message inform announce alert remind dispatch publish post share",
+        "Pass on the {area} matter",
+    ),
+    (
+        "create open register add book reserve schedule issue start draft generate set build make",
+        "Set up what is needed for {area}",
+    ),
+    (
+        "update change edit modify adjust revise extend move replace rename reschedule switch",
+        "Make the {area} change",
+    ),
+    ("cancel delete remove close stop revoke withdraw release end void", "Undo the {area} arrangement"),
+)
+_OTHERWISE = "Perform the {area} operation"
+_BY_VERB = {verb: text for verbs, text in _INTENTS for verb in verbs.split()}
+
+
+@dataclass(frozen=True, config=STRICT)
+class InaccuratePlan:
+    """Each substep that needs a tool is reworded with probability `share` (the paper's 10.5%)."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = 0.105
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The same problem with some substeps' texts broadened."""
+        substeps = tuple(self._reworded(substep, problem, seed) for substep in problem.case.plan.substeps)
+        return replace(problem, case=replace(problem.case, plan=Plan(substeps)))
+
+    def _reworded(self, substep: Substep, problem: Problem, seed: int) -> Substep:
+        call = problem.reference.calls[substep.id]
+        if call is None or derive_seed(seed, "inaccurate_plan", substep.id) / 2**63 >= self.share:
+            return substep
+        return replace(substep, text=broadened(problem.library[call.tool]))
+
+
+def broadened(tool: ToolSpec) -> str:
+    """An intent that covers the tool and much else: what kind of action, and in which field."""
+    area = re.sub(r"\s+", " ", tool.category.replace("&", "and")).strip().lower() or "general"
+    verb = tool.name.split("_")[0].lower()
+    named = next((text for word, text in _BY_VERB.items() if word in tool.name.lower().split("_")), _OTHERWISE)
+    return _BY_VERB.get(verb, named).format(area=area)

@@ -1,0 +1,197 @@
+"""Run one cell, and one chunk of cells: solve, score, return rows. One bad case never ends a chunk."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from grid import references
+from grid.build import Built
+from grid.cell import Cell, Setting
+from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError
+from grid.metrics.stepwise import score, tool_matches
+from grid.planners.base import Episode
+from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
+
+CONCURRENT_CELLS = 16
+_MAX_MESSAGE = 2000
+_KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
+    (ModelError, ErrorKind.MODEL),
+    (ContextError, ErrorKind.CONTEXT),
+    (ToolError, ErrorKind.TOOL),
+    (BudgetError, ErrorKind.TIMEOUT),
+    (TimeoutError, ErrorKind.TIMEOUT),
+)
+# Failures of the agent: the case counts as not resolved. After the others nothing is known.
+_UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What goes into every row of a run: the sweep's name, and where the code came from."""
+
+    sweep: str
+    git_commit: str | None
+    now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+
+
+@dataclass
+class ChunkResult:
+    """A chunk's rows by table, and its sums."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    ok: int = 0
+    failed: int = 0
+    infrastructure: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+async def run_chunk(built: Built, setting: Setting, cells: Sequence[Cell], stamp: Stamp) -> ChunkResult:
+    """Run the cells side by side; the rows come in the cells' order."""
+    attempt_id = uuid.uuid4().hex
+    started = time.perf_counter()
+    gate = asyncio.Semaphore(CONCURRENT_CELLS)
+
+    async def guarded(cell: Cell) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        async with gate:
+            return await run_cell(built, setting, cell, stamp, attempt_id)
+
+    outcomes = await asyncio.gather(*(guarded(cell) for cell in cells))
+    episodes = [episode for episode, _ in outcomes]
+    result = ChunkResult(
+        ok=sum(episode["status"] == Status.OK for episode in episodes),
+        failed=sum(episode["status"] == Status.FAILED for episode in episodes),
+        infrastructure=sum(episode["error_kind"] == ErrorKind.INFRASTRUCTURE for episode in episodes),
+        usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in asdict(Usage())}),
+    )
+    attempt = {
+        "attempt_id": attempt_id,
+        "setting_id": setting.id,
+        "cells": len(cells),
+        "ok": result.ok,
+        "failed": result.failed,
+        **asdict(result.usage),
+        "seconds": time.perf_counter() - started,
+        "created_at": stamp.now(),
+    }
+    steps = [row for _, rows in outcomes for row in rows]
+    result.rows = {"episodes": episodes, "steps": steps, "attempts": [attempt]}
+    return result
+
+
+async def run_cell(
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One cell's episode row and its step rows; whatever goes wrong becomes the row's error."""
+    started = time.perf_counter()
+    episode: Episode | None = None
+    trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
+    status, kind, message = Status.OK, None, None
+    try:
+        problem = built.problem(cell.case_id, cell.disturbance_seed)
+        reference = problem.reference
+        episode = Episode(
+            case=problem.case,
+            environment=problem.environment,
+            engine=built.engine,
+            candidates_of=problem.candidates,
+            budget=built.budget,
+            seed=cell.seed,
+        )
+        trajectory = await built.planner.solve(episode)
+        scores = score(trajectory, reference, problem.environment.resolved())
+    except Exception as error:  # noqa: BLE001 - a failure is a row
+        status, kind = Status.FAILED, error_kind(error)
+        message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
+        scores = Scores(success=False if kind in _UNRESOLVED else None)
+    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
+    row |= asdict(episode.usage if episode else Usage())
+    row |= {
+        "status": status,
+        "error_kind": kind,
+        "error_message": message[:_MAX_MESSAGE] if message else None,
+        "answer": trajectory.answer,
+        "n_steps": len(trajectory.steps),
+        "tool_calls": episode.tool_calls if episode else 0,
+        "resolved_checks": episode.resolved_checks if episode else 0,
+        "replans": trajectory.replans,
+        "branches": trajectory.branches,
+        "wall_seconds": time.perf_counter() - started,
+        "created_at": stamp.now(),
+    }
+    return row, _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+
+
+def error_kind(error: Exception) -> ErrorKind:
+    """Whose failure an exception is; an exception that nobody foresaw is the infrastructure's."""
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), ErrorKind.INFRASTRUCTURE)
+
+
+def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_id: str) -> dict[str, Any]:
+    return {
+        "cell_id": cell.cell_id,
+        "setting_id": setting.id,
+        "attempt_id": attempt_id,
+        "sweep": stamp.sweep,
+        **{group: setting.labels[group] for group in ("model", "planner", "dataset", "robustness", "retriever")},
+        "engine": type(built.engine).__name__.lower(),
+        "engine_version": built.engine.version,
+        "dataset_version": built.dataset.version,
+        "case_id": cell.case_id,
+        "trial": cell.trial,
+        "seed": cell.seed,
+        "config": to_json({**setting.config, "seed": setting.seed}),
+        "git_commit": stamp.git_commit,
+    }
+
+
+def _plan_shape(reference: Reference) -> dict[str, Any]:
+    """Depth, breadth and size of the reference plan, in calls (planning_horizon §3.1)."""
+    calls = {step: call for step, call in reference.calls.items() if call}
+    depth = references.depth(calls)
+    return {
+        "depth": depth,
+        "breadth": len(calls) / depth if depth else None,
+        "plan_nodes": len(calls),
+        "last_step": list(calls.values())[-1].tool if calls else None,
+    }
+
+
+def _step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference) -> list[dict[str, Any]]:
+    on_path = {id(step) for step in trajectory.steps}
+    places = {step: index for index, step in enumerate(reference.calls)}
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "branch": step.branch,
+            "step": places.get(step.substep.id, index),
+            "substep_id": step.substep.id,
+            "substep": step.substep.text,
+            "on_path": id(step) in on_path,
+            **_against(step, reference),
+            "chosen_tool": step.chosen,
+            "arguments": to_json(dict(step.call.arguments)) if step.call else None,
+            "observation": step.observation.text() if step.observation else None,
+            "entropy": step.entropy,
+            "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
+            "input_tokens": step.input_tokens,
+            "output_tokens": step.output_tokens,
+        }
+        for index, step in enumerate(trajectory.decisions)
+    ]
+
+
+def _against(step: Step, reference: Reference) -> dict[str, Any]:
+    call = reference.calls.get(step.substep.id)
+    known = step.substep.id in reference.calls
+    return {
+        "tool_required": call is not None if known else None,
+        "reference_tool": (call.tool if call else NO_TOOL) if known else None,
+        "tool_matches": tool_matches(step, reference),
+    }

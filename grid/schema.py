@@ -1,0 +1,100 @@
+"""The columns of the tables (design, 'The tables')."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA_VERSION = "1"
+
+EPISODES = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("setting_id", pa.string()),
+        ("sweep", pa.string()),
+        ("model", pa.string()),
+        ("engine", pa.string()),
+        ("planner", pa.string()),
+        ("dataset", pa.string()),
+        ("dataset_version", pa.string()),
+        ("robustness", pa.string()),
+        ("retriever", pa.string()),
+        ("case_id", pa.string()),
+        ("trial", pa.int32()),
+        ("seed", pa.int64()),
+        ("attempt_id", pa.string()),
+        ("status", pa.string()),
+        ("error_kind", pa.string()),
+        ("error_message", pa.string()),
+        ("success", pa.bool_()),
+        ("tool_match_rate", pa.float64()),
+        ("action_accuracy", pa.float64()),
+        ("exact_match", pa.bool_()),
+        ("inclusion", pa.float64()),
+        ("usage", pa.float64()),
+        ("retrieval_rate", pa.float64()),
+        ("answer", pa.string()),
+        ("depth", pa.int32()),
+        ("breadth", pa.float64()),
+        ("plan_nodes", pa.int32()),
+        ("last_step", pa.string()),
+        ("n_steps", pa.int32()),
+        ("tool_calls", pa.int32()),
+        ("resolved_checks", pa.int32()),
+        ("replans", pa.int32()),
+        ("branches", pa.int32()),
+        ("repeated_call", pa.bool_()),
+        ("input_tokens", pa.int64()),
+        ("cached_input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("llm_calls", pa.int64()),
+        ("forward_passes", pa.int64()),
+        ("wall_seconds", pa.float64()),
+        ("config", pa.string()),
+        ("git_commit", pa.string()),
+        ("engine_version", pa.string()),
+        ("created_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+STEPS = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("attempt_id", pa.string()),
+        ("branch", pa.int32()),
+        ("step", pa.int32()),
+        ("substep_id", pa.string()),
+        ("substep", pa.string()),
+        ("on_path", pa.bool_()),
+        ("tool_required", pa.bool_()),
+        ("reference_tool", pa.string()),
+        ("chosen_tool", pa.string()),
+        ("arguments", pa.string()),
+        ("observation", pa.string()),
+        ("entropy", pa.float64()),
+        ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),
+        ("tool_matches", pa.bool_()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+    ]
+)
+
+ATTEMPTS = pa.schema(
+    [
+        ("attempt_id", pa.string()),
+        ("setting_id", pa.string()),
+        ("cells", pa.int32()),
+        ("ok", pa.int32()),
+        ("failed", pa.int32()),
+        ("llm_calls", pa.int64()),
+        ("forward_passes", pa.int64()),
+        ("input_tokens", pa.int64()),
+        ("cached_input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("seconds", pa.float64()),
+        ("created_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
+TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds")
+"""Columns in which two runs of the same cells may differ."""

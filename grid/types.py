@@ -1,0 +1,203 @@
+"""The nouns of the project. Imports nothing of the project, so that everything may import it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+NO_TOOL = "no_tool"
+"""How 'this substep takes no tool' is called among the options and in the tables."""
+
+
+def to_json(value: object) -> str:
+    """JSON on one line, keys in their order, no characters escaped that need not be."""
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a tool; `type` is a JSON type name or `date`."""
+
+    name: str
+    type: str
+    description: str
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as a planner sees it. `returns` names the fields of its outcome."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    returns: tuple[str, ...] = ()
+    category: str = ""
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool and its arguments. An argument may be `OUTPUT_FROM_STEP_i.j.field`, filled in before execution."""
+
+    tool: str
+    arguments: Mapping[str, Json]
+
+    def text(self) -> str:
+        """The call as JSON, arguments in the order given."""
+        return to_json({"tool": self.tool, "arguments": dict(self.arguments)})
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a tool returned: its result fields."""
+
+    content: Mapping[str, Json]
+
+    def text(self) -> str:
+        """The outcome as JSON."""
+        return to_json(dict(self.content))
+
+
+@dataclass(frozen=True)
+class Substep:
+    """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves."""
+
+    id: str
+    text: str
+    goal: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A hierarchical plan, its substeps in execution order (egb_slate §3.1)."""
+
+    substeps: tuple[Substep, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """All that a planner may know of a case: the query and the plan to follow."""
+
+    id: str
+    query: str
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a planner never sees: per substep the reference call (None: no tool), in plan order.
+
+    Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
+    are the case's resolution.
+    """
+
+    calls: Mapping[str, ToolCall | None]
+    resolution: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OptionProbability:
+    """One option of a decision with the share of votes or the probability that it got."""
+
+    tool: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken."""
+
+    branch: int
+    substep: Substep
+    call: ToolCall | None
+    observation: Observation | None
+    malformed: bool = False
+    entropy: float | None = None
+    options: tuple[OptionProbability, ...] = ()
+    candidates: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def chosen(self) -> str | None:
+        """The tool, `NO_TOOL`, or None where the model's answer could not be read."""
+        if self.malformed:
+            return None
+        return self.call.tool if self.call else NO_TOOL
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a planner returns.
+
+    `steps` is the path it stands by, one step per substep; `decisions` every decision that was taken on any
+    branch, each once; `branches` counts the trajectories tried after the first.
+    """
+
+    steps: tuple[Step, ...]
+    decisions: tuple[Step, ...]
+    branches: int = 0
+    replans: int = 0
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input)."""
+
+    llm_calls: int = 0
+    forward_passes: int = 0
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.llm_calls + other.llm_calls,
+            self.forward_passes + other.forward_passes,
+            self.input_tokens + other.input_tokens,
+            self.cached_input_tokens + other.cached_input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+class ErrorKind(StrEnum):
+    """Whose failure it was; only infrastructure failures are tried again."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    CONTEXT = "context"
+    INFRASTRUCTURE = "infrastructure"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A dataset record that cannot be a case, and why."""
+
+    record: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A cell's metrics; None where a metric does not apply (design, 'The tables')."""
+
+    success: bool | None = None
+    tool_match_rate: float | None = None
+    action_accuracy: float | None = None
+    exact_match: float | None = None
+    inclusion: float | None = None
+    usage: float | None = None
+    retrieval_rate: float | None = None
+    repeated_call: bool = False

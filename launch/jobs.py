@@ -1,0 +1,66 @@
+"""Composed Hydra configs to one checked sweep, and its exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from rich.console import Console
+
+from grid.cell import GROUPS
+from grid.check import Job, check_sweep
+from grid.errors import ConfigError, GridError
+from launch.session import run_checked
+
+RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
+
+
+class SweepEnded(SystemExit):
+    """The sweep's own exit status, told apart from Hydra's."""
+
+
+def run_jobs(configs: Sequence[DictConfig]) -> NoReturn:
+    """Check and run composed configs (each with its `hydra` node); raises SweepEnded with the exit status."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        checked = check_sweep([_job(config) for config in configs])
+        complete = run_checked(checked, dry_run=bool(configs[0].dry_run))
+    except GridError as error:
+        console.print(f"[bold red]error:[/] {_escaped(error)}")
+        raise SweepEnded(CANNOT_RUN) from None
+    except Exception:  # noqa: BLE001 - whatever it is, the sweep did not finish, and what is written stays
+        console.print_exception()
+        raise SweepEnded(UNFINISHED) from None
+    raise SweepEnded(RAN if complete else UNFINISHED)
+
+
+def _job(config: DictConfig) -> Job:
+    choices = dict(config.hydra.runtime.choices)
+    overrides = [str(override) for override in config.hydra.overrides.task]
+    plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    try:
+        resolved: Any = OmegaConf.to_container(plain, resolve=True, throw_on_missing=True)
+    except MissingMandatoryValue as error:
+        raise ConfigError(str(error.full_key), "???", "this key has no default and must be given") from None
+    except OmegaConfBaseException as error:
+        raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
+    return Job(resolved, {group: _label(group, choices, overrides) for group in GROUPS})
+
+
+def _label(group: str, choices: dict[str, Any], overrides: Sequence[str]) -> str:
+    """The YAML's name, with what was changed in it: `egb_logits[trajectories=3]`; paths and limits left out."""
+    name = choices[group]
+    if isinstance(name, list | tuple) or OmegaConf.is_config(name):
+        name = "+".join(str(part) for part in name)
+    changed = []
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        if key.startswith(f"{group}.") and key not in ("dataset.path", "dataset.limit", "model.path"):
+            changed.append(f"{key[len(group) + 1 :]}={value}")
+    return f"{name}[{','.join(changed)}]" if changed else str(name)
+
+
+def _escaped(error: Exception) -> str:
+    return str(error).replace("[", r"\[")
