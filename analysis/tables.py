@@ -56,7 +56,7 @@ def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.D
         planners = group.index.unique("planner")
         if reference not in planners:
             continue
-        values = group.droplevel(_GROUP)
+        values = group.droplevel([*_GROUP])
         for planner in planners.drop(reference):
             differences = (values.loc[planner] - values.loc[reference]).dropna(how="all")
             found: dict[str, object] = {"cases": len(differences)}

@@ -43,7 +43,7 @@ class Extraneous:
                 for tool in index.nearest(f"{anchor.name} {anchor.description}")
                 if tool.name not in names and _function(tool.name, problem) not in useful
             )
-            rng = random.Random(derive_seed(seed, "extraneous", substep.id))
+            rng = random.Random(derive_seed(seed, "extraneous", case.id, substep.id))
             mixed = list(offered)
             for tool, _ in zip(near, range(self.k), strict=False):
                 mixed.insert(rng.randint(0, len(mixed)), tool)

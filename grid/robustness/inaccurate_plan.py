@@ -64,7 +64,7 @@ class InaccuratePlan:
 
     def _reworded(self, substep: Substep, problem: Problem, seed: int) -> Substep:
         call = problem.reference.calls[substep.id]
-        if call is None or derive_seed(seed, "inaccurate_plan", substep.id) / 2**63 >= self.share:
+        if call is None or derive_seed(seed, "inaccurate_plan", problem.case.id, substep.id) / 2**63 >= self.share:
             return substep
         return replace(substep, text=broadened(problem.library[call.tool]))
 

@@ -1,0 +1,139 @@
+"""Entropy-guided branching against a scripted engine (egb_slate §5, algorithms 1 to 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+
+import pytest
+
+from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
+from grid.planners.self_consistency import SelfConsistency
+from grid.planners.votes import entropy
+from grid.types import Trajectory
+from tests.engines import Scripted
+from tests.world import RIGHT, certain, environment, episode, right_arguments
+
+ONE_WRONG = certain() | {
+    "1.1": {"find": 0.9, "other": 0.1},
+    "2.1": {"more": 0.5, "quote": 0.4, "other": 0.1},
+    "2.2": {"book": 0.8, "other": 0.2},
+}
+PLANNERS: list[EntropyGuidedBranching] = [EGBSampling(), EGBLogits()]
+
+
+def solve(planner: EntropyGuidedBranching | SelfConsistency, engine: Scripted) -> tuple[Trajectory, list[str], bool]:
+    world = environment()
+    run = episode(engine, world)
+    trajectory = asyncio.run(planner.solve(run))
+    assert run.usage == engine.usage, "the episode's counters are what the engine saw"
+    assert run.tool_calls == len(world.calls)
+    spent = sum(step.input_tokens for step in trajectory.decisions)
+    assert spent == engine.usage.input_tokens or isinstance(planner, EGBLogits)
+    return trajectory, world.calls, world.resolved()
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_resolves_in_the_second_trajectory_where_the_wrong_choice_is_the_most_uncertain(
+    planner: EntropyGuidedBranching,
+) -> None:
+    engine = Scripted(ONE_WRONG, right_arguments)
+    trajectory, calls, resolved = solve(planner, engine)
+    assert resolved
+    assert trajectory.branches == 1
+    assert [step.chosen for step in trajectory.steps] == list(RIGHT.values())
+    assert [(step.branch, step.substep.id) for step in trajectory.decisions] == [
+        (0, "1.1"), (0, "1.2"), (0, "2.1"), (0, "2.2"), (1, "2.1"), (1, "2.2"),
+    ]  # fmt: skip
+    assert calls == ["find", "more", "book", "quote", "book"], "the branch's prefix calls no tool again"
+    second = engine.asked[len(engine.asked) // 2 :]
+    assert all(substep in ("2.1", "2.2", "") for _, substep, _ in second), "nor the model"
+
+
+def test_the_sampled_call_is_used_where_there_is_one_and_generated_where_there_is_none() -> None:
+    sampling, logits = Scripted(ONE_WRONG, right_arguments), Scripted(ONE_WRONG, right_arguments)
+    solve(EGBSampling(), sampling)
+    solve(EGBLogits(), logits)
+    assert sampling.asked == [("sample", s, 10) for s in RIGHT] + [("sample", "2.2", 1)]
+    first = [("choose", "1.1", 1), ("arguments", "1.1", 1), ("choose", "1.2", 1), ("choose", "2.1", 1),
+             ("arguments", "2.1", 1), ("choose", "2.2", 1), ("arguments", "2.2", 1)]  # fmt: skip
+    assert logits.asked == [*first, ("arguments", "2.1", 1), ("choose", "2.2", 1), ("arguments", "2.2", 1)]
+
+
+@pytest.mark.parametrize("samples", [1, 3, 10])
+def test_exactly_m_samples_a_step(samples: int) -> None:
+    engine = Scripted(certain(), right_arguments)
+    trajectory, _, resolved = solve(EGBSampling(samples=samples), engine)
+    assert resolved
+    assert trajectory.branches == 0
+    assert engine.asked == [("sample", substep, samples) for substep in RIGHT]
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_a_budget_of_one_is_exactly_the_first_pass(planner: EntropyGuidedBranching) -> None:
+    first, calls, resolved = solve(replace(planner, trajectories=1), Scripted(ONE_WRONG, right_arguments))
+    whole, _, _ = solve(planner, Scripted(ONE_WRONG, right_arguments))
+    assert not resolved
+    assert len(calls) == 3
+    assert first.steps == first.decisions == whole.decisions[:4]
+
+
+def test_the_first_pass_of_sampling_is_step_level_self_consistency() -> None:
+    first, _, _ = solve(EGBSampling(trajectories=1), Scripted(ONE_WRONG, right_arguments))
+    majority, _, _ = solve(SelfConsistency(level="step"), Scripted(ONE_WRONG, right_arguments))
+    assert first.steps == majority.steps
+
+
+HOPELESS = {step: {"other": 0.4, "more": 0.3, "book": 0.2, "no_tool": 0.1} for step in RIGHT}
+
+
+@pytest.mark.parametrize("trajectories", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_trajectories_never_exceed_the_budget(planner: EntropyGuidedBranching, trajectories: int) -> None:
+    trajectory, _, resolved = solve(replace(planner, trajectories=trajectories), Scripted(HOPELESS))
+    assert not resolved
+    assert trajectory.branches == trajectories - 1
+    assert {step.branch for step in trajectory.decisions} == set(range(trajectories))
+    assert all(step.branch == 0 for step in trajectory.steps), "unresolved: the first pass is returned"
+
+
+def test_ties_of_entropy_are_broken_by_step_order_and_alternatives_go_by_probability() -> None:
+    planner = EGBLogits(trajectories=50, step_branch_limit=2)
+    trajectory, _, _ = solve(planner, Scripted(HOPELESS))
+    starts: dict[int, tuple[str, str | None]] = {}
+    for step in trajectory.decisions:
+        starts.setdefault(step.branch, (step.substep.id, step.chosen))
+    assert list(starts.values())[1:] == [(step, tool) for step in RIGHT for tool in ("more", "book")]
+
+
+def test_the_pseudocodes_own_limits_hold() -> None:
+    total, _, _ = solve(EGBLogits(trajectories=50, branch_limit=4), Scripted(HOPELESS))
+    assert total.branches == 4
+    none, _, _ = solve(EGBLogits(trajectories=50, step_branch_limit=0), Scripted(HOPELESS))
+    assert none.branches == 0
+
+
+def test_options_below_the_threshold_are_not_branched_on() -> None:
+    script = certain() | {"2.1": {"more": 0.985, "quote": 0.01, "other": 0.005}}
+    found, _, resolved = solve(EGBLogits(threshold=0.01), Scripted(script, right_arguments))
+    assert resolved
+    assert found.branches == 1
+    missed, _, resolved = solve(EGBLogits(threshold=0.02), Scripted(script, right_arguments))
+    assert not resolved
+    assert missed.branches == 0
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_entropy_is_in_nats_over_the_options(planner: EntropyGuidedBranching) -> None:
+    trajectory, _, _ = solve(replace(planner, trajectories=1), Scripted(ONE_WRONG, right_arguments))
+    expected = [entropy(ONE_WRONG[step.substep.id].values()) for step in trajectory.steps]
+    assert [step.entropy for step in trajectory.steps] == pytest.approx(expected)
+    assert expected[2] == pytest.approx(-(0.5 * math.log(0.5) + 0.4 * math.log(0.4) + 0.1 * math.log(0.1)))
+    assert [step.entropy for step in trajectory.steps][1] == 0.0
+
+
+def test_no_more_candidates_than_allowed_no_tool_included() -> None:
+    engine = Scripted(certain(s2_2="no_tool"), right_arguments)
+    trajectory, _, _ = solve(EGBLogits(max_candidates=3, trajectories=1), engine)
+    assert all(step.candidates == ("find", "quote") for step in trajectory.steps)

@@ -1,0 +1,144 @@
+"""The lexical engine: deterministic, distributed as it says, and blind to everything but the prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from grid.engines.arguments import fill
+from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer, numbered
+from grid.engines.extraction import labelled_in, stems, values_in
+from grid.engines.lexical import Lexical, bm25, count_tokens
+from grid.engines.null import Null
+from grid.planners.stepwise import NO_TOOL_TEXT, tool_text
+from grid.types import NO_TOOL, Parameter, ToolSpec
+
+
+def tool(name: str, description: str, **arguments: str) -> ToolSpec:
+    return ToolSpec(name, description, tuple(Parameter(n, kind, n.replace("_", " ")) for n, kind in arguments.items()))
+
+
+TOOLS = (
+    tool("track_parcel", "Shows where a parcel is now.", tracking_number="string"),
+    tool("open_return", "Registers goods that are sent back.", order_id="string", reason="string"),
+    tool("quote_rate", "Gives a carrier's price for a parcel.", weight="number", pickup_date="date"),
+)
+QUERY = (
+    'Where is my parcel? Tracking number TRK-55421, order ORD-9-77, reason "broken lid". It weighs 4.5 kg and cost '
+    "$1,299.00; the pickup date was March 5, 2024. Write to ann@example.com."
+)
+
+
+def prompt(
+    substep: str, history: tuple[str, ...] = (), tools: tuple[ToolSpec, ...] = TOOLS, decline: bool = True
+) -> Prompt:
+    options = [*map(tool_text, tools), *([NO_TOOL_TEXT] if decline else [])]
+    sections = [
+        Section("role", ("You follow a plan.",)),
+        Section("task", (f"Query: {QUERY}", "Plan:", "1.1 Find out about it", f"1.2 {substep}")),
+        Section("history", history),
+        Section("tools", ("Tools:", *numbered(options))),
+        Section("request", ("Present step: Help", f"Present substep: 1.2 {substep}")),
+    ]
+    return Prompt(tuple(s for s in sections if s.entries), ToolCallAnswer(tools, decline))
+
+
+def choice(substep: str) -> Prompt:
+    asked = prompt(substep)
+    return Prompt(asked.sections, ChoiceAnswer((*map(tool_text, TOOLS), NO_TOOL_TEXT)))
+
+
+def sample(engine: Lexical, asked: Prompt, n: int, seed: int, temperature: float = 1.0) -> tuple[str, ...]:
+    answer = engine.sample(asked, n=n, temperature=temperature, max_tokens=10, seed=seed)
+    return asyncio.run(answer).completions
+
+
+def test_deterministic_for_a_seed_and_sample_i_does_not_depend_on_n() -> None:
+    engine, asked = Lexical(temperature=5.0), prompt("See where the parcel is")
+    many = sample(engine, asked, 50, seed=1)
+    assert sample(engine, asked, 50, seed=1) == many
+    assert sample(engine, asked, 7, seed=1) == many[:7]
+    assert sample(engine, asked, 50, seed=2) != many
+
+
+def test_samples_follow_the_distribution_that_choose_gives() -> None:
+    engine, substep = Lexical(temperature=3.0), "Learn where the parcel is"
+    expected = asyncio.run(engine.choose(choice(substep), seed=0)).probabilities
+    assert sum(expected) == pytest.approx(1.0)
+    names = [tool.name for tool in TOOLS] + [NO_TOOL]
+    drawn = Counter(json.loads(text)["tool"] for text in sample(engine, prompt(substep), 4000, seed=3))
+    counts = np.array([drawn[name] for name in names])
+    assert stats.chisquare(counts, np.array(expected) * 4000).pvalue > 1e-4
+    assert len(set(sample(engine, prompt(substep), 20, seed=3, temperature=0.0))) == 1
+
+
+def test_the_words_decide_and_a_thinking_verb_means_no_tool() -> None:
+    engine = Lexical()
+    best = [
+        int(np.argmax(asyncio.run(engine.choose(choice(substep), seed=0)).probabilities))
+        for substep in ("See where the parcel is now", "Register the goods that go back", "Decide which price is fair")
+    ]
+    assert best == [0, 1, 3]
+
+
+def test_option_numbers_and_labels_say_nothing() -> None:
+    plain = bm25(dict.fromkeys(stems("the parcel"), 1.0), [tool_text(t) for t in TOOLS])
+    listed = bm25(dict.fromkeys(stems("the parcel"), 1.0), numbered([tool_text(t) for t in TOOLS]))
+    assert plain == pytest.approx(listed)
+    assert stems("2.1 Present 10") == ("present",)
+
+
+def test_arguments_come_from_the_query_by_name_and_type() -> None:
+    assert fill(TOOLS[0], prompt("x")) == {"tracking_number": "TRK-55421"}
+    assert fill(TOOLS[1], prompt("x")) == {"order_id": "ORD-9-77", "reason": "broken lid"}
+    assert fill(TOOLS[2], prompt("x"))["pickup_date"] == "March 5, 2024"
+
+
+def test_arguments_come_from_earlier_outputs_of_that_name_and_by_reference_without_history() -> None:
+    spec = tool("settle", "", claim_id="string")
+    done = '1.1 Find out about it -> {"tool": "a", "arguments": {}} returned {"claim_id": "CL-7", "note": null}'
+    assert fill(spec, prompt("x", history=("Done so far:", done))) == {"claim_id": "CL-7"}
+    blind = tool("settle", "", verdict="string")
+    assert fill(blind, prompt("x")) == {"verdict": "OUTPUT_FROM_STEP_1.1.verdict"}
+
+
+def test_values_of_every_kind_are_found() -> None:
+    found = {item.value: item.kind for item in values_in(QUERY)}
+    assert found["TRK-55421"] == found["ORD-9-77"] == "identifier"
+    assert found["broken lid"] == "quoted"
+    assert found["$1,299.00"] == "money"
+    assert found["March 5, 2024"] == "date"
+    assert found["ann@example.com"] == "email"
+    assert found["4.5"] == "number"
+    pairs = labelled_in("Get the details (File path: a/b.txt, File content: Minutes, final)")
+    assert [(item.before, item.value) for item in pairs] == [
+        (("file", "path"), "a/b.txt"),
+        (("file", "content"), "Minutes, final"),
+    ]
+
+
+def test_tokens_are_counted_once_per_sample() -> None:
+    asked = prompt("See where it is")
+    sampled = asyncio.run(Lexical().sample(asked, n=3, temperature=1.0, max_tokens=10, seed=0))
+    tokens = sum(count_tokens(entry) for section in asked.sections for entry in section.entries)
+    assert sampled.usage.llm_calls == 3
+    assert sampled.usage.input_tokens == 3 * tokens
+    assert sampled.usage.output_tokens == sum(count_tokens(text) for text in sampled.completions)
+
+
+def test_a_lesson_names_the_call_that_fits_worst() -> None:
+    good = '1.1 See where the parcel is -> {"tool": "track_parcel", "arguments": {}} returned {}'
+    bad = '1.2 Register the goods -> {"tool": "quote_rate", "arguments": {}} returned {}'
+    asked = Prompt((Section("history", (good, bad)),), TextAnswer())
+    assert "Register the goods" in sample(Lexical(), asked, 1, seed=0)[0]
+
+
+def test_null_answers_the_first_option() -> None:
+    sampled = asyncio.run(Null().sample(prompt("x"), n=2, temperature=1.0, max_tokens=1, seed=0))
+    assert [json.loads(text)["tool"] for text in sampled.completions] == ["track_parcel"] * 2
+    assert asyncio.run(Null().choose(choice("x"), seed=0)).probabilities == (1.0, 0.0, 0.0, 0.0)

@@ -1,0 +1,177 @@
+"""The lookup simulator (egb_slate §3.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from grid.environments.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
+from grid.references import reference
+from grid.types import Json, Observation, ToolCall
+
+CALLS = {
+    "1.1": ToolCall("find_order", {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}),
+    "1.2": ToolCall("book_courier", {"parcel": reference("1.1", "parcel"), "urgent": True}),
+    "2.1": ToolCall("send_note", {"text": f"Parcel {reference('1.1', 'parcel')} is on its way", "mood": "kind"}),
+}
+OUTCOMES: dict[str, dict[str, Json]] = {
+    "1.1": {"parcel": "P-9", "weight": 3},
+    "1.2": {"booking": "B-4"},
+    "2.1": {"sent": True},
+}
+SAME = {"locate_purchase": SameFunction("find_order", {"purchase": "order", "bought_on": "day", "paid": "total"})}
+RIGHT: dict[str, Json] = {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}
+
+
+def simulator(*resolution: str) -> LookupSimulator:
+    entries = build_entries(CALLS, OUTCOMES, {"2.1": frozenset({"mood"})})
+    return LookupSimulator(entries, frozenset(resolution or ("1.2", "2.1")), SAME)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        RIGHT,
+        {"order": "ab-17", "day": "January 15, 2023", "total": "$1,299.00"},
+        {"total": "1299", "day": "15 January", "order": " AB-17 "},
+    ],
+)
+def test_any_form_of_the_arguments_gives_the_outcome(arguments: dict[str, Json]) -> None:
+    world = simulator()
+    assert world.execute(ToolCall("find_order", arguments)) == Observation(OUTCOMES["1.1"])
+    assert world.obtained == {"1.1"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"order": "AB-17", "day": "2023-01-15"},
+        {"order": "AB-18", "day": "2023-01-15", "total": 1299},
+        {"order": "AB-17", "day": "2023-01-16", "total": 1299},
+        {"order": "AB-17", "day": "2023-01-15", "total": None},
+        RIGHT | {"extra": "something"},
+        RIGHT | {"extra": False},
+        RIGHT | {"extra": 0},
+    ],
+)
+def test_wrong_arguments_give_the_default_outcome_whatever_they_are(arguments: dict[str, Json]) -> None:
+    world = simulator()
+    assert world.execute(ToolCall("find_order", arguments)) == default_outcome("find_order")
+    assert world.obtained == frozenset()
+
+
+def test_the_default_outcome_does_not_know_what_happened_before() -> None:
+    world = simulator()
+    wrong = ToolCall("find_order", {"order": "none"})
+    before = world.execute(wrong)
+    world.execute(ToolCall("find_order", RIGHT))
+    assert world.execute(wrong) == before
+    assert world.execute(ToolCall("unknown_tool", RIGHT)) == default_outcome("unknown_tool")
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_an_empty_extra_argument_is_no_argument(empty: Json) -> None:
+    world = simulator()
+    assert world.execute(ToolCall("find_order", RIGHT | {"extra": empty})) == Observation(OUTCOMES["1.1"])
+
+
+def test_a_functional_equivalent_gives_the_same_outcome_by_its_own_names() -> None:
+    world = simulator()
+    same = ToolCall("locate_purchase", {"purchase": "AB-17", "bought_on": "15 January 2023", "paid": 1299})
+    assert world.execute(same) == Observation(OUTCOMES["1.1"])
+    assert world.obtained == {"1.1"}
+
+
+def test_a_functional_equivalent_answers_wrong_arguments_under_its_own_name() -> None:
+    world = simulator()
+    wrong = ToolCall("locate_purchase", {"purchase": "AB-18", "bought_on": "15 January 2023", "paid": 1299})
+    assert world.execute(wrong) == default_outcome("locate_purchase")
+
+
+@pytest.mark.parametrize("mood", ["kind", "stern", None, 7, ["a"]])
+def test_an_open_argument_is_not_compared(mood: Json) -> None:
+    world = simulator()
+    note = ToolCall("send_note", {"text": "Parcel P-9 is on its way", "mood": mood})
+    assert world.execute(note) == Observation(OUTCOMES["2.1"])
+    assert world.execute(ToolCall("send_note", {"text": "Parcel P-9 is on its way"})) == Observation(OUTCOMES["2.1"])
+    assert world.execute(ToolCall("send_note", {"text": "Hello", "mood": mood})) == default_outcome("send_note")
+
+
+def test_resolved_only_when_the_whole_resolution_is_obtained() -> None:
+    world = simulator()
+    steps = [
+        (ToolCall("find_order", RIGHT), False),
+        (ToolCall("book_courier", {"parcel": "P-9", "urgent": "yes"}), False),
+        (ToolCall("book_courier", {"parcel": "P-9", "urgent": "yes"}), False),
+        (ToolCall("send_note", {"text": "parcel p-9 is on its way."}), True),
+        (ToolCall("send_note", {"text": "wrong"}), True),
+    ]
+    for call, resolved in steps:
+        world.execute(call)
+        assert world.resolved() == resolved, call
+
+
+def test_the_path_does_not_matter() -> None:
+    world = simulator("1.2")
+    world.execute(ToolCall("book_courier", {"parcel": "P-9", "urgent": True}))
+    assert world.resolved()
+
+
+def test_restore_returns_to_the_snapshot() -> None:
+    world = simulator("1.1")
+    start = world.snapshot()
+    world.execute(ToolCall("find_order", RIGHT))
+    found = world.snapshot()
+    assert world.resolved()
+    world.restore(start)
+    assert not world.resolved()
+    world.restore(found)
+    assert world.resolved()
+    hash(found)
+    with pytest.raises(TypeError, match="frozenset"):
+        world.restore("start")
+
+
+def test_build_entries_makes_calls_concrete_and_merges_equal_ones() -> None:
+    again = ToolCall("book_courier", {"parcel": "P-9", "urgent": True})
+    entries = build_entries(CALLS | {"3.1": again}, OUTCOMES | {"3.1": OUTCOMES["1.2"]})
+    assert {entry.substeps: entry.call for entry in entries} == {
+        frozenset({"1.1"}): CALLS["1.1"],
+        frozenset({"1.2", "3.1"}): again,
+        frozenset({"2.1"}): ToolCall("send_note", {"text": "Parcel P-9 is on its way", "mood": "kind"}),
+    }
+
+
+def test_equal_calls_with_different_outcomes_are_refused() -> None:
+    again = ToolCall("book_courier", {"parcel": "P-9", "urgent": True})
+    with pytest.raises(ValueError, match=r"3\.1.*1\.2.*another outcome"):
+        build_entries(CALLS | {"3.1": again}, OUTCOMES | {"3.1": {"booking": "B-5"}})
+
+
+def test_references_that_cannot_resolve_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"4\.1.*9\.9"):
+        build_entries({"4.1": ToolCall("t", {"a": reference("9.9", "b")})}, {"4.1": {"c": 1}})
+
+
+@pytest.mark.xfail(strict=True, reason="equal calls are merged by their text; the second can never be obtained")
+@pytest.mark.parametrize(
+    "second",
+    [{"b": 2, "a": "2023-01-15"}, {"a": "January 15, 2023", "b": 2}],
+    ids=["other order", "other form"],
+)
+def test_calls_that_mean_the_same_are_merged(second: dict[str, Json]) -> None:
+    calls = {"1.1": ToolCall("t", {"a": "2023-01-15", "b": 2}), "1.2": ToolCall("t", second)}
+    world = LookupSimulator(build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}), frozenset(calls))
+    for call in calls.values():
+        world.execute(call)
+    assert world.resolved()
+
+
+@pytest.mark.xfail(strict=True, reason="calls that differ in open arguments only have an entry each")
+def test_calls_that_differ_in_open_arguments_only_can_both_be_obtained() -> None:
+    calls = {"1.1": ToolCall("t", {"a": "<first>"}), "1.2": ToolCall("t", {"a": "<second>"})}
+    left_open = dict.fromkeys(calls, frozenset({"a"}))
+    world = LookupSimulator(build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}, left_open), frozenset(calls))
+    for call in calls.values():
+        world.execute(call)
+    assert world.resolved()

@@ -1,0 +1,114 @@
+"""The other planners against scripted engines, and what all planners do with unreadable answers and budgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from grid.errors import BudgetError
+from grid.planners.answers import read_call
+from grid.planners.base import Budget, derive_seed
+from grid.planners.react import BaselineLLM, ReAct
+from grid.planners.reflexion import Reflexion
+from grid.planners.self_consistency import SelfConsistency
+from grid.planners.stepwise import UNREADABLE, Action
+from grid.planners.votes import vote
+from grid.types import NO_TOOL, ToolCall, Usage
+from tests.engines import RawText, Scripted, UniformRandom
+from tests.world import RIGHT, certain, environment, episode, right_arguments
+
+
+def test_react_sees_every_observation_and_the_baseline_none() -> None:
+    for planner, sees in ((ReAct(), True), (BaselineLLM(), False)):
+        engine = Scripted(certain(), right_arguments)
+        run = episode(engine)
+        trajectory = asyncio.run(planner.solve(run))
+        history = engine.prompts[-1].entries("history")
+        assert any("I-7" in entry and "returned" in entry for entry in history) is sees
+        assert len(trajectory.steps) == 4
+        assert run.environment.resolved(), "references to earlier outputs are filled in for both"
+
+
+def test_static_sections_come_first_so_that_prompts_of_a_case_share_a_prefix() -> None:
+    engine = Scripted(certain(), right_arguments)
+    asyncio.run(ReAct().solve(episode(engine)))
+    texts = [prompt.text() for prompt in engine.prompts]
+    shared = texts[0].index("Tools:")
+    assert all(text.startswith(texts[0][:shared]) for text in texts)
+
+
+def test_self_consistency_by_plan_keeps_the_majoritys_final_outcome() -> None:
+    engine = UniformRandom()
+    run = episode(engine, seed=3)
+    trajectory = asyncio.run(SelfConsistency(level="plan", samples=7).solve(run))
+    ends: Counter[str] = Counter()
+    for branch in range(7):
+        path = [step for step in trajectory.decisions if step.branch == branch]
+        ends[next((s.observation.text() for s in reversed(path) if s.observation), "")] += 1
+    kept = next((s.observation.text() for s in reversed(trajectory.steps) if s.observation), "")
+    assert ends[kept] == max(ends.values())
+    assert trajectory.branches == 6
+    assert run.resolved_checks == 0, "a vote may not ask whether the case is resolved"
+
+
+def test_reflexion_tries_again_with_its_latest_lessons_until_resolved() -> None:
+    engine = Scripted(certain(s2_1="other"), right_arguments)
+    run = episode(engine)
+    trajectory = asyncio.run(Reflexion(attempts=5, memory=2).solve(run))
+    assert trajectory.branches == 4
+    assert engine.asked.count(("text", "", 1)) == 4, "no reflection after the last attempt"
+    lessons = [entry for entry in engine.prompts[-1].entries("history") if entry.startswith("Lesson")]
+    assert [lesson.split(":")[0] for lesson in lessons] == ["Lesson from attempt 3", "Lesson from attempt 4"]
+    solved = Scripted(certain(), right_arguments)
+    assert asyncio.run(Reflexion().solve(episode(solved))).branches == 0
+
+
+def test_votes_count_tools_ties_go_to_the_first_sampled_and_unreadable_ones_do_not_count() -> None:
+    a, b, none = Action(ToolCall("a", {"x": 1})), Action(ToolCall("b", {})), Action(None)
+    decision = vote([UNREADABLE, b, a, none, a, b, UNREADABLE], Usage())
+    assert decision.action is b
+    assert [(o.tool, o.probability) for o in decision.options] == [("b", 0.4), ("a", 0.4), (NO_TOOL, 0.2)]
+    nothing = vote([UNREADABLE, UNREADABLE], Usage())
+    assert nothing.action.malformed
+    assert nothing.entropy is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", '{"tool": 5}', '{"tool": "unknown"}', "{" * 5000, '{"tool": "find", "arguments": 3}']
+)
+def test_unreadable_answers_are_steps_without_a_call(text: str) -> None:
+    world = environment()
+    trajectory = asyncio.run(ReAct().solve(episode(RawText(text), world)))
+    assert [step.chosen for step in trajectory.steps] == [None] * 4
+    assert world.calls == []
+
+
+def test_a_call_is_found_among_thoughts_and_fences() -> None:
+    text = 'Thought: {not json} then\n```json\n{"thought": "x", "tool": "find", "arguments": {"order": "A-1"}}\n```'
+    assert read_call(text) == ("find", {"order": "A-1"})
+    assert read_call('{"tool": "find", "arguments": null}') == ("find", {})
+    assert read_call("x" * 30_000 + '{"tool": "find"}') is None
+
+
+def test_the_budget_ends_an_episode() -> None:
+    sampling = SelfConsistency(samples=10).solve(episode(Scripted(certain()), budget=Budget(llm_calls=12)))
+    with pytest.raises(BudgetError, match=r"budget\.llm_calls=12"):
+        asyncio.run(sampling)
+    calling = ReAct().solve(episode(Scripted(certain(), right_arguments), budget=Budget(tool_calls=1)))
+    with pytest.raises(BudgetError, match=r"budget\.tool_calls=1"):
+        asyncio.run(calling)
+
+
+def test_seeds_depend_on_every_part_of_their_key_and_on_nothing_else() -> None:
+    keys = [("pass0", "1.1"), ("pass0", "1.2"), ("pass1", "1.1"), ("pass", "01.1")]
+    seeds = {derive_seed(1, *key) for key in keys}
+    assert len(seeds) == 4
+    assert derive_seed(1, *keys[0]) == derive_seed(1, *keys[0]) != derive_seed(2, *keys[0])
+    assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_every_substep_is_decided_once_in_plan_order() -> None:
+    trajectory = asyncio.run(ReAct().solve(episode(UniformRandom())))
+    assert [step.substep.id for step in trajectory.steps] == list(RIGHT)

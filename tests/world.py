@@ -1,0 +1,86 @@
+"""A small world for tests of planners: three calls that build on one another, one substep without a tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from grid.engines.base import Engine
+from grid.environments.lookup import LookupSimulator, build_entries
+from grid.planners.base import Budget, Episode
+from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
+
+CALLS = {
+    "1.1": ToolCall("find", {"order": "A-1"}),
+    "2.1": ToolCall("quote", {"item": "OUTPUT_FROM_STEP_1.1.item"}),
+    "2.2": ToolCall("book", {"quote": "OUTPUT_FROM_STEP_2.1.quote"}),
+}
+OUTCOMES: dict[str, dict[str, Json]] = {
+    "1.1": {"item": "I-7"},
+    "2.1": {"quote": "Q-3"},
+    "2.2": {"booking": "B-9"},
+}
+PLAN = Plan(
+    (
+        Substep("1.1", "see what was bought", "look"),
+        Substep("1.2", "think about it", "look"),
+        Substep("2.1", "ask what it costs", "buy"),
+        Substep("2.2", "settle it", "buy"),
+    )
+)
+RIGHT = {"1.1": "find", "1.2": "no_tool", "2.1": "quote", "2.2": "book"}
+
+
+def tool(name: str, argument: str) -> ToolSpec:
+    """A tool with one string argument."""
+    return ToolSpec(name, f"does {name}", (Parameter(argument, "string", ""),), ("result",))
+
+
+TOOLS = {
+    spec.name: spec
+    for spec in (
+        tool("find", "order"),
+        tool("quote", "item"),
+        tool("book", "quote"),
+        tool("other", "x"),
+        tool("more", "x"),
+    )
+}
+
+
+def right_arguments(substep: str, name: str) -> dict[str, Json]:
+    """The reference arguments where the substep's right tool is called; none otherwise."""
+    call = CALLS.get(substep)
+    return dict(call.arguments) if call and call.tool == name else {}
+
+
+@dataclass
+class Counting(LookupSimulator):
+    """A simulator that remembers every call made."""
+
+    calls: list[str] = field(default_factory=list)
+
+    def execute(self, call: ToolCall) -> Observation:
+        self.calls.append(call.tool)
+        return super().execute(call)
+
+
+def environment() -> Counting:
+    """A fresh world; the case is resolved by the booking."""
+    return Counting(build_entries(CALLS, OUTCOMES), frozenset({"2.2"}))
+
+
+def episode(engine: Engine, world: Counting | None = None, seed: int = 1, budget: Budget | None = None) -> Episode:
+    """An episode of the small case; all five tools are candidates everywhere."""
+    return Episode(
+        case=Case("small", "Please book again what I bought in order A-1.", PLAN),
+        environment=world or environment(),
+        engine=engine,
+        candidates_of=lambda case, substep: tuple(TOOLS.values()),
+        budget=budget or Budget(),
+        seed=seed,
+    )
+
+
+def certain(**wrong: str) -> dict[str, dict[str, float]]:
+    """All probability on the right tool of every substep; `wrong` maps s1_1 and so on to another tool."""
+    return {step: {wrong.get("s" + step.replace(".", "_"), name): 1.0} for step, name in RIGHT.items()}
