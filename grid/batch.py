@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import ray
 
 from grid import store
 from grid.build import BudgetConfig, ClusterConfig, build
@@ -20,6 +19,7 @@ from grid.errors import ConfigError
 from grid.run import Stamp, run_chunk
 from grid.types import Usage
 
+_ANSWER_SECONDS = 5.0
 _RETRIES = 3  # of a task whose process died; a raised exception is never retried by Ray
 
 
@@ -74,6 +74,11 @@ def connect(cluster: ClusterConfig) -> str:
         ConfigError: no cluster answers at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if cluster.kind == "address":
+        _expect_an_answer(cluster.address or "")
+        os.environ["RAY_AUTH_MODE"] = cluster.auth
+    import ray  # reads its authentication mode when it is imported, so not before the line above
+
     quiet: dict[str, Any] = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
@@ -91,9 +96,6 @@ def connect(cluster: ClusterConfig) -> str:
         return (
             f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
         )
-    if not cluster.address:
-        raise ConfigError("cluster.address", cluster.address, "the address of a running cluster, host:port")
-    os.environ["RAY_AUTH_MODE"] = cluster.auth
     try:
         ray.init(address=cluster.address, **quiet)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -101,9 +103,36 @@ def connect(cluster: ClusterConfig) -> str:
     return f"joined the Ray cluster at {cluster.address}"
 
 
+def cpus() -> int:
+    """The CPUs of the cluster."""
+    import ray
+
+    return int(ray.cluster_resources().get("CPU", 1))
+
+
+def disconnect() -> None:
+    """Leave the cluster, or stop the one that was started here."""
+    import ray
+
+    ray.shutdown()
+
+
+def _expect_an_answer(address: str) -> None:
+    """Raise ConfigError where nothing listens at `host:port`; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not (colon and port.isdigit()):
+        raise ConfigError("cluster.address", address, "the address of a running cluster, host:port")
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
+
+
 def run(plan: Plan, report: Callable[[Report], None]) -> None:
     """Run every unfinished chunk; `report` is called in the driver as each ends, in the order of ending."""
-    limit = plan.cluster.chunks_in_flight or 2 * int(ray.cluster_resources().get("CPU", 1))
+    import ray
+
+    limit = plan.cluster.chunks_in_flight or 2 * cpus()
     pending = plan.chunks()
     in_flight: dict[Any, Report] = {}
     remote_chunk = ray.remote(num_cpus=1, max_retries=_RETRIES)(_chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 from collections.abc import Mapping, Sequence
@@ -163,7 +164,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
 
 
 def _fields(cls: type) -> Sequence[str]:
-    return [name for name, f in getattr(cls, "__dataclass_fields__", {}).items() if f.init]
+    return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
 
 
 def _config_error(prefix: str, error: ValidationError, fields: Sequence[str] | Mapping[str, Any]) -> ConfigError:
@@ -173,8 +174,8 @@ def _config_error(prefix: str, error: ValidationError, fields: Sequence[str] | M
     unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
     if unknown:
         close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return ConfigError(prefix + place, first["input"], f"no such key{hint} Keys here: {', '.join(fields)}")
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        return ConfigError(prefix + place, first["input"], f"no such key{hint}; the keys here are {', '.join(fields)}")
     missing = first["type"] in ("missing", "missing_argument")
     return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import ray
 from rich.console import Console
 from rich.table import Table
 
@@ -175,9 +174,9 @@ def overhead(console: Console) -> None:
         try:
             warm_up = through_ray(setting, cluster, Path(folder) / "warm", seed=0)
             rates = [through_ray(setting, cluster, Path(folder) / str(n), seed=n) for n in range(1, REPEATS + 1)]
-            cpus = int(ray.cluster_resources()["CPU"])
+            cpus = batch.cpus()
         finally:
-            ray.shutdown()
+            batch.disconnect()
         dataset = build(setting, BUDGET).dataset
         chunk = list(cells(setting, dataset.version, dataset.case_ids(), TRIALS))
         layers(setting, chunk[:CASES], Path(folder) / "cold")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-import ray
 from rich.console import Console
 from rich.table import Table
 
@@ -84,7 +83,7 @@ def _run(checked: Checked, console: Console, pending: dict[str, int]) -> None:
         with SweepProgress(console, pending, len(checked.plan.done)) as progress:
             batch.run(checked.plan, progress.update)
     finally:
-        ray.shutdown()
+        batch.disconnect()
     kinds = Counter(
         kind for kind in store.read(checked.plan.root, "episodes", ["error_kind"])["error_kind"].to_pylist() if kind
     )

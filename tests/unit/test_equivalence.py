@@ -16,7 +16,9 @@ from grid.types import Json
 quick = settings(max_examples=100, deadline=None)
 texts = st.one_of(
     st.text(max_size=40),
-    st.sampled_from(["", "yes", "#AB-1", "$1,299.00", "3 pm", "01/15/2023", "January 15", "Jan 15, 2023 4 pm", "12-10"]),
+    st.sampled_from(
+        ["", "yes", "#AB-1", "$1,299.00", "3 pm", "01/15/2023", "January 15", "Jan 15, 2023 4 pm", "12-10"]
+    ),
 )
 scalars: st.SearchStrategy[Json] = st.one_of(
     st.none(),
@@ -166,7 +168,7 @@ def test_the_order_of_a_list_does_not_matter(items: list[Json], rng: random.Rand
 
 
 @quick
-@given(st.lists(st.from_regex(r"[b-z]{2,6}", fullmatch=True).filter(lambda word: word != "and"), min_size=1))
+@given(st.lists(st.from_regex(r"[b-z]{2,6}", fullmatch=True), min_size=1))
 def test_a_comma_separated_string_equals_the_list(words: list[str]) -> None:
     assert equivalent(", ".join(words), [*reversed(words)])
 
@@ -208,7 +210,9 @@ def test_hostile_strings_do_no_harm(hostile: str) -> None:
 
 @quick
 @given(
-    st.lists(st.sampled_from(["jan", "15", "2023", "3 pm", "15:00", "/", "-", ":", "am", "+", "z", "th", "٣", "²", "."]))
+    st.lists(
+        st.sampled_from(["jan", "15", "2023", "3 pm", "15:00", "/", "-", ":", "am", "+", "z", "th", "٣", "²", "."])
+    )
 )
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_what_merely_looks_like_a_date_does_no_harm(parts: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from hypothesis import given, settings
@@ -113,15 +113,13 @@ def test_final_steps_are_those_that_nothing_needs(needs: dict[str, set[str]]) ->
 
 
 @pytest.mark.parametrize("ask", [order, depth])
-def test_a_missing_step_is_named(ask: object) -> None:
-    assert callable(ask)
+def test_a_missing_step_is_named(ask: Callable[[dict[str, ToolCall]], object]) -> None:
     with pytest.raises(ValueError, match=r"step 1\.2 .*step 7\.7"):
         ask(calls_of({"1.1": set(), "1.2": {"1.1", "7.7"}}))
 
 
 @pytest.mark.parametrize("ask", [order, depth])
-def test_a_circle_is_named(ask: object) -> None:
-    assert callable(ask)
+def test_a_circle_is_named(ask: Callable[[dict[str, ToolCall]], object]) -> None:
     with pytest.raises(ValueError, match=r"circle among steps 1\.2, 2\.1$"):
         ask(calls_of({"1.1": set(), "1.2": {"2.1"}, "2.1": {"1.2", "1.1"}}))
 
