@@ -16,6 +16,7 @@ PAIRED = ["success", "tool_match_rate"]
 COSTS = ["input_tokens", "output_tokens", "llm_calls", "forward_passes", "wall_seconds"]
 ENTROPY_BINS = 5
 _GROUP = SETTING[:3]
+_ROUNDING = 1e-12  # below it a deviation is no variation
 
 
 class Interval(NamedTuple):
@@ -72,7 +73,7 @@ def interval(differences: pd.Series[float]) -> Interval:
     count = len(differences)
     mean = float(differences.mean()) if count else math.nan
     deviation = float(differences.std(ddof=1)) if count > 1 else 0.0
-    if deviation == 0.0:
+    if deviation < _ROUNDING:
         return Interval(mean, math.nan, math.nan)
     half = float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
     return Interval(mean, mean - half, mean + half)

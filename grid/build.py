@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class SweepConfig(_Section):
     trials: Annotated[int, Field(ge=1, le=10_000)]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     dry_run: bool
-    retry_failed: bool | Literal["all"]
+    retry_failed: Literal[True, False, "all"]
     budget: BudgetConfig
     cluster: ClusterConfig
 
@@ -127,10 +128,15 @@ def invalid_reason(setting: Setting) -> str | None:
     if missing:
         verbs = ", ".join(sorted(missing))
         return (
-            f"conf/planner/{setting.labels['planner']}.yaml needs {verbs}, "
-            f"which conf/model/{setting.labels['model']}.yaml cannot do"
+            f"conf/planner/{_file(setting, 'planner')}.yaml needs {verbs}, "
+            f"which conf/model/{_file(setting, 'model')}.yaml cannot do"
         )
     return None
+
+
+def _file(setting: Setting, group: str) -> str:
+    """The YAML's name: the label without the values that were changed in it."""
+    return setting.labels[group].partition("[")[0]
 
 
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
@@ -158,7 +164,7 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
         cls = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{key}._target_", target, f"{allowed} ({error})") from None
-    if not isinstance(cls, type):
+    if not isinstance(cls, type) or cls.__module__ != module or inspect.isabstract(cls):
         raise ConfigError(f"{key}._target_", target, allowed)
     return cls
 
@@ -170,7 +176,7 @@ def _fields(cls: type) -> Sequence[str]:
 def _config_error(prefix: str, error: ValidationError, fields: Sequence[str] | Mapping[str, Any]) -> ConfigError:
     """The first thing that is wrong, in words."""
     first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("literal[", "constrained-")))
+    place = ".".join(str(part) for part in first["loc"])
     unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
     if unknown:
         close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)

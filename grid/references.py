@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from grid.types import Json, Observation, Step, ToolCall
+from grid.types import Json, Observation, Step, ToolCall, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 
@@ -52,7 +52,8 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
         return outputs.get(whole[1], {}).get(whole[2], value)
 
     def within(match: re.Match[str]) -> str:
-        return str(outputs.get(match[1], {}).get(match[2], match[0]))
+        found = outputs.get(match[1], {}).get(match[2], match[0])
+        return found if isinstance(found, str) else to_json(found)
 
     return PATTERN.sub(within, value)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
+from grid.datasets.files import loads
 from grid.types import Json
 
 MAX_CHARACTERS = 20_000
+_CONSTANTS: dict[str, Json] = {"True": True, "False": False, "None": None}
 _CALL = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.S)
 
 
@@ -40,8 +41,10 @@ def _literal(text: str) -> Json:
     """A quoted string without its quotes, a JSON scalar or list, or the text as it stands."""
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
     try:
-        value: Json = json.loads(text.replace("True", "true").replace("False", "false"))
+        value: Json = loads(text)
     except (ValueError, RecursionError):
         return text
     return value

@@ -37,12 +37,21 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                record = json.loads(line)
+                record = loads(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(path, number, f"broken JSON: {error}") from None
             if not isinstance(record, dict):
                 raise DataError(path, number, f"a JSON object is expected, not {type(record).__name__}")
             yield number, record
+
+
+def loads(text: str | bytes) -> Any:
+    """JSON as the standard has it: NaN and infinities are refused (ValueError)."""
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def fingerprint(*paths: Path) -> str:

@@ -8,7 +8,6 @@ name) is tied to the earlier output of that name, or, where there is none, left 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,11 +23,12 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
+from grid.datasets.grounding import ground, properties, type_of
 from grid.environments.lookup import LookupSimulator, build_entries
-from grid.errors import DataError
-from grid.references import final_steps, reference
+from grid.errors import ConfigError, DataError
+from grid.references import final_steps, order, reference, resolve
 from grid.strict import STRICT
-from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec, to_json
+from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
 ADAPTER = 1
@@ -77,12 +77,12 @@ class UltraTool:
             {
                 name: ToolSpec(
                     name,
-                    tool.get("description", ""),
+                    str(tool.get("description") or ""),
                     tuple(
-                        Parameter(arg, _type(spec), str(spec.get("description", "")))
-                        for arg, spec in _properties(tool, "arguments").items()
+                        Parameter(arg, type_of(spec), str(spec.get("description", "")))
+                        for arg, spec in properties(tool, "arguments").items()
                     ),
-                    tuple(_properties(tool, "results")),
+                    tuple(properties(tool, "results")),
                     domains[name].most_common(1)[0][0],
                 )
                 for name, tool in self._definitions.items()
@@ -102,8 +102,7 @@ class UltraTool:
         """One query with its lookup simulator."""
         record = self._read[0][case_id]
         calls = {step: call for step, call in record.calls.items() if call}
-        outcomes = {step: self._outcome(call) for step, call in calls.items()}
-        entries = build_entries(calls, outcomes, record.open_arguments)
+        entries = build_entries(calls, self._outcomes(calls), record.open_arguments)
         resolution = tuple(final_steps(calls))
         return Problem(
             case=record.case,
@@ -114,8 +113,13 @@ class UltraTool:
             same_function={},
         )
 
-    def _outcome(self, call: ToolCall) -> dict[str, Json]:
-        return ground(call, _properties(self._definitions[call.tool], "results"))
+    def _outcomes(self, calls: dict[str, ToolCall]) -> dict[str, dict[str, Json]]:
+        """What each call returns, its references filled in, so that equal calls return the same."""
+        outcomes: dict[str, dict[str, Json]] = {}
+        for step in order(calls):
+            call = resolve(calls[step], outcomes)
+            outcomes[step] = ground(call, properties(self._definitions[call.tool], "results"))
+        return outcomes
 
     @cached_property
     def _rows(self) -> list[tuple[int, dict[str, Any]]]:
@@ -125,8 +129,11 @@ class UltraTool:
             for key, kind in (("question", str), ("plan", list), ("tools", list)):
                 if not isinstance(row.get(key), kind):
                     raise DataError(path, line, f"{key} must be a {kind.__name__}")
-            if not all(isinstance(tool, dict) and isinstance(tool.get("name"), str) for tool in row["tools"]):
-                raise DataError(path, line, "every tool must be an object with a name")
+            for key, name in (("tools", "name"), ("plan", "step")):
+                if not all(isinstance(item, dict) and isinstance(item.get(name), str) for item in row[key]):
+                    raise DataError(path, line, f"every item of {key} must be an object with a {name}")
+        if not rows:
+            raise ConfigError("dataset.path", self.path, f"{QUERIES} holds no query")
         return rows
 
     @cached_property
@@ -135,12 +142,12 @@ class UltraTool:
         for line, row in self._rows:
             for tool in row["tools"]:
                 known = found.setdefault(tool["name"], tool)
-                if _properties(known, "arguments").keys() != _properties(tool, "arguments").keys():
+                if properties(known, "arguments").keys() != properties(tool, "arguments").keys():
                     raise DataError(
                         self.root / QUERIES,
                         line,
                         f"tool {tool['name']!r} is defined twice with different arguments: "
-                        f"{list(_properties(known, 'arguments'))} and {list(_properties(tool, 'arguments'))}",
+                        f"{list(properties(known, 'arguments'))} and {list(properties(tool, 'arguments'))}",
                     )
         return found
 
@@ -148,8 +155,11 @@ class UltraTool:
     def _usage(self) -> dict[str, dict[tuple[str, str], dict[str, Json]]]:
         """Question to (step text, tool) to arguments."""
         found: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
-        for _, row in read_jsonl(self.root / USAGE):
-            for item in row.get("reference") or []:
+        for line, row in read_jsonl(self.root / USAGE):
+            listed = row.get("reference") or []
+            if not isinstance(listed, list):
+                raise DataError(self.root / USAGE, line, "reference must be a list")
+            for item in listed:
                 if isinstance(item, dict) and isinstance(item.get("param"), dict):
                     key = (str(item.get("step")), str(item.get("tool")))
                     found.setdefault(str(row.get("question")), {})[key] = item["param"]
@@ -162,10 +172,7 @@ class UltraTool:
         for index, (_, row) in enumerate(self._rows[: self.limit]):
             case_id = f"ultratool-{index:04d}"
             try:
-                record = self._record(case_id, row)
-                calls = {step: call for step, call in record.calls.items() if call}
-                build_entries(calls, {step: self._outcome(call) for step, call in calls.items()}, record.open_arguments)
-                records[case_id] = record
+                records[case_id] = self._record(case_id, row)
             except _UnusableError as error:
                 skipped.append(Skipped(case_id, str(error)))
         return records, skipped
@@ -175,12 +182,12 @@ class UltraTool:
         calls: dict[str, ToolCall | None] = {}
         headings: dict[str, str] = {}
         for item in row["plan"]:
-            match = _STEP.fullmatch(str(item.get("step", "")).strip())
+            match = _STEP.fullmatch(item["step"].strip())
             if not match:
                 raise _UnusableError("a step has no number")
             number, text = match[1], match[2]
             headings[number] = text
-            if item.get("tool") == HEADING:
+            if item.get("tool") in (HEADING, None):
                 continue
             if number in calls:
                 raise _UnusableError("a step number comes twice")
@@ -199,9 +206,9 @@ class UltraTool:
         name = text.partition("(")[0].strip()
         if name not in self._definitions:
             raise _UnusableError("a step calls a tool that no query defines")
-        names = list(_properties(self._definitions[name], "arguments"))
+        names = list(properties(self._definitions[name], "arguments"))
         parsed = parse_call(text, names)
-        listed = self._usage.get(row["question"], {}).get((str(item["step"]), name))
+        listed = self._usage.get(row["question"], {}).get((item["step"], name))
         if listed is None and parsed is None:
             raise _UnusableError("a call string cannot be parsed")
         arguments = _whole(listed, parsed or {}) if listed is not None else parsed or {}
@@ -234,56 +241,14 @@ class UltraTool:
         """The latest earlier output whose field is named as the argument or as the placeholder is."""
         wanted = {_squeeze(argument), _squeeze(placeholder)}
         for step, call in reversed(before.items()):
-            for name, spec in _properties(self._definitions[call.tool], "results").items() if call else ():
-                if _squeeze(name) in wanted and _type(spec) not in ("array", "object"):
+            for name, spec in properties(self._definitions[call.tool], "results").items() if call else ():
+                if name.isidentifier() and _squeeze(name) in wanted and type_of(spec) not in ("array", "object"):
                     return reference(step, name)
         return None
 
 
 class _UnusableError(Exception):
     """Why a query cannot be a case."""
-
-
-def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:
-    """What a reference call returns: a value for each result field, from the tool, the arguments and the field."""
-    outcome: dict[str, Json] = {name: _value(call, name, spec) for name, spec in results.items()}
-    outcome["receipt"] = f"R-{_digest(call, 'receipt')[:8].upper()}"
-    return outcome
-
-
-def _value(call: ToolCall, name: str, spec: Any) -> Json:
-    digest = _digest(call, name)
-    match _type(spec):
-        case "boolean":
-            return True
-        case "integer":
-            return 1 + int(digest[:8], 16) % 500
-        case "number":
-            return 1 + int(digest[:8], 16) % 50_000 / 100
-        case "array":
-            return [f"{name}-{digest[:4]}", f"{name}-{digest[4:8]}"]
-        case "object":
-            return {field: _value(call, f"{name}.{field}", sub) for field, sub in _children(spec).items()}
-        case _:
-            return f"{name}-{digest[:6]}"
-
-
-def _digest(call: ToolCall, name: str) -> str:
-    key = to_json([call.tool, dict(sorted(call.arguments.items())), name])
-    return hashlib.sha256(key.encode()).hexdigest()
-
-
-def _children(spec: Any) -> dict[str, Any]:
-    children = spec.get("properties") if isinstance(spec, dict) else None
-    return children if isinstance(children, dict) else {}
-
-
-def _properties(tool: dict[str, Any], key: str) -> dict[str, Any]:
-    return _children(tool.get(key))
-
-
-def _type(spec: Any) -> str:
-    return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"
 
 
 def _above(number: str) -> list[str]:

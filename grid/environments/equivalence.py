@@ -7,30 +7,33 @@ A date that lacks its year (or its time) equals one that agrees in all that both
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 
+import numpy as np
 from dateutil import parser as dates
+from scipy.optimize import linear_sum_assignment
 
 from grid.types import Json
 
 _NUMBER = re.compile(
-    r"(?:[$€£¥]|USD|EUR|GBP)?\s*([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?\d+(?:\.\d+)?)\s*(?:%|USD|EUR|GBP)?",
+    r"(?:[$€£¥]|USD|EUR|GBP)?\s*([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?(?!0\d)\d+(?:\.\d+)?)\s*(?:%|USD|EUR|GBP)?",
     re.I,
 )
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DATELIKE = re.compile(
-    rf"\b{_MONTH}\.?\s+\d{{1,2}}|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}"
+    rf"\b{_MONTH}\.?\s+\d{{1,2}}(?!\d)|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}"
     r"|\d{1,2}/\d{1,2}/\d{2,4}|^\d{1,2}[-/]\d{1,2}(?:\s|$)",
     re.I,
 )
-_TIMELIKE = re.compile(r"\b\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", re.I)
+_TIMELIKE = re.compile(r"(?<!\d)\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", re.I)
 _YEARLIKE = re.compile(r"\b\d{4}\b|\d{1,2}/\d{1,2}/\d{2}\b")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _LONGEST = 64  # characters of a value that could be a date or a number
+_DEEPEST = 16  # levels of nesting; deeper values equal only themselves
+_MOST = 200  # items of a list that is compared regardless of order
 
 
 @dataclass(frozen=True)
@@ -49,52 +52,55 @@ class Moment:
         return any(a is not None and b is not None for a, b in pairs[1:])
 
 
-Canonical = bool | Decimal | Moment | str | None | tuple[object, ...]
+Canonical = bool | Decimal | Moment | str | None
 
 
-def equivalent(left: Json, right: Json) -> bool:
-    """Whether two values mean the same. Symmetric and reflexive; not transitive, as dates may lack their year."""
+def equivalent(left: Json, right: Json, depth: int = 0) -> bool:
+    """Whether two values mean the same. Symmetric and reflexive; not transitive, as dates may lack their year.
+
+    `depth` counts the levels above; values nested deeper than 16 levels equal only themselves.
+    """
+    if depth > _DEEPEST:
+        return left is right
     if isinstance(left, list) or isinstance(right, list):
-        return _lists_match(_as_list(left), _as_list(right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(equivalent(value, right[key]) for key, value in left.items())
+        items = len(right) if isinstance(right, list) else len(left) if isinstance(left, list) else 0
+        return _lists_match(_as_list(left, items), _as_list(right, items), depth + 1)
+    if isinstance(left, dict) or isinstance(right, dict):
+        if not (isinstance(left, dict) and isinstance(right, dict)) or left.keys() != right.keys():
+            return False
+        return all(equivalent(value, right[key], depth + 1) for key, value in left.items())
     a, b = canonical(left), canonical(right)
     if isinstance(a, Moment) and isinstance(b, Moment):
         return a.agrees(b)
     return type(a) is type(b) and a == b
 
 
-def canonical(value: Json) -> Canonical:
+def canonical(value: str | int | float | bool | None) -> Canonical:
     """A scalar's meaning; equal for scalars that mean the same, but for partial dates."""
     if isinstance(value, str):
         return _canonical_text(value)
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int | float):
-        return Decimal(str(value)).normalize()
-    return json.dumps(value, sort_keys=True)
+    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
 
 
 @lru_cache(maxsize=65536)
 def _canonical_text(text: str) -> Canonical:
-    folded = " ".join(text.split()).strip("\"'“”‘’").rstrip(".,;:").casefold()
+    folded = " ".join(text.split()).strip("\"'“”‘’").rstrip(".,;:").casefold().lstrip("#")
     if folded in _TRUTHS:
         return _TRUTHS[folded]
     if len(folded) <= _LONGEST:
         number = _NUMBER.fullmatch(folded)
         if number:
-            try:
-                return Decimal(number[1].replace(",", "")).normalize()
-            except InvalidOperation:
-                return folded
+            return Decimal(number[1].replace(",", ""))
         moment = _moment(folded)
         if moment:
             return moment
-    return folded.lstrip("#")
+    return folded
 
 
 def _moment(text: str) -> Moment | None:
-    """The date or time that a text is, read twice against different defaults to see what it leaves open."""
+    """The date or time that a text is, with what it leaves open; None where it is neither."""
     has_day, has_time = bool(_DATELIKE.search(text)), bool(_TIMELIKE.search(text))
     if not (has_day or has_time):
         return None
@@ -109,22 +115,22 @@ def _moment(text: str) -> Moment | None:
     )
 
 
-def _as_list(value: Json) -> list[Json]:
+def _as_list(value: Json, items: int) -> list[Json]:
+    """A list, or text that lists its items; compared with a list of one, a value is that one item."""
     if isinstance(value, list):
         return value
-    if isinstance(value, str):
-        parts: list[Json] = [part for part in re.split(r"\s*(?:,|;|\band\b)\s*", value.strip("[] ")) if part]
-        return parts
+    if isinstance(value, str) and items != 1:
+        parts = re.split(r",|;|\band\b", value.strip("[] "))
+        return [part.strip() for part in parts if part.strip()]
     return [value]
 
 
-def _lists_match(left: list[Json], right: list[Json]) -> bool:
-    if len(left) != len(right):
+def _lists_match(left: list[Json], right: list[Json], depth: int) -> bool:
+    """Whether the items can be paired off (pairing greedily would not do: partial dates match several)."""
+    if len(left) != len(right) or len(left) > _MOST:
         return False
-    rest = list(right)
-    for item in left:
-        match = next((i for i, other in enumerate(rest) if equivalent(item, other)), None)
-        if match is None:
-            return False
-        del rest[match]
-    return True
+    if not left:
+        return True
+    agree = np.array([[equivalent(item, other, depth) for other in right] for item in left])
+    rows, columns = linear_sum_assignment(agree, maximize=True)
+    return bool(agree[rows, columns].all())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from grid import references
 from grid.environments.equivalence import equivalent
-from grid.types import Json, Observation, ToolCall
+from grid.types import Json, Observation, ToolCall, to_json
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,12 @@ class LookupSimulator:
     obtained: frozenset[str] = frozenset()
 
     def execute(self, call: ToolCall) -> Observation:
-        """The outcome of the entry that the call means; the tool's default outcome where there is none."""
+        """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
         tool, arguments = self._by_reference_names(call)
-        for entry in self.entries:
-            if entry.call.tool == tool and _same_arguments(entry, arguments):
-                self.obtained |= entry.substeps
-                return entry.outcome
-        return default_outcome(call.tool)
+        matching = [entry for entry in self.entries if entry.call.tool == tool and _same_arguments(entry, arguments)]
+        for entry in matching:
+            self.obtained |= entry.substeps
+        return matching[0].outcome if matching else default_outcome(call.tool)
 
     def snapshot(self) -> Hashable:
         """The substeps whose outcome has been obtained."""
@@ -104,7 +103,8 @@ def build_entries(
     entries: dict[str, Entry] = {}
     for step in references.order(calls):
         concrete = references.resolve(calls[step], outcomes)
-        key, outcome = concrete.text(), Observation(outcomes[step])
+        key = to_json([concrete.tool, dict(sorted(concrete.arguments.items()))])
+        outcome = Observation(outcomes[step])
         known = entries.get(key)
         if known and known.outcome != outcome:
             raise ValueError(f"step {step} makes the same call as {sorted(known.substeps)} but expects another outcome")

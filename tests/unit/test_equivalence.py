@@ -220,43 +220,36 @@ def test_what_merely_looks_like_a_date_does_no_harm(parts: list[str]) -> None:
         assert equivalent(text, text)
 
 
-@pytest.mark.xfail(strict=True, reason="'#12345' is tried as a number before its '#' is dropped")
 def test_a_number_sign_before_digits_does_not_matter() -> None:
     assert equivalent("#12345", "12345")
     assert equivalent("#12345", 12345)
 
 
-@pytest.mark.xfail(strict=True, reason="no word boundary after T: the time of 'T15:00' without seconds is not seen")
 def test_iso_times_without_seconds_are_compared() -> None:
     assert equivalent("2023-01-15T15:00", "January 15, 2023 3 pm")
     assert not equivalent("2023-01-15T15:00", "2023-01-15T16:00")
 
 
-@pytest.mark.xfail(strict=True, reason="'March 2023' reads as March 20 of 2023, then dateutil gives its first day")
 def test_a_month_is_not_its_first_day() -> None:
     assert not equivalent("March 2023", "March 1, 2023")
 
 
-@pytest.mark.xfail(strict=True, reason="normalize() rounds to the 28 digits of the decimal context")
 def test_long_numbers_are_compared_in_full() -> None:
     assert not equivalent("1" * 30 + "1", "1" * 30 + "2")
     assert not equivalent(10**30, 10**30 + 1)
 
 
-@pytest.mark.xfail(strict=True, reason="items are paired greedily, though equivalence is not transitive")
 def test_the_order_of_partial_dates_in_a_list_does_not_matter() -> None:
     right: list[Json] = ["Jan 15, 2023", "Jan 15, 2024"]
     assert equivalent(["Jan 15, 2023", "Jan 15"], right)
     assert equivalent(["Jan 15", "Jan 15, 2023"], right)
 
 
-@pytest.mark.xfail(strict=True, reason="a list of one is compared with the parts of the text only")
 @pytest.mark.parametrize("text", ["1,299.00", "January 15, 2023", "Salt and Pepper"])
 def test_a_list_of_one_equals_its_item(text: str) -> None:
     assert equivalent([text], text)
 
 
-@pytest.mark.xfail(strict=True, reason="several stack frames for each level of nesting", raises=RecursionError)
 def test_a_deep_list_does_no_harm() -> None:
     deep: Json = 1
     for _ in range(900):  # json.loads reads this depth
@@ -265,6 +258,5 @@ def test_a_deep_list_does_no_harm() -> None:
     assert equivalent(deep, deep)
 
 
-@pytest.mark.xfail(strict=True, reason="str(int) refuses more than 4,300 digits", raises=ValueError)
 def test_a_huge_integer_does_no_harm() -> None:
     assert equivalent(10**5000, 10**5000)

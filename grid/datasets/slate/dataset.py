@@ -25,7 +25,7 @@ from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
 from grid.environments.lookup import LookupSimulator, SameFunction, build_entries
-from grid.errors import DataError
+from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Skipped, ToolCall, ToolSpec
 
@@ -62,7 +62,10 @@ class Slate:
     @cached_property
     def case_records(self) -> dict[str, CaseRecord]:
         """All cases by id."""
-        return read_cases(self.root / CASES, self.records)
+        cases = read_cases(self.root / CASES, self.records)
+        if not cases:
+            raise ConfigError("dataset.path", self.path, f"{CASES} holds no case")
+        return cases
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -83,10 +86,7 @@ class Slate:
         record = self.case_records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
-        try:
-            entries = build_entries(calls, record.outcomes())
-        except ValueError as error:
-            raise DataError(self.root / CASES, None, f"case {case_id}: {error}") from None
+        entries = build_entries(calls, record.outcomes())
         environment = LookupSimulator(entries, frozenset(record.resolution), self._same_function)
         return Problem(
             case=Case(case_id, record.query, record.visible_plan()),

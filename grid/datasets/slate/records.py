@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid import references
 from grid.datasets.files import read_jsonl
+from grid.environments.lookup import build_entries
 from grid.errors import DataError
 from grid.types import Json, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec
 
@@ -119,8 +120,11 @@ def read_tools(path: Path) -> dict[str, ToolRecord]:
 
     _read(path, ToolRecord, check)
     for tool in tools.values():
-        if tool.same_function and tool.same_function.tool not in tools:
-            raise DataError(path, None, f"tool {tool.name!r} repeats {tool.same_function.tool!r}, which is not defined")
+        same = tool.same_function
+        if same and same.tool not in tools:
+            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r}, which is not defined")
+        if same and not same.arguments.items() <= {(a, b) for a in _names(tool) for b in _names(tools[same.tool])}:
+            raise DataError(path, None, f"tool {tool.name!r} repeats {same.tool!r} by arguments that they do not have")
     return tools
 
 
@@ -136,6 +140,10 @@ def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord
 
     _read(path, CaseRecord, check)
     return cases
+
+
+def _names(tool: ToolRecord) -> list[str]:
+    return [argument.name for argument in tool.arguments]
 
 
 def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
@@ -161,7 +169,7 @@ def _check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
     for step, call in calls.items():
         if call.tool not in tools:
             raise ValueError(f"step {step} calls {call.tool!r}, which {TOOLS} does not define")
-        unknown = call.arguments.keys() - {argument.name for argument in tools[call.tool].arguments}
+        unknown = call.arguments.keys() - set(_names(tools[call.tool]))
         if unknown:
             raise ValueError(f"step {step} gives {call.tool} the unknown argument {sorted(unknown)[0]!r}")
     references.order(calls)
@@ -173,6 +181,7 @@ def _check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
                 raise ValueError(
                     f"step {step} refers to {producer}.{field}, but that outcome has {list(outcomes[producer])}"
                 )
+    build_entries(calls, outcomes)
     for step in case.resolution:
         if step not in calls:
             raise ValueError(f"the resolution names step {step!r}, which makes no call")

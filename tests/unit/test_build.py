@@ -1,0 +1,233 @@
+"""From config to objects: what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.build import BudgetConfig, build, invalid_reason, load_class, make, sweep_config
+from grid.cell import GROUPS, Setting
+from grid.check import Job, check_sweep
+from grid.engines.null import Null
+from grid.errors import ConfigError
+from grid.planners.egb import EGBSampling
+
+EGB = "grid.planners.egb.EGBSampling"
+SHARED: dict[str, Any] = {
+    "name": "test",
+    "store": {"root": "results"},
+    "trials": 1,
+    "seed": 0,
+    "dry_run": False,
+    "retry_failed": False,
+    "budget": {"llm_calls": 5000, "tool_calls": 1000},
+    "cluster": {"kind": "local"},
+}
+SETTING: dict[str, Any] = {
+    "model": {"_target_": "grid.engines.null.Null"},
+    "planner": {"_target_": "grid.planners.egb.EGBLogits"},
+    "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": "/nonexistent"},
+    "robustness": {},
+    "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+}
+LABELS = {"model": "null", "planner": "egb_logits", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+
+
+def refused(use: Callable[[], object]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        use()
+    error = caught.value
+    assert str(error) == f"{error.key}={error.value!r}: {error.allowed}"
+    assert "\n" not in str(error)
+    return error
+
+
+def planner(**values: object) -> ConfigError:
+    return refused(lambda: make("planner", {"_target_": EGB, **values}))
+
+
+def shared(**values: object) -> ConfigError:
+    return refused(lambda: sweep_config(SHARED | values))
+
+
+def test_good_values_are_built() -> None:
+    assert make("planner", {"_target_": EGB, "samples": 3}) == EGBSampling(samples=3)
+    assert sweep_config(SHARED | {group: {} for group in GROUPS}).name == "test"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("samples", 0, "greater than or equal to 1"),
+        ("samples", 1001, "less than or equal to 1000"),
+        ("samples", "ten", "integer"),
+        ("samples", "10", "integer"),
+        ("samples", 1.5, "integer"),
+        ("samples", None, "integer"),
+        ("temperature", -0.5, "greater than or equal to 0"),
+        ("temperature", float("inf"), "finite"),
+        ("temperature", float("nan"), ""),
+    ],
+)
+def test_wrong_values_name_key_value_and_what_is_allowed(key: str, value: object, allowed: str) -> None:
+    error = planner(**{key: value})
+    assert error.key == f"planner.{key}"
+    assert error.value is value
+    assert allowed in error.allowed
+
+
+def test_an_unknown_key_is_answered_with_the_nearest() -> None:
+    error = planner(sampels=3)
+    assert (error.key, error.value) == ("planner.sampels", 3)
+    assert "did you mean samples?" in error.allowed
+    assert "trajectories" in error.allowed, "all keys are listed"
+
+
+def test_only_keys_that_can_be_given_are_listed() -> None:
+    assert not re.search(r"\bneeds\b", planner(nosuch=1).allowed)
+
+
+def test_a_key_of_robustness_names_its_part() -> None:
+    part = {"_target_": "grid.robustness.extraneous.Extraneous", "k": 3}
+    error = refused(lambda: make("robustness.extraneous", part, "robustness"))
+    assert (error.key, error.value) == ("robustness.extraneous.k", 3)
+    assert "10" in error.allowed
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "os.system",
+        "subprocess.Popen",
+        "grid.store.write",
+        "grid.engines.null.Null",
+        "grid.planners",
+        "grid.plannersx.Egb",
+        "grid.planners.nosuch.Planner",
+        "grid.planners.egb.NoSuch",
+        "grid.planners.base.derive_seed",
+        "grid.planners.egb.",
+        "grid.planners..store.write",
+        "",
+        7,
+        None,
+    ],
+)
+def test_only_classes_of_the_own_room_are_loaded(target: object) -> None:
+    error = refused(lambda: make("planner", {"_target_": target}))
+    assert (error.key, error.value) == ("planner._target_", target)
+    assert "grid.planners" in error.allowed
+
+
+@pytest.mark.xfail(strict=True, reason="load_class takes names that a module of the room has only imported")
+@pytest.mark.parametrize(
+    ("group", "target"),
+    [("dataset", "grid.datasets.slate.dataset.Path"), ("model", "grid.engines.lexical.Counter")],
+)
+def test_classes_that_a_room_only_imports_are_not_loaded(group: str, target: str) -> None:
+    assert refused(lambda: load_class(group, {"_target_": target})).key == f"{group}._target_"
+
+
+@pytest.mark.xfail(strict=True, raises=TypeError, reason="an abstract class ends in a TypeError")
+def test_an_abstract_class_is_refused() -> None:
+    error = refused(lambda: make("planner", {"_target_": "grid.planners.egb.EntropyGuidedBranching"}))
+    assert error.key == "planner._target_"
+
+
+def test_a_missing_target_is_refused() -> None:
+    error = refused(lambda: make("planner", {"samples": 3}))
+    assert (error.key, error.value) == ("planner._target_", None)
+    assert "grid.planners" in error.allowed
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("trials", 0, "greater than or equal to 1"),
+        ("trials", "3", "integer"),
+        ("trials", True, "integer"),
+        ("seed", -1, "greater than or equal to 0"),
+        ("seed", 2**63, "less than"),
+        ("name", "../x", "pattern"),
+        ("name", "a/b", "pattern"),
+        ("name", "a\\b", "pattern"),
+        ("name", ".hidden", "pattern"),
+        ("name", "", "pattern"),
+        ("name", "line\n", "pattern"),
+        ("name", 7, "string"),
+        ("dry_run", "yes", "boolean"),
+        ("trails", 3, "did you mean trials?"),
+    ],
+)
+def test_shared_keys_are_checked(key: str, value: object, allowed: str) -> None:
+    error = shared(**{key: value})
+    assert (error.key, error.value) == (key, value)
+    assert allowed in error.allowed
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("cluster", "cpus", 0), ("cluster", "kind", "cloud"), ("budget", "llm_calls", 0), ("store", "root", "")],
+)
+def test_keys_of_sections_are_dotted(section: str, key: str, value: object) -> None:
+    error = shared(**{section: SHARED[section] | {key: value}})
+    assert (error.key, error.value) == (f"{section}.{key}", value)
+
+
+def test_a_missing_shared_key_is_named() -> None:
+    error = refused(lambda: sweep_config({key: value for key, value in SHARED.items() if key != "trials"}))
+    assert (error.key, error.value) == ("trials", None)
+
+
+@pytest.mark.xfail(strict=True, reason="the key is given as 'retry_failed.bool', and 'all' is not offered")
+def test_retry_failed_names_its_key_and_all_that_it_takes() -> None:
+    error = shared(retry_failed="maybe")
+    assert error.key == "retry_failed"
+    assert "all" in error.allowed
+
+
+def test_files_are_read_when_a_setting_is_built() -> None:
+    error = refused(lambda: build(Setting(SETTING, LABELS, 0), BudgetConfig(llm_calls=1, tool_calls=1)))
+    assert (error.key, error.value) == ("dataset.path", "/nonexistent")
+
+
+def test_a_pair_that_goes_together_has_no_reason() -> None:
+    assert invalid_reason(Setting(SETTING, LABELS, 0)) is None
+
+
+def test_a_pair_that_cannot_go_together_names_both_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
+    reason = invalid_reason(Setting(SETTING, LABELS, 0))
+    assert reason is not None
+    for part in ("conf/planner/egb_logits.yaml", "conf/model/null.yaml", "choose"):
+        assert part in reason
+    assert "sample" not in reason, "only what is missing"
+
+
+@pytest.mark.xfail(strict=True, reason="the label with its changes is taken for the file's name")
+def test_the_files_are_named_as_they_are_called_also_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
+    labels = LABELS | {"planner": "egb_logits[trajectories=3]"}
+    assert "conf/planner/egb_logits.yaml" in str(invalid_reason(Setting(SETTING, labels, 0)))
+
+
+def test_a_sweep_leaves_out_such_pairs_and_runs_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    base = (
+        SHARED
+        | SETTING
+        | {"store": {"root": str(tmp_path)}, "dataset": SETTING["dataset"] | {"path": None, "limit": 2}}
+    )
+    invalid = Job(base, LABELS)
+    valid = Job(base | {"planner": {"_target_": EGB}}, LABELS | {"planner": "egb_sampling"})
+    checked = check_sweep([invalid, valid])
+    assert [setting.labels["planner"] for setting, _ in checked.invalid] == ["egb_logits"]
+    assert [setting.labels["planner"] for setting in checked.plan.settings] == ["egb_sampling"]
+    assert checked.plan.total() == 2
+    error = refused(lambda: check_sweep([invalid]))
+    assert "conf/model/null.yaml" in error.allowed

@@ -1,0 +1,246 @@
+"""The Parquet tables: round trips, one row a cell, interrupted writes, versions, and the lock."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from grid import store
+from grid.errors import StoreError
+from grid.schema import SCHEMA_VERSION, TABLES
+from grid.types import ErrorKind
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def episode(cell: str, attempt: str = "first", minute: int = 0, **more: object) -> dict[str, Any]:
+    created = NOON + dt.timedelta(minutes=minute)
+    return {"cell_id": cell, "attempt_id": attempt, "status": "ok", "created_at": created} | more
+
+
+def step(cell: str, attempt: str = "first", index: int = 0, **more: object) -> dict[str, Any]:
+    return {"cell_id": cell, "attempt_id": attempt, "branch": 0, "step": index} | more
+
+
+def attempt(name: str = "first") -> dict[str, Any]:
+    return {"attempt_id": name, "cells": 1, "ok": 1, "failed": 0, "seconds": 0.5, "created_at": NOON}
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def refused_elsewhere(root: Path) -> bool:
+    """Whether a second process is refused the lock."""
+    code = (
+        "import sys; from pathlib import Path; from grid import store\n"
+        "with store.locked(Path(sys.argv[1])): print('held')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(root)], capture_output=True, text=True, check=False)
+    assert (ended.returncode == 0) == ("held" in ended.stdout)
+    return ended.returncode != 0 and "StoreError" in ended.stderr
+
+
+def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
+    rows: dict[str, list[dict[str, Any]]] = {
+        "episodes": [
+            episode("a", trial=1, seed=2**63 - 1, success=True, tool_match_rate=0.25, answer="é\n☃"),
+            episode("b", status="failed", error_kind="tool", error_message="broke"),
+        ],
+        "steps": [
+            step("a", options=[{"tool": "x", "probability": 0.75}, {"tool": "no_tool", "probability": 0.25}]),
+            step("a", index=1, entropy=0.0, tool_required=False, options=[]),
+        ],
+        "attempts": [attempt()],
+    }
+    store.write(tmp_path, rows)
+    for table in get_args(store.Table):
+        data = store.read(tmp_path, table)
+        assert data.schema.remove_metadata() == TABLES[table]
+        empty = dict.fromkeys(TABLES[table].names)
+        assert data.to_pylist() == [empty | row for row in rows[table]]
+
+
+def test_a_column_all_null_in_the_first_file_does_not_break_the_read(tmp_path: Path) -> None:
+    for cell, value in (("a", None), ("b", 0.5), ("c", 0.25)):
+        store.write(tmp_path, {"episodes": [episode(cell, tool_match_rate=value)]})
+    assert store.read(tmp_path, "episodes")["tool_match_rate"].to_pylist() == [None, 0.5, 0.25]
+
+
+def test_one_row_a_cell_the_latest_with_the_steps_of_that_try_only(tmp_path: Path) -> None:
+    # Written out of order: which try counts follows from when it was made, not from when its file came.
+    for name, minute in (("second", 2), ("third", 3), ("first", 1)):
+        cells = ("a", "b") if name != "third" else ("a",)
+        store.write(
+            tmp_path,
+            {
+                "episodes": [episode(cell, name, minute) for cell in cells],
+                "steps": [step(cell, name, index, chosen_tool=name) for cell in cells for index in (1, 0)],
+                "attempts": [attempt(name)],
+            },
+        )
+    latest = store.read(tmp_path, "episodes", ["cell_id", "attempt_id"]).to_pylist()
+    assert latest == [{"cell_id": "a", "attempt_id": "third"}, {"cell_id": "b", "attempt_id": "second"}]
+    steps = store.read(tmp_path, "steps", ["cell_id", "step", "chosen_tool"]).to_pylist()
+    assert [tuple(row.values()) for row in steps] == [
+        ("a", 0, "third"), ("a", 1, "third"), ("b", 0, "second"), ("b", 1, "second"),
+    ]  # fmt: skip
+    assert store.read(tmp_path, "attempts").num_rows == 3
+
+
+def test_file_names_follow_content(tmp_path: Path) -> None:
+    rows = {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]}
+    store.write(tmp_path, rows)
+    before = files(tmp_path)
+    store.write(tmp_path, rows)
+    assert files(tmp_path) == before
+    assert len(before) == 3
+    store.write(tmp_path, {"episodes": [episode("b")]})
+    assert len(files(tmp_path)) == 4
+
+
+def test_no_table_without_rows(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [], "steps": []})
+    assert files(tmp_path) == {}
+
+
+def test_nothing_is_left_in_the_scratch_folder(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode("a")]})
+    assert list((tmp_path / ".tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("survive", [0, 1, 2])
+def test_an_interrupted_write_leaves_the_store_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survive: int
+) -> None:
+    store.write(tmp_path, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]})
+    renamed, replace = 0, os.replace
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal renamed
+        if renamed == survive:
+            raise OSError("no space left on device")
+        renamed += 1
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    again = {"episodes": [episode("b", "2")], "steps": [step("b", "2")], "attempts": [attempt("2")]}
+    with pytest.raises(OSError, match="no space left"):
+        store.write(tmp_path, again)
+    monkeypatch.undo()
+
+    assert list((tmp_path / ".tmp").iterdir()) == []
+    store.check(tmp_path)
+    assert store.read(tmp_path, "episodes")["cell_id"].to_pylist() == ["a"]
+    assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a"]
+    assert store.finished(tmp_path) == {"a"}
+    store.write(tmp_path, again)
+    assert store.finished(tmp_path) == {"a", "b"}
+    assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("table", get_args(store.Table))
+@pytest.mark.parametrize("version", [b"0", None])
+def test_another_schema_version_is_refused_by_name(tmp_path: Path, table: store.Table, version: bytes | None) -> None:
+    path = tmp_path / table / "old.parquet"
+    path.parent.mkdir()
+    metadata = {b"schema_version": version} if version else None
+    pq.write_table(TABLES[table].empty_table().replace_schema_metadata(metadata), path)
+    for use in (lambda: store.check(tmp_path), lambda: store.read(tmp_path, table)):
+        with pytest.raises(StoreError) as caught:
+            use()
+        for part in (str(path), (version or b"none").decode(), SCHEMA_VERSION):
+            assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_file_is_refused_by_name(tmp_path: Path, share: float) -> None:
+    store.write(tmp_path, {"episodes": [episode("a")]})
+    (path,) = (tmp_path / "episodes").iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    for use in (lambda: store.check(tmp_path), lambda: store.read(tmp_path, "episodes")):
+        with pytest.raises(StoreError) as caught:
+            use()
+        assert str(path) in str(caught.value)
+
+
+def test_finished_by_retry(tmp_path: Path) -> None:
+    rows = [episode("ok")]
+    rows += [episode(kind.value, status="failed", error_kind=kind.value) for kind in ErrorKind]
+    # Repaired since, and broken since: only the latest row counts.
+    rows += [episode("repaired", status="failed", error_kind="infrastructure"), episode("repaired", minute=1)]
+    rows += [episode("broken"), episode("broken", minute=1, status="failed", error_kind="infrastructure")]
+    store.write(tmp_path, {"episodes": rows})
+    every = {row["cell_id"] for row in rows}
+    assert store.finished(tmp_path) == store.finished(tmp_path, "none") == every
+    assert store.finished(tmp_path, "infrastructure") == every - {"infrastructure", "broken"}
+    assert store.finished(tmp_path, "all") == {"ok", "repaired"}
+
+
+def test_only_one_holder_of_the_lock(tmp_path: Path) -> None:
+    root = tmp_path / "new" / "folder"
+    with store.locked(root):
+        with pytest.raises(StoreError, match="another sweep") as caught, store.locked(root):
+            pass
+        assert str(root) in str(caught.value)
+        assert refused_elsewhere(root)
+        with store.locked(tmp_path / "other"):
+            pass
+    assert not refused_elsewhere(root)
+    with store.locked(root):
+        pass
+
+
+def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from grid import store\n"
+        "with store.locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(StoreError), store.locked(tmp_path):
+                pass
+        finally:
+            holder.send_signal(signal.SIGKILL)
+            holder.wait()
+    with store.locked(tmp_path):
+        pass
+
+
+def test_leading_zeros_stay(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode("007", case_id="007", answer="1e5")]})
+    (row,) = store.read(tmp_path, "episodes", ["cell_id", "case_id", "answer"]).to_pylist()
+    assert row == {"cell_id": "007", "case_id": "007", "answer": "1e5"}
+    assert store.finished(tmp_path) == {"007"}
+
+
+@pytest.mark.parametrize("table", get_args(store.Table))
+def test_columns_are_selected_in_the_order_asked(tmp_path: Path, table: store.Table) -> None:
+    columns = list(reversed(TABLES[table].names))[:3]
+    for _ in range(2):  # an empty folder first, then one with rows
+        assert store.read(tmp_path, table, columns).column_names == columns
+        store.write(tmp_path, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]})
+
+
+@pytest.mark.parametrize("table", get_args(store.Table))
+def test_an_empty_folder_gives_empty_tables(tmp_path: Path, table: store.Table) -> None:
+    for root in (tmp_path, tmp_path / "absent"):
+        data = store.read(root, table)
+        assert isinstance(data, pa.Table)
+        assert data.num_rows == 0
+        assert data.schema == TABLES[table]
+        assert store.finished(root) == set()
+        store.check(root)
+    assert not (tmp_path / "absent").exists()

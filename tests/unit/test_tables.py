@@ -1,0 +1,210 @@
+"""The tables recover what was planted in the rows, and print it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from analysis.load import SETTING
+from analysis.report import print_report
+from analysis.tables import COSTS, ENTROPY_BINS, RATES, entropy_errors, paired_differences, results
+from grid import store
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def row(planner: str, case: int, trial: int, value: float | None, robustness: str = "none") -> dict[str, Any]:
+    """One episode whose rates are all `value`; a cell without a value failed."""
+    return {
+        "model": "lexical",
+        "dataset": "slate",
+        "robustness": robustness,
+        "planner": planner,
+        "cell_id": f"{planner}/{robustness}/{case}/{trial}",
+        "case_id": f"case-{case}",
+        "trial": trial,
+        "status": "ok" if value is not None else "failed",
+        **dict.fromkeys(RATES, np.nan if value is None else value),
+        **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
+    }
+
+
+def entropies(values: list[float], wrong: list[bool]) -> pd.DataFrame:
+    frame = pd.DataFrame({"entropy": values, "error": wrong})
+    return frame.assign(model="lexical", dataset="slate", robustness="none", planner="egb")
+
+
+def test_results_by_hand() -> None:
+    values = np.array([[1.0, 0.0, 0.5], [1.0, 1.0, 0.25]])  # (trials, cases)
+    frame = pd.DataFrame([row("react", case, trial, values[trial, case]) for trial in range(2) for case in range(3)])
+    (found,) = results(frame).to_dict("records")
+    by_trial = values.mean(axis=1)
+    for rate in RATES:
+        assert found[f"{rate}_mean"] == pytest.approx(by_trial.mean())
+        assert found[f"{rate}_std"] == pytest.approx(by_trial.std(ddof=1))
+    assert (found["cases"], found["cells"], found["failed"]) == (3, 6, 0)
+    for index, cost in enumerate(COSTS):
+        assert found[cost] == pytest.approx(10 * index + 0.5)
+
+
+def test_results_keep_settings_apart_and_count_failures() -> None:
+    rows = [row("react", case, 0, None if case == 0 else 1.0) for case in range(4)]
+    rows += [row("egb", 0, 0, 0.25), row("react", 0, 0, 0.5, "extraneous")]
+    found = results(pd.DataFrame(rows)).set_index(["planner", "robustness"])
+    assert found["failed"].to_dict() == {("react", "none"): 1, ("egb", "none"): 0, ("react", "extraneous"): 0}
+    assert found["success_mean"].to_dict() == {
+        ("react", "none"): 1.0,
+        ("egb", "none"): 0.25,
+        ("react", "extraneous"): 0.5,
+    }
+    assert found["success_std"].isna().all(), "one trial has no deviation"
+
+
+def test_paired_intervals_cover_a_planted_difference() -> None:
+    planted, repetitions, cases, trials = 0.1, 200, 25, 2
+    rng = np.random.default_rng(0)
+    rows = []
+    for repetition in range(repetitions):
+        hard = rng.normal(0.5, 0.3, cases)  # shared by both planners: only the pairing takes it out
+        for case in range(cases):
+            for trial in range(trials):
+                for planner, effect in (("react", 0.0), ("egb", planted)):
+                    value = hard[case] + effect + rng.normal(0, 0.1)
+                    rows.append(row(planner, case, trial, value, f"repetition-{repetition}"))
+    found = paired_differences(pd.DataFrame(rows))
+    assert len(found) == repetitions
+    assert (found["cases"] == cases).all()
+    assert found["tool_match_rate"].mean() == pytest.approx(planted, abs=0.01)
+    covered = (found["tool_match_rate_low"] <= planted) & (planted <= found["tool_match_rate_high"])
+    assert 0.90 <= covered.mean() <= 0.99
+    # Unpaired, the cases' own spread of 0.3 would give intervals some four times as wide.
+    assert (found["tool_match_rate_high"] - found["tool_match_rate_low"]).mean() < 0.12
+
+
+@pytest.mark.parametrize("cases", [1, 5])
+def test_no_interval_where_nothing_varies(cases: int) -> None:
+    rows = [row(planner, case, 0, value) for planner, value in (("react", 0.0), ("egb", 1.0)) for case in range(cases)]
+    (found,) = paired_differences(pd.DataFrame(rows)).to_dict("records")
+    assert found["success"] == 1.0
+    assert np.isnan(found["success_low"])
+    assert np.isnan(found["success_high"])
+
+
+@pytest.mark.xfail(strict=True, reason="interval() compares a float deviation with 0.0: rounding passes for variation")
+def test_no_interval_where_the_difference_is_the_same_but_for_rounding() -> None:
+    base = [0.1, 0.7, 1 / 3, 0.9]  # b + 0.1 - b is not quite 0.1 in floats
+    rows = [row("react", case, 0, value) for case, value in enumerate(base)]
+    rows += [row("egb", case, 0, value + 0.1) for case, value in enumerate(base)]
+    (found,) = paired_differences(pd.DataFrame(rows)).to_dict("records")
+    assert found["success"] == pytest.approx(0.1)
+    assert np.isnan(found["success_low"])
+
+
+def test_cases_that_only_one_planner_finished_are_not_compared() -> None:
+    rows = [row("react", 0, 0, 0.0), row("react", 1, 0, 0.0), row("react", 2, 0, None)]
+    rows += [row("egb", 1, 0, 1.0), row("egb", 2, 0, 0.0), row("egb", 3, 0, 0.0)]
+    (found,) = paired_differences(pd.DataFrame(rows)).to_dict("records")
+    assert (found["cases"], found["success"]) == (1, 1.0)
+
+
+def test_no_differences_without_the_reference() -> None:
+    frame = pd.DataFrame([row("egb", case, 0, 1.0) for case in range(3)])
+    assert paired_differences(frame).empty
+    assert not paired_differences(frame.assign(planner=["react", "egb", "egb"])).empty
+
+
+@given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
+def test_entropy_bins_partition_all_steps(steps: list[tuple[float, bool]]) -> None:
+    values, wrong = [value for value, _ in steps], [error for _, error in steps]
+    found = entropy_errors(entropies(values, wrong))
+    assert len(found) == ENTROPY_BINS
+    assert found["steps"].sum() == len(steps)
+    assert found["errors"].sum() == sum(wrong)
+    assert found["low"].iloc[0] == 0.0
+    assert found["high"].iloc[-1] == pytest.approx(max(values), abs=1e-12)
+    assert (found["low"].to_numpy()[1:] == found["high"].to_numpy()[:-1]).all()
+    assert found["error_rate"].isna().eq(found["steps"] == 0).all()
+
+
+def test_entropy_bins_have_equal_widths_and_closed_lower_edges() -> None:
+    found = entropy_errors(entropies([0.0, 0.5, 1.0, 2.0, 4.5, 5.0], [False, True, True, False, True, False]))
+    assert found["low"].tolist() == pytest.approx([0, 1, 2, 3, 4])
+    assert found["steps"].tolist() == [2, 1, 1, 0, 2]
+    assert found["errors"].tolist() == [1, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize(("value", "place"), [(1.5, ENTROPY_BINS - 1), (0.0, 0)])
+def test_equal_entropies_and_single_steps(count: int, value: float, place: int) -> None:
+    found = entropy_errors(entropies([value] * count, [True] * count))
+    assert found["steps"].tolist() == [count if index == place else 0 for index in range(ENTROPY_BINS)]
+    assert found["error_rate"].dropna().tolist() == [1.0]
+
+
+def test_entropy_bins_by_setting() -> None:
+    frame = pd.concat([entropies([1.0], [True]), entropies([2.0], [False]).assign(planner="other")])
+    found = entropy_errors(frame).groupby(SETTING)["high"].max()
+    assert found.tolist() == [1.0, 2.0]
+
+
+def printed(root: Path) -> str:
+    out = io.StringIO()
+    print_report(root, Console(file=out, width=250))
+    return out.getvalue()
+
+
+def written(root: Path, planners: dict[str, float], robustness: str = "none", model: str = "lexical") -> None:
+    """Ten cases a planner, one trial, the planner's share of them resolved; each with one step of one entropy."""
+    episodes: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
+    for planner, share in planners.items():
+        for case in range(10):
+            wins = case < 10 * share
+            ids = {"cell_id": f"{planner}/{robustness}/{model}/{case}", "attempt_id": "first"}
+            found = row(planner, case, 0, float(wins), robustness) | ids
+            costs = {cost: int(found[cost]) for cost in COSTS if cost != "wall_seconds"}
+            found |= costs | {"success": wins, "model": model, "created_at": NOON}
+            episodes.append(found)
+            entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
+            steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins})
+    store.write(root, {"episodes": episodes, "steps": steps})
+
+
+def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
+    written(tmp_path, {"react": 0.2, "egb": 0.7})
+    text = printed(tmp_path)
+    assert "lexical on slate" in text
+    first = {line.split()[1]: line for line in text.splitlines() if line.strip().startswith("none ")}
+    assert first.keys() == {"react", "egb"}
+    assert first["react"].split()[2:6] == ["10", "10", "0", "20.0"]
+    assert first["egb"].split()[2:6] == ["10", "10", "0", "70.0"]
+    # Five of ten cases differ, by one each: 50 points, with t(9) * sd / sqrt(10) = 2.262 * 0.527 / 3.162 to each side.
+    assert "+50.0*" in text
+    assert "[+12.3, +87.7]" in text
+    assert "8/8 = 100%" in text, "react's errors lie in the last bin"
+    assert "0/7 = 0%" in text, "egb's right choices in the first"
+    assert "0.250" in text
+    assert "2.000" in text
+    assert f"{tmp_path}/episodes/*.parquet" in text
+    assert "nan" not in text.lower()
+
+
+def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:
+    written(tmp_path, {"react": 0.2, "egb[samples=3]": 0.7}, "[bold]", "lexical[temperature=1]")
+    text = printed(tmp_path)
+    for label in ("egb[samples=3]", "[bold]", "lexical[temperature=1]"):
+        assert text.count(label) >= 3, "once in each table"
+    assert "\\[" not in text
+
+
+def test_report_of_an_empty_folder(tmp_path: Path) -> None:
+    assert "no episodes" in printed(tmp_path)
