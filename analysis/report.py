@@ -20,24 +20,29 @@ _WIDTH = 160
 
 def print_report(root: Path, console: Console) -> None:
     """Print the results, the paired differences to ReAct, the entropy against error table, and where data lie."""
-    wide = Console(file=console.file, width=max(console.width, _WIDTH), highlight=False)
+    console = wide(console)
     episodes = load.episodes(root)
     if episodes.empty:
-        wide.print(f"{root} holds no episodes yet")
+        console.print(f"{root} holds no episodes yet")
         return
     for place, group in tables.results(episodes).groupby(["model", "dataset"], sort=False):
-        wide.print(results_table(" on ".join(map(str, place)), group))
+        console.print(results_table(" on ".join(map(str, place)), group))
     differences = tables.paired_differences(episodes)
     if not differences.empty:
-        wide.print(differences_table(differences))
+        console.print(differences_table(differences))
     entropies = load.first_pass_entropies(root, episodes)
     if not entropies.empty:
-        wide.print(entropy_table(tables.entropy_errors(entropies), entropies))
-    wide.print(
+        console.print(entropy_table(tables.entropy_errors(entropies), entropies))
+    console.print(
         f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)",
         soft_wrap=True,
         markup=False,
     )
+
+
+def wide(console: Console) -> Console:
+    """A console for the same place that is wide enough for every table."""
+    return Console(file=console.file, width=max(console.width, _WIDTH), highlight=False)
 
 
 def results_table(title: str, results: pd.DataFrame) -> Table:

@@ -35,7 +35,7 @@ class Plan:
     trials: int
     budget: BudgetConfig
     cluster: ClusterConfig
-    done: set[str]
+    retry: store.Retry = "none"
     git_commit: str | None = None
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
@@ -46,10 +46,14 @@ class Plan:
         """Cells in all."""
         return sum(len(self.case_ids[setting.id]) * self.trials for setting in self.settings)
 
-    def chunks(self) -> Iterator[tuple[Setting, list[Cell]]]:
-        """Unfinished cells, setting by setting, `cluster.chunk_cells` at a time."""
+    def finished(self) -> set[str]:
+        """The ids of the cells that need not run; hold the folder's lock from here to the run."""
+        return store.finished(self.root, self.retry)
+
+    def chunks(self, done: set[str]) -> Iterator[tuple[Setting, list[Cell]]]:
+        """The cells that are not `done`, setting by setting, `cluster.chunk_cells` at a time."""
         for setting in self.settings:
-            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in self.done)
+            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in done)
             while chunk := list(islice(pending, self.cluster.chunk_cells)):
                 yield setting, chunk
 
@@ -77,6 +81,7 @@ def connect(cluster: ClusterConfig) -> str:
     if cluster.kind == "address":
         _expect_an_answer(cluster.address or "")
         os.environ["RAY_AUTH_MODE"] = cluster.auth
+    logging.getLogger("ray").setLevel(logging.ERROR)
     import ray  # reads its authentication mode when it is imported, so not before the line above
 
     quiet: dict[str, Any] = {
@@ -128,12 +133,12 @@ def _expect_an_answer(address: str) -> None:
         raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
 
 
-def run(plan: Plan, report: Callable[[Report], None]) -> None:
-    """Run every unfinished chunk; `report` is called in the driver as each ends, in the order of ending."""
+def run(plan: Plan, done: set[str], report: Callable[[Report], None]) -> None:
+    """Run every cell that is not `done`; `report` is called in the driver as each ends, in the order of ending."""
     import ray
 
     limit = plan.cluster.chunks_in_flight or 2 * cpus()
-    pending = plan.chunks()
+    pending = plan.chunks(done)
     in_flight: dict[Any, Report] = {}
     remote_chunk = ray.remote(num_cpus=1, max_retries=_RETRIES)(_chunk)
     while True:
@@ -143,8 +148,8 @@ def run(plan: Plan, report: Callable[[Report], None]) -> None:
             in_flight[task] = Report(setting.id, len(chunk))
         if not in_flight:
             return
-        done, _ = ray.wait(list(in_flight), num_returns=1)
-        for task in done:
+        ended, _ = ray.wait(list(in_flight), num_returns=1)
+        for task in ended:
             lost = in_flight.pop(task)
             try:
                 report(ray.get(task))

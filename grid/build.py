@@ -7,7 +7,7 @@ import difflib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Annotated, Any, Literal, cast
@@ -86,8 +86,7 @@ class Built:
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its candidates from the retriever, disturbed as the setting says."""
-        problem = self.dataset.problem(case_id)
-        problem = Problem(**{**problem.__dict__, "candidates": self.index.retrieve})
+        problem = replace(self.dataset.problem(case_id), candidates=self.index.retrieve)
         for setting in self.robustness:
             problem = setting.disturb(problem, self.index, disturbance_seed)
         return problem
@@ -98,7 +97,7 @@ def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
     try:
         return SweepConfig.model_validate({key: value for key, value in config.items() if key not in GROUPS})
     except ValidationError as error:
-        raise _config_error("", error, SweepConfig.model_fields) from None
+        raise _config_error("", error, [*SweepConfig.model_fields, *GROUPS]) from None
 
 
 def build(setting: Setting, budget: BudgetConfig, *, with_engine: bool = True) -> Built:
@@ -173,7 +172,7 @@ def _fields(cls: type) -> Sequence[str]:
     return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
 
 
-def _config_error(prefix: str, error: ValidationError, fields: Sequence[str] | Mapping[str, Any]) -> ConfigError:
+def _config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
     """The first thing that is wrong, in words."""
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])

@@ -79,7 +79,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         trials=shared.trials,
         budget=shared.budget,
         cluster=shared.cluster,
-        done=store.finished(root, retry),
+        retry=retry,
         git_commit=git_commit(),
     )
     return Checked(plan, invalid, skipped)

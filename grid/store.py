@@ -73,16 +73,18 @@ def locked(root: Path) -> Iterator[None]:
     """Hold a results folder for one sweep; the lock dies with its process.
 
     Raises:
-        StoreError: another sweep holds it.
+        StoreError: another sweep holds it, or it cannot be written to.
     """
-    root.mkdir(parents=True, exist_ok=True)
     lock = FileLock(root / ".lock", timeout=0)
     try:
+        root.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise StoreError(
             f"{root}: another sweep is writing to this name; wait for it or choose another name="
         ) from None
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written to ({error}); choose another store.root=") from None
     try:
         yield
     finally:

@@ -142,7 +142,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
     plan = plan_of(replace(setting, seed=seed), cluster, root)
     finished: list[batch.Report] = []
     started = time.perf_counter()
-    batch.run(plan, finished.append)
+    batch.run(plan, set(), finished.append)
     seconds = time.perf_counter() - started
     rows = int(store.read(root, "episodes", ["status"]).num_rows)
     if rows != plan.total() or any(report.error or report.failed for report in finished):
@@ -162,7 +162,6 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> batch.Plan:
         trials=TRIALS,
         budget=BUDGET,
         cluster=cluster,
-        done=set(),
     )
 
 

@@ -46,20 +46,19 @@ def _job(config: DictConfig) -> Job:
         raise ConfigError(str(error.full_key), "???", "this key has no default and must be given") from None
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
-    return Job(resolved, {group: _label(group, choices, overrides) for group in GROUPS})
+    # A list of settings is no single choice; their names are the keys of the composed group.
+    choices.setdefault("robustness", "+".join(resolved["robustness"]))
+    return Job(resolved, {group: _label(group, str(choices[group]), overrides) for group in GROUPS})
 
 
-def _label(group: str, choices: dict[str, Any], overrides: Sequence[str]) -> str:
+def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     """The YAML's name, with what was changed in it: `egb_logits[trajectories=3]`; paths and limits left out."""
-    name = choices[group]
-    if isinstance(name, list | tuple) or OmegaConf.is_config(name):
-        name = "+".join(str(part) for part in name)
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
         if key.startswith(f"{group}.") and key not in ("dataset.path", "dataset.limit", "model.path"):
             changed.append(f"{key[len(group) + 1 :]}={value}")
-    return f"{name}[{','.join(changed)}]" if changed else str(name)
+    return f"{name}[{','.join(changed)}]" if changed else name
 
 
 def _escaped(error: Exception) -> str:

@@ -16,13 +16,11 @@ _PLAIN_EVERY = 5.0  # seconds between plain lines
 class SweepProgress:
     """Settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager."""
 
-    def __init__(self, console: Console, settings: dict[str, int], already_done: int) -> None:
+    def __init__(self, console: Console, settings: dict[str, int]) -> None:
         self._console = console
         self._left = dict(settings)
         self._total = sum(settings.values())
-        self._settings_before = sum(1 for cells in settings.values() if cells == 0)
         self.done = self.ok = self.failed = self.lost = self.tokens = 0
-        self.already_done = already_done
         self._started = self._printed = time.monotonic()
         self._bar: Progress | None = None
         if console.is_terminal:

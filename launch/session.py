@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from contextlib import nullcontext
 
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from analysis.report import print_report
+from analysis.report import print_report, wide
 from grid import batch, store
 from grid.check import Checked
 from launch.progress import SweepProgress
@@ -16,80 +18,84 @@ from launch.progress import SweepProgress
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
-    console = Console(soft_wrap=False)
-    plan = checked.plan
-    pending = {setting.id: 0 for setting in plan.settings}
-    for setting in plan.settings:
-        pending[setting.id] = sum(cell.cell_id not in plan.done for cell in plan.cells_of(setting))
-    to_run = sum(pending.values())
-    announce(checked, console, plan.total() - to_run)
-    if dry_run:
-        describe(checked, console, pending)
-        return True
-    with store.locked(plan.root):
-        if to_run:
-            _run(checked, console, pending)
+    console, plan = Console(highlight=False), checked.plan
+    with nullcontext() if dry_run else store.locked(plan.root):
+        done = plan.finished()
+        pending = {
+            setting.id: sum(cell.cell_id not in done for cell in plan.cells_of(setting)) for setting in plan.settings
+        }
+        announce(checked, console, plan.total() - sum(pending.values()))
+        if dry_run:
+            wide(console).print(settings_table(checked, pending))
+            return True
+        if any(pending.values()):
+            _run(checked, console, done, pending)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
-        rows = store.read(plan.root, "episodes", ["cell_id", "error_kind"]).to_pylist()
         print_report(plan.root, console)
-    kinds = {row["cell_id"]: row["error_kind"] for row in rows}
-    wanted = [cell.cell_id for setting in plan.settings for cell in plan.cells_of(setting)]
-    missing = sum(cell not in kinds for cell in wanted)
-    broken = sum(kinds.get(cell) == "infrastructure" for cell in wanted)
-    if missing or broken:
-        console.print(
-            f"{missing:,} cells are missing and {broken:,} ended in an infrastructure error; run again to "
-            "fill what is missing, with retry_failed=true to repeat the errors"
-        )
-    return not (missing or broken)
+        return _complete(checked, console)
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> None:
     """What is about to run, what was left out, what the datasets skipped."""
     plan = checked.plan
-    console.print(
-        f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells "
-        f"({plan.trials} trials), {already_done:,} already done",
-        markup=False,
-    )
+    lines = [
+        f"sweep {plan.name}: {len(plan.settings)} settings, {plan.total():,} cells ({plan.trials} trials), "
+        f"{already_done:,} already done"
+    ]
     for setting, reason in checked.invalid:
-        console.print(
-            f"left out {' x '.join(setting.labels[g] for g in ('model', 'planner', 'dataset'))}: {reason}",
-            markup=False,
-        )
+        place = " x ".join(setting.labels[group] for group in ("model", "planner", "dataset"))
+        lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
-        for reason, count in reasons.most_common():
-            console.print(f"{dataset}: {count} records skipped: {reason}", markup=False)
+        lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
-def describe(checked: Checked, console: Console, pending: dict[str, int]) -> None:
+def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     """The settings of a dry run, one a line."""
-    table = Table(title="dry run: nothing was started")
-    for column in ("model", "planner", "dataset", "robustness", "retriever", "cases", "cells", "to run"):
-        table.add_column(column, justify="right" if column in ("cases", "cells", "to run") else "left")
+    table = Table(title="dry run: nothing was started", box=box.SIMPLE_HEAD, title_justify="left")
+    names = ("model", "planner", "dataset", "robustness", "retriever")
+    for column in (*names, "cases", "cells", "to run"):
+        table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan
     for setting in plan.settings:
-        labels = [setting.labels[group] for group in ("model", "planner", "dataset", "robustness", "retriever")]
         cases = len(plan.case_ids[setting.id])
-        table.add_row(*labels, f"{cases:,}", f"{cases * plan.trials:,}", f"{pending[setting.id]:,}")
-    console.print(table)
+        counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
+        table.add_row(*(escape(setting.labels[name]) for name in names), *counts)
+    return table
 
 
-def _run(checked: Checked, console: Console, pending: dict[str, int]) -> None:
+def _run(checked: Checked, console: Console, done: set[str], pending: dict[str, int]) -> None:
     started = time.monotonic()
-    console.print(batch.connect(checked.plan.cluster), markup=False)
+    console.print(batch.connect(checked.plan.cluster), markup=False, soft_wrap=True)
     try:
-        with SweepProgress(console, pending, len(checked.plan.done)) as progress:
-            batch.run(checked.plan, progress.update)
+        with SweepProgress(console, pending) as progress:
+            batch.run(checked.plan, done, progress.update)
     finally:
         batch.disconnect()
-    kinds = Counter(
-        kind for kind in store.read(checked.plan.root, "episodes", ["error_kind"])["error_kind"].to_pylist() if kind
-    )
+    seconds = time.monotonic() - started
     console.print(
-        f"ran {progress.done:,} cells in {time.monotonic() - started:.1f} s: "
-        f"{progress.ok:,} ok, {progress.failed:,} failed"
+        f"ran {progress.done:,} cells in {seconds:.1f} s: {progress.ok:,} ok, {progress.failed:,} failed",
+        soft_wrap=True,
     )
-    for kind, count in kinds.most_common():
-        console.print(f"  failures in the store: {count:,} of kind {kind}")
+
+
+def _complete(checked: Checked, console: Console) -> bool:
+    """Whether all cells are there and none is an infrastructure failure; failures are listed by kind."""
+    rows = store.read(checked.plan.root, "episodes", ["cell_id", "error_kind", "error_message"]).to_pylist()
+    found = {row["cell_id"]: row for row in rows}
+    wanted = [cell.cell_id for setting in checked.plan.settings for cell in checked.plan.cells_of(setting)]
+    missing = sum(cell not in found for cell in wanted)
+    failures: dict[str, list[str]] = {}
+    for cell in wanted:
+        if cell in found and found[cell]["error_kind"]:
+            failures.setdefault(found[cell]["error_kind"], []).append(found[cell]["error_message"])
+    for kind, messages in failures.items():
+        console.print(
+            f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}", markup=False, soft_wrap=True
+        )
+    if missing:
+        console.print(f"{missing:,} cells are missing: run again with the same name")
+    if "infrastructure" in failures:
+        console.print("run again with retry_failed=true to repeat infrastructure failures", soft_wrap=True)
+    return not (missing or "infrastructure" in failures)

@@ -9,75 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-import Stemmer
-
 from grid.types import Json
+from grid.words import STOPWORDS, stems
 
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
-_STEMMER = Stemmer.Stemmer("english")
-_WORD = re.compile(r"[a-z]+")
-STOPWORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "but",
-        "by",
-        "can",
-        "do",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "our",
-        "so",
-        "such",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "too",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "which",
-        "who",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "please",
-        "want",
-        "need",
-    ]
-)
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -131,17 +66,6 @@ class Found:
     before: tuple[str, ...]
     after: tuple[str, ...]
     position: int
-
-
-@lru_cache(maxsize=262144)
-def stems(text: str) -> tuple[str, ...]:
-    """The stems of a text's words in order, stop words left out; snake_case and camelCase are taken apart.
-
-    Digits are no words: the numbers of options and steps say nothing.
-    """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
-    return tuple(_STEMMER.stemWords(words))
 
 
 @lru_cache(maxsize=16384)

@@ -33,9 +33,10 @@ from grid.engines.base import (
     TextAnswer,
     ToolCallAnswer,
 )
-from grid.engines.extraction import stems, unlabelled
+from grid.engines.extraction import unlabelled
 from grid.strict import STRICT
 from grid.types import NO_TOOL, Usage, to_json
+from grid.words import stems
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -12,6 +11,7 @@ from grid.datasets.base import Candidates
 from grid.engines.base import Choice, Engine, Prompt
 from grid.environments.base import Environment
 from grid.errors import BudgetError
+from grid.seeds import derive_seed
 from grid.types import Case, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 
 
@@ -96,9 +96,3 @@ class Planner(Protocol):
     async def solve(self, episode: Episode) -> Trajectory:
         """Work through the case's plan and return the trajectory to be scored."""
         ...
-
-
-def derive_seed(seed: int, *key: object) -> int:
-    """A 63-bit seed that depends on `seed` and on every part of `key`, and on nothing else."""
-    text = "\x1f".join([str(seed), *(str(part) for part in key)])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

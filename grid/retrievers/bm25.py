@@ -11,10 +11,10 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.extraction import stems
 from grid.retrievers.base import Index
 from grid.strict import STRICT
 from grid.types import Case, Substep, ToolSpec
+from grid.words import stems
 
 
 @dataclass(frozen=True, config=STRICT)

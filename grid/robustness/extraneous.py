@@ -10,8 +10,8 @@ from typing import Literal
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import Problem
-from grid.planners.base import derive_seed
 from grid.retrievers.base import Index
+from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import Case, Substep, ToolSpec
 

@@ -123,7 +123,6 @@ def test_only_classes_of_the_own_room_are_loaded(target: object) -> None:
     assert "grid.planners" in error.allowed
 
 
-@pytest.mark.xfail(strict=True, reason="load_class takes names that a module of the room has only imported")
 @pytest.mark.parametrize(
     ("group", "target"),
     [("dataset", "grid.datasets.slate.dataset.Path"), ("model", "grid.engines.lexical.Counter")],
@@ -132,7 +131,6 @@ def test_classes_that_a_room_only_imports_are_not_loaded(group: str, target: str
     assert refused(lambda: load_class(group, {"_target_": target})).key == f"{group}._target_"
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="an abstract class ends in a TypeError")
 def test_an_abstract_class_is_refused() -> None:
     error = refused(lambda: make("planner", {"_target_": "grid.planners.egb.EntropyGuidedBranching"}))
     assert error.key == "planner._target_"
@@ -183,7 +181,6 @@ def test_a_missing_shared_key_is_named() -> None:
     assert (error.key, error.value) == ("trials", None)
 
 
-@pytest.mark.xfail(strict=True, reason="the key is given as 'retry_failed.bool', and 'all' is not offered")
 def test_retry_failed_names_its_key_and_all_that_it_takes() -> None:
     error = shared(retry_failed="maybe")
     assert error.key == "retry_failed"
@@ -208,7 +205,6 @@ def test_a_pair_that_cannot_go_together_names_both_files(monkeypatch: pytest.Mon
     assert "sample" not in reason, "only what is missing"
 
 
-@pytest.mark.xfail(strict=True, reason="the label with its changes is taken for the file's name")
 def test_the_files_are_named_as_they_are_called_also_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
     labels = LABELS | {"planner": "egb_logits[trajectories=3]"}

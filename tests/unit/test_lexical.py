@@ -12,11 +12,12 @@ from scipy import stats
 
 from grid.engines.arguments import fill
 from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer, numbered
-from grid.engines.extraction import labelled_in, stems, values_in
+from grid.engines.extraction import labelled_in, values_in
 from grid.engines.lexical import Lexical, bm25, count_tokens
 from grid.engines.null import Null
 from grid.planners.stepwise import NO_TOOL_TEXT, tool_text
 from grid.types import NO_TOOL, Parameter, ToolSpec
+from grid.words import stems
 
 
 def tool(name: str, description: str, **arguments: str) -> ToolSpec:

@@ -9,12 +9,13 @@ import pytest
 
 from grid.errors import BudgetError
 from grid.planners.answers import read_call
-from grid.planners.base import Budget, derive_seed
+from grid.planners.base import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.stepwise import UNREADABLE, Action
 from grid.planners.votes import vote
+from grid.seeds import derive_seed
 from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
 from tests.world import RIGHT, certain, environment, episode, right_arguments

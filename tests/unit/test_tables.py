@@ -99,7 +99,6 @@ def test_no_interval_where_nothing_varies(cases: int) -> None:
     assert np.isnan(found["success_high"])
 
 
-@pytest.mark.xfail(strict=True, reason="interval() compares a float deviation with 0.0: rounding passes for variation")
 def test_no_interval_where_the_difference_is_the_same_but_for_rounding() -> None:
     base = [0.1, 0.7, 1 / 3, 0.9]  # b + 0.1 - b is not quite 0.1 in floats
     rows = [row("react", case, 0, value) for case, value in enumerate(base)]

@@ -1,0 +1,11 @@
+"""Seeds that derive from a seed and the names of what it is for."""
+
+from __future__ import annotations
+
+import hashlib
+
+
+def derive_seed(seed: int, *key: object) -> int:
+    """A 63-bit seed that depends on `seed` and on every part of `key`, and on nothing else."""
+    text = "\x1f".join([str(seed), *(str(part) for part in key)])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,84 @@
+"""The words of a text: what the retriever and the lexical engine compare."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import Stemmer
+
+_STEMMER = Stemmer.Stemmer("english")
+_WORD = re.compile(r"[a-z]+")
+STOPWORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "do",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "of",
+        "on",
+        "or",
+        "our",
+        "so",
+        "such",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "too",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "please",
+        "want",
+        "need",
+    ]
+)
+
+
+@lru_cache(maxsize=262144)
+def stems(text: str) -> tuple[str, ...]:
+    """The stems of a text's words in order, stop words left out; snake_case and camelCase are taken apart.
+
+    Digits are no words: the numbers of options and steps say nothing.
+    """
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
+    return tuple(_STEMMER.stemWords(words))
