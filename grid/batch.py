@@ -81,9 +81,9 @@ def connect(cluster: ClusterConfig) -> str:
     if cluster.kind == "address":
         _expect_an_answer(cluster.address or "")
         os.environ["RAY_AUTH_MODE"] = cluster.auth
-    logging.getLogger("ray").setLevel(logging.ERROR)
     import ray  # reads its authentication mode when it is imported, so not before the line above
 
+    logging.getLogger("ray").setLevel(logging.ERROR)
     quiet: dict[str, Any] = {
         "logging_level": logging.ERROR,
         "log_to_driver": False,
