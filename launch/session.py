@@ -13,6 +13,7 @@ from rich.table import Table
 from analysis.report import print_report, wide
 from grid import batch, store
 from grid.check import Checked
+from grid.pilot import CASES, tokens_per_cell
 from launch.progress import SweepProgress
 
 
@@ -53,14 +54,17 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
 
 def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     """The settings of a dry run, one a line."""
-    table = Table(title="dry run: nothing was started", box=box.SIMPLE_HEAD, title_justify="left")
+    caption = f"tokens expected: of the cells to run, in and out, from a pilot of {CASES} cells of each setting"
+    table = Table(title="dry run: nothing was started", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
     names = ("model", "planner", "dataset", "robustness", "retriever")
-    for column in (*names, "cases", "cells", "to run"):
+    for column in (*names, "cases", "cells", "to run", "tokens expected"):
         table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan
     for setting in plan.settings:
         cases = len(plan.case_ids[setting.id])
         counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
+        pilot = tokens_per_cell(plan, setting)
+        counts.append("unknown" if pilot is None else f"{pilot * pending[setting.id]:,.0f}")
         table.add_row(*(escape(setting.labels[name]) for name in names), *counts)
     return table
 

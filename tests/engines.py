@@ -31,6 +31,7 @@ class Scripted:
     prompts: list[Prompt] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    in_process: ClassVar[bool] = True
     version: str = "scripted"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -75,6 +76,7 @@ class UniformRandom:
     """Every option is as likely as every other."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    in_process: ClassVar[bool] = True
     version: str = "random"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -96,6 +98,7 @@ class RawText:
 
     text: str
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    in_process: ClassVar[bool] = True
     version: str = "raw"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

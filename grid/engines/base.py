@@ -73,9 +73,14 @@ class Choice:
 
 
 class Engine(Protocol):
-    """Something that answers prompts. `provides` names the verbs it can do; `version` goes into every row."""
+    """Something that answers prompts.
+
+    `provides` names the verbs it can do; `version` goes into every row; `in_process` says that it costs next to
+    nothing to build and ask, so that a dry run may pilot it.
+    """
 
     provides: ClassVar[frozenset[str]]
+    in_process: ClassVar[bool]
 
     @property
     def version(self) -> str:

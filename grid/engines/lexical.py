@@ -52,6 +52,7 @@ class Lexical:
     history_weight: Annotated[float, Field(ge=0)] = 0.05
     no_tool_bonus: Annotated[float, Field(ge=0)] = 8.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    in_process: ClassVar[bool] = True
     version: str = field(default="lexical-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

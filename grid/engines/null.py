@@ -17,6 +17,7 @@ class Null:
     """The engine `null`: no reading, no tokens."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    in_process: ClassVar[bool] = True
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

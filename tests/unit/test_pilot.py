@@ -1,0 +1,53 @@
+"""A dry run's forecast against what the cells then spend."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.batch import Plan
+from grid.build import build
+from grid.check import Job, check_sweep
+from grid.engines.lexical import Lexical
+from grid.pilot import tokens_per_cell
+from grid.run import Stamp, run_chunk
+
+
+def plan(root: Path, cases: int) -> Plan:
+    config: dict[str, Any] = {
+        "model": {"_target_": "grid.engines.lexical.Lexical"},
+        "planner": {"_target_": "grid.planners.react.ReAct"},
+        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases},
+        "robustness": {},
+        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "name": "pilot",
+        "store": {"root": str(root)},
+        "trials": 1,
+        "seed": 0,
+        "dry_run": True,
+        "retry_failed": False,
+        "budget": {"llm_calls": 5000, "tool_calls": 1000},
+        "cluster": {"kind": "local"},
+    }
+    labels = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+    return check_sweep([Job(config, labels)]).plan
+
+
+def test_the_forecast_is_near_what_is_spent(tmp_path: Path) -> None:
+    checked = plan(tmp_path, cases=30)
+    (setting,) = checked.settings
+    forecast = tokens_per_cell(checked, setting)
+    cells = list(checked.cells_of(setting))
+    usage = asyncio.run(run_chunk(build(setting, checked.budget), setting, cells, Stamp("x", None))).usage
+    spent = (usage.input_tokens + usage.output_tokens) / len(cells)
+    assert forecast == pytest.approx(spent, rel=0.5)
+    assert not (tmp_path / "pilot").exists(), "a pilot keeps nothing"
+
+
+def test_an_engine_that_is_not_in_this_process_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lexical, "in_process", False)
+    checked = plan(tmp_path, cases=2)
+    assert tokens_per_cell(checked, checked.settings[0]) is None
