@@ -23,7 +23,7 @@ def print_report(root: Path, console: Console) -> None:
     console = wide(console)
     episodes = load.episodes(root)
     if episodes.empty:
-        console.print(f"{root} holds no episodes yet")
+        console.print(f"{root} holds no episodes yet", markup=False)
         return
     for place, group in tables.results(episodes).groupby(["model", "dataset"], sort=False):
         console.print(results_table(" on ".join(map(str, place)), group))
@@ -42,7 +42,7 @@ def print_report(root: Path, console: Console) -> None:
 
 def wide(console: Console) -> Console:
     """A console for the same place that is wide enough for every table."""
-    return Console(file=console.file, width=max(console.width, _WIDTH), highlight=False)
+    return Console(file=console.file, width=max(console.width, _WIDTH), highlight=False, emoji=False)
 
 
 def results_table(title: str, results: pd.DataFrame) -> Table:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -49,23 +50,44 @@ def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.D
     """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
 
     A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high`.
-    Empty where the reference planner did not run.
+    Empty where no planner has a reference (`reference_of`).
     """
     rows = []
     by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[PAIRED].mean()
     for key, group in by_case.groupby(level=[*_GROUP], sort=False):
-        planners = group.index.unique("planner")
-        if reference not in planners:
-            continue
+        planners = [str(planner) for planner in group.index.unique("planner")]
         values = group.droplevel([*_GROUP])
-        for planner in planners.drop(reference):
-            differences = (values.loc[planner] - values.loc[reference]).dropna(how="all")
+        for planner in planners:
+            against = reference_of(planner, planners, reference)
+            if against is None:
+                continue
+            own = cast(pd.DataFrame, values.xs(planner, level="planner"))
+            theirs = cast(pd.DataFrame, values.xs(against, level="planner"))
+            differences = (own - theirs).dropna(how="all")
             found: dict[str, object] = {"cases": len(differences)}
             for rate in PAIRED:
                 mean, low, high = interval(differences[rate].dropna())
                 found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high}
             rows.append(dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | found)
     return pd.DataFrame(rows)
+
+
+def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
+    """The label of the reference planner that a planner is compared with; None for the reference itself.
+
+    The only one there is; of several, the one with the same changes (`react[temperature=0]` for
+    `egb_logits[temperature=0]`) and the same retriever.
+    """
+    found = [label for label in planners if _name(label) == reference]
+    if planner in found:
+        return None
+    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(_name(planner))]
+    return found[0] if len(found) == 1 else same[0] if same else None
+
+
+def _name(label: str) -> str:
+    """A label's planner without changes, retriever and id: `react[temperature=0] / bm25` is `react`."""
+    return label.partition("[")[0].partition(" ")[0]
 
 
 def interval(differences: pd.Series[float]) -> Interval:

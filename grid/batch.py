@@ -66,7 +66,6 @@ class Report:
     cells: int
     ok: int = 0
     failed: int = 0
-    infrastructure: int = 0
     usage: Usage = field(default_factory=Usage)
     error: str | None = None
 
@@ -103,8 +102,15 @@ def connect(cluster: ClusterConfig) -> str:
         )
     try:
         ray.init(address=cluster.address, **quiet)
+    except ray.exceptions.AuthenticationError:
+        allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
+        raise ConfigError("cluster.auth", cluster.auth, allowed) from None
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError("cluster.address", cluster.address, f"no Ray cluster answers there ({error})") from None
+        raise ConfigError(
+            "cluster.address",
+            cluster.address,
+            f"a Ray cluster that answers with cluster.auth={cluster.auth} ({error})",
+        ) from None
     return f"joined the Ray cluster at {cluster.address}"
 
 
@@ -162,4 +168,4 @@ def _chunk(setting: Setting, chunk: list[Cell], budget: BudgetConfig, root: str,
     """Run a chunk in a worker and write its rows from there; only its sums travel back."""
     result = asyncio.run(run_chunk(build(setting, budget), setting, chunk, stamp))
     store.write(Path(root), result.rows)
-    return Report(setting.id, len(chunk), result.ok, result.failed, result.infrastructure, result.usage)
+    return Report(setting.id, len(chunk), result.ok, result.failed, result.usage)

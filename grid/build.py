@@ -29,6 +29,13 @@ ROOMS = {
     "robustness": "grid.robustness",
     "retriever": "grid.retrievers",
 }
+_MEMBERS = {
+    "model": ("provides", "in_process", "sample", "choose"),
+    "planner": ("needs", "solve"),
+    "dataset": ("case_ids", "problem"),
+    "robustness": ("disturb",),
+    "retriever": ("index",),
+}
 
 
 class _Section(BaseModel):
@@ -154,7 +161,7 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
 def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
     """The class named by `_target_`; only classes of the group's own package are loaded."""
     package = ROOMS[room or key]
-    target = config.get("_target_")
+    target = config.get("_target_") if isinstance(config, Mapping) else None
     allowed = f"the dotted name of a class under {package}"
     if not isinstance(target, str) or not target.startswith(f"{package}."):
         raise ConfigError(f"{key}._target_", target, allowed)
@@ -163,8 +170,11 @@ def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> 
         cls = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{key}._target_", target, f"{allowed} ({error})") from None
+    members = _MEMBERS[room or key]
     if not isinstance(cls, type) or cls.__module__ != module or inspect.isabstract(cls):
         raise ConfigError(f"{key}._target_", target, allowed)
+    if getattr(cls, "_is_protocol", False) or not all(hasattr(cls, member) for member in members):
+        raise ConfigError(f"{key}._target_", target, f"{allowed} with {', '.join(members)}")
     return cls
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from grid.metrics.stepwise import SCORING
@@ -19,17 +19,19 @@ _NO_INFLUENCE = {("dataset", "path"), ("dataset", "limit")}
 class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
-    `labels` are for people (`egb_logits`, `extraneous[k=4]`); only `config` and `seed` make the id.
+    `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
+    for) make the id.
     """
 
     config: Mapping[str, Any]
     labels: Mapping[str, str]
     seed: int
+    budget: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits of all that can change a result of this setting."""
-        return _digest({"config": influential(self.config), "seed": self.seed})
+        return _digest({"config": influential(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,12 @@ class Cell:
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups' configs without the keys that cannot change a result."""
-    return {
+    """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
+    found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if (group, key) not in _NO_INFLUENCE}
         for group in GROUPS
     }
+    return found | {"robustness": list(found["robustness"].items())}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:

@@ -49,10 +49,15 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     shared = sweep_config(jobs[0].config)
     settings: dict[str, Setting] = {}
     for job in jobs:
-        if sweep_config(job.config) != shared:
-            raise ConfigError("name, trials, seed, store, budget, cluster", "several", "one value for the whole sweep")
-        setting = Setting({group: job.config[group] for group in GROUPS}, job.labels, shared.seed)
-        settings.setdefault(setting.id, setting)
+        setting = Setting(_groups(job.config), job.labels, shared.seed, shared.budget.model_dump())
+        _check_alike(jobs[0].config, job.config)
+        known = settings.setdefault(setting.id, setting)
+        if known.config != setting.config:
+            values = [
+                (other.config["dataset"].get("path"), other.config["dataset"].get("limit"))
+                for other in (known, setting)
+            ]
+            raise ConfigError("dataset.path, dataset.limit", values, "one value of each for the whole sweep")
     root = Path(shared.store.root) / shared.name
     store.check(root)
     invalid, valid = [], []
@@ -65,6 +70,11 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         built = build(setting, shared.budget, with_engine=False)
         valid.append(setting)
         case_ids[setting.id] = built.dataset.case_ids()
+        if not case_ids[setting.id]:
+            reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
+            raise ConfigError(
+                "dataset", setting.labels["dataset"], f"at least one usable case ({reasons or 'none is there'})"
+            )
         versions[setting.id] = built.dataset.version
         skipped[setting.labels["dataset"]] = built.dataset.skipped
     if not valid:
@@ -83,6 +93,21 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         git_commit=git_commit(),
     )
     return Checked(plan, invalid, skipped)
+
+
+def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of every group, each a mapping."""
+    for group in GROUPS:
+        if not isinstance(config.get(group), Mapping):
+            raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
+    return {group: config[group] for group in GROUPS}
+
+
+def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a key that all settings share has several values."""
+    for key in first:
+        if key not in GROUPS and first[key] != other.get(key):
+            raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 
 def git_commit() -> str | None:

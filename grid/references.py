@@ -28,6 +28,13 @@ def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
             pending += value.values()
 
 
+def unreadable(call: ToolCall) -> str | None:
+    """A text among the call's arguments that begins a reference and is none; None where all can be read."""
+    rest = PATTERN.sub("", to_json(dict(call.arguments)))
+    place = rest.find("OUTPUT_FROM_STEP")
+    return rest[place : place + 40] if place >= 0 else None
+
+
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
     """The call with every reference that `outputs` (step id to fields) can answer filled in, others left."""
     if "OUTPUT_FROM_STEP_" not in str(call.arguments):

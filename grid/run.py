@@ -12,7 +12,7 @@ from typing import Any
 
 from grid import references
 from grid.build import Built
-from grid.cell import Cell, Setting
+from grid.cell import GROUPS, Cell, Setting
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError
 from grid.metrics.stepwise import score, tool_matches
 from grid.planners.base import Episode
@@ -47,7 +47,6 @@ class ChunkResult:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     ok: int = 0
     failed: int = 0
-    infrastructure: int = 0
     usage: Usage = field(default_factory=Usage)
 
 
@@ -66,7 +65,6 @@ async def run_chunk(built: Built, setting: Setting, cells: Sequence[Cell], stamp
     result = ChunkResult(
         ok=sum(episode["status"] == Status.OK for episode in episodes),
         failed=sum(episode["status"] == Status.FAILED for episode in episodes),
-        infrastructure=sum(episode["error_kind"] == ErrorKind.INFRASTRUCTURE for episode in episodes),
         usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in asdict(Usage())}),
     )
     attempt = {
@@ -108,14 +106,15 @@ async def run_cell(
     except Exception as error:  # noqa: BLE001 - a failure is a row
         status, kind = Status.FAILED, error_kind(error)
         message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
-        scores = Scores(success=False if kind in _UNRESOLVED else None)
+        trajectory = _so_far(episode)
+        scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
     row |= asdict(episode.usage if episode else Usage())
     row |= {
         "status": status,
         "error_kind": kind,
-        "error_message": message[:_MAX_MESSAGE] if message else None,
-        "answer": trajectory.answer,
+        "error_message": _storable(message[:_MAX_MESSAGE]) if message else None,
+        "answer": _storable(trajectory.answer) if trajectory.answer else None,
         "n_steps": len(trajectory.steps),
         "tool_calls": episode.tool_calls if episode else 0,
         "resolved_checks": episode.resolved_checks if episode else 0,
@@ -125,6 +124,17 @@ async def run_cell(
         "created_at": stamp.now(),
     }
     return row, _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+
+
+def _so_far(episode: Episode | None) -> Trajectory:
+    """What an episode that broke off had decided: for each substep its latest decision."""
+    decisions = tuple(episode.decisions) if episode else ()
+    return Trajectory(tuple({step.substep.id: step for step in decisions}.values()), decisions)
+
+
+def _storable(text: str) -> str:
+    """The text without half surrogate pairs, which no table can hold."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def error_kind(error: Exception) -> ErrorKind:
@@ -138,7 +148,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "setting_id": setting.id,
         "attempt_id": attempt_id,
         "sweep": stamp.sweep,
-        **{group: setting.labels[group] for group in ("model", "planner", "dataset", "robustness", "retriever")},
+        **{group: setting.labels[group] for group in GROUPS},
         "engine": type(built.engine).__name__.lower(),
         "engine_version": built.engine.version,
         "dataset_version": built.dataset.version,

@@ -123,7 +123,10 @@ def _load(root: Path, table: str, columns: list[str] | None = None) -> pa.Table:
     if not paths:
         empty: pa.Table = schema.empty_table()
         return empty.select(columns) if columns else empty
-    return ds.dataset(paths, schema=schema, format="parquet").to_table(columns=columns)
+    try:
+        return ds.dataset(paths, schema=schema, format="parquet").to_table(columns=columns)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoreError(f"{root / table}: a file cannot be read ({error}); move it away to go on") from None
 
 
 def _latest(data: pa.Table) -> pa.Table:

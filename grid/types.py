@@ -196,7 +196,7 @@ class Scores:
     success: bool | None = None
     tool_match_rate: float | None = None
     action_accuracy: float | None = None
-    exact_match: float | None = None
+    exact_match: bool | None = None
     inclusion: float | None = None
     usage: float | None = None
     retrieval_rate: float | None = None

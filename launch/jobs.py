@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
+from rich.markup import escape
 
 from grid.cell import GROUPS
 from grid.check import Job, check_sweep
@@ -23,12 +25,12 @@ class SweepEnded(SystemExit):
 
 def run_jobs(configs: Sequence[DictConfig]) -> NoReturn:
     """Check and run composed configs (each with its `hydra` node); raises SweepEnded with the exit status."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
     try:
         checked = check_sweep([_job(config) for config in configs])
         complete = run_checked(checked, dry_run=bool(configs[0].dry_run))
     except GridError as error:
-        console.print(f"[bold red]error:[/] {_escaped(error)}")
+        console.print(f"[bold red]error:[/] {escape(str(error))}")
         raise SweepEnded(CANNOT_RUN) from None
     except Exception:  # noqa: BLE001 - whatever it is, the sweep did not finish, and what is written stays
         console.print_exception()
@@ -46,9 +48,12 @@ def _job(config: DictConfig) -> Job:
         raise ConfigError(str(error.full_key), "???", "this key has no default and must be given") from None
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
+    dataset = resolved.get("dataset")
+    if isinstance(dataset, dict) and dataset.get("path"):
+        dataset["path"] = str(Path(dataset["path"]).expanduser().absolute())  # workers may stand elsewhere
     # A list of settings is no single choice; their names are the keys of the composed group.
-    choices.setdefault("robustness", "+".join(resolved["robustness"]))
-    return Job(resolved, {group: _label(group, str(choices[group]), overrides) for group in GROUPS})
+    choices.setdefault("robustness", "+".join(resolved.get("robustness") or {}))
+    return Job(resolved, {group: _label(group, str(choices.get(group)), overrides) for group in GROUPS})
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
@@ -56,10 +61,7 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key.startswith(f"{group}.") and key not in ("dataset.path", "dataset.limit", "model.path"):
-            changed.append(f"{key[len(group) + 1 :]}={value}")
+        if key.startswith(f"{group}.") and key not in ("dataset.path", "dataset.limit"):
+            # `robustness.extraneous.k` of the setting extraneous is its k.
+            changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
     return f"{name}[{','.join(changed)}]" if changed else name
-
-
-def _escaped(error: Exception) -> str:
-    return str(error).replace("[", r"\[")

@@ -70,8 +70,9 @@ class SweepProgress:
         rate = self.done / seconds
         left = (self._total - self.done) / rate if rate else float("inf")
         settings = sum(1 for cells in self._left.values() if cells == 0)
+        lost = f"lost {self.lost:,}  " if self.lost else ""
         text = (
-            f"settings {settings}/{len(self._left)}  ok {self.ok:,}  failed {self.failed:,}  "
+            f"settings {settings}/{len(self._left)}  ok {self.ok:,}  failed {self.failed:,}  {lost}"
             f"{rate:,.1f} cells/s  {self.tokens / seconds:,.0f} tokens/s  left {_clock(left)}"
         )
         return text if short else f"cells {self.done:,}/{self._total:,}  {text}  elapsed {_clock(seconds)}"

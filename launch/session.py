@@ -12,6 +12,7 @@ from rich.table import Table
 
 from analysis.report import print_report, wide
 from grid import batch, store
+from grid.cell import GROUPS
 from grid.check import Checked
 from grid.pilot import CASES, tokens_per_cell
 from launch.progress import SweepProgress
@@ -19,7 +20,7 @@ from launch.progress import SweepProgress
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
-    console, plan = Console(highlight=False), checked.plan
+    console, plan = Console(highlight=False, emoji=False), checked.plan
     with nullcontext() if dry_run else store.locked(plan.root):
         done = plan.finished()
         pending = {
@@ -55,8 +56,10 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
 def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     """The settings of a dry run, one a line."""
     caption = f"tokens expected: of the cells to run, in and out, from a pilot of {CASES} cells of each setting"
-    table = Table(title="dry run: nothing was started", caption=caption, box=box.SIMPLE_HEAD, title_justify="left")
-    names = ("model", "planner", "dataset", "robustness", "retriever")
+    table = Table(
+        title="dry run: nothing was started but a pilot", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
+    )
+    names = GROUPS
     for column in (*names, "cases", "cells", "to run", "tokens expected"):
         table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan

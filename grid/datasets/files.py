@@ -18,7 +18,11 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
     if path is None:
         raise ConfigError(key, None, f"give the folder that holds {', '.join(needed)}")
     root = Path(path).expanduser()
-    if not root.is_dir():
+    try:
+        found = root.is_dir()
+    except OSError as error:  # a name that is too long, say
+        raise ConfigError(key, f"{path:.80}", f"a folder that can be read ({error.strerror})") from None
+    if not found:
         raise ConfigError(key, path, f"no such folder; it must hold {', '.join(needed)}")
     for name in needed:
         if not (root / name).is_file():

@@ -49,6 +49,11 @@ def properties(tool: dict[str, Any], key: str) -> dict[str, Any]:
     return children(tool.get(key))
 
 
+def described(spec: Any) -> str:
+    """A property's description; empty where it has none."""
+    return str(spec.get("description") or "") if isinstance(spec, dict) else ""
+
+
 def type_of(spec: Any) -> str:
     """A property's type; `string` where it says none."""
     return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"

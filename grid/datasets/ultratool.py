@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
-from grid.datasets.grounding import ground, properties, type_of
+from grid.datasets.grounding import described, ground, properties, type_of
 from grid.environments.lookup import LookupSimulator, build_entries
 from grid.errors import ConfigError, DataError
 from grid.references import final_steps, order, reference, resolve
@@ -79,7 +79,7 @@ class UltraTool:
                     name,
                     str(tool.get("description") or ""),
                     tuple(
-                        Parameter(arg, type_of(spec), str(spec.get("description", "")))
+                        Parameter(arg, type_of(spec), described(spec))
                         for arg, spec in properties(tool, "arguments").items()
                     ),
                     tuple(properties(tool, "results")),
@@ -142,13 +142,15 @@ class UltraTool:
         for line, row in self._rows:
             for tool in row["tools"]:
                 known = found.setdefault(tool["name"], tool)
-                if properties(known, "arguments").keys() != properties(tool, "arguments").keys():
+                if _signature(known) != _signature(tool):
                     raise DataError(
                         self.root / QUERIES,
                         line,
                         f"tool {tool['name']!r} is defined twice with different arguments: "
-                        f"{list(properties(known, 'arguments'))} and {list(properties(tool, 'arguments'))}",
+                        f"{_signature(known)} and {_signature(tool)}",
                     )
+        if not found:
+            raise ConfigError("dataset.path", self.path, f"{QUERIES} defines no tool")
         return found
 
     @cached_property
@@ -196,8 +198,12 @@ class UltraTool:
             calls[number] = self._call(row, item)
         if not any(calls.values()):
             raise _UnusableError("no step calls a tool")
-        case = Case(case_id, row["question"].strip(), Plan(tuple(substeps)))
-        return _Record(case, *self._tie(calls))
+        tied, open_arguments = self._tie(calls)
+        try:
+            order({step: call for step, call in tied.items() if call})
+        except ValueError as error:
+            raise _UnusableError(str(error)) from None
+        return _Record(Case(case_id, row["question"].strip(), Plan(tuple(substeps))), tied, open_arguments)
 
     def _call(self, row: dict[str, Any], item: dict[str, Any]) -> ToolCall | None:
         text = str(item.get("tool", ""))
@@ -245,6 +251,11 @@ class UltraTool:
                 if name.isidentifier() and _squeeze(name) in wanted and type_of(spec) not in ("array", "object"):
                     return reference(step, name)
         return None
+
+
+def _signature(tool: dict[str, Any]) -> dict[str, str]:
+    """The arguments' names and types."""
+    return {name: type_of(spec) for name, spec in properties(tool, "arguments").items()}
 
 
 class _UnusableError(Exception):

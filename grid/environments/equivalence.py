@@ -19,17 +19,20 @@ from scipy.optimize import linear_sum_assignment
 from grid.types import Json
 
 _NUMBER = re.compile(
-    r"(?:[$€£¥]|USD|EUR|GBP)?\s*([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?(?!0\d)\d+(?:\.\d+)?)\s*(?:%|USD|EUR|GBP)?",
-    re.I,
+    r"([$€£¥]|usd|eur|gbp)?\s*([-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?|[-+]?(?!0\d)\d+(?:\.\d+)?)\s*(%|usd|eur|gbp)?"
 )
+_UNITS = {"usd": "$", "eur": "€", "gbp": "£"}
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _DATELIKE = re.compile(
     rf"\b{_MONTH}\.?\s+\d{{1,2}}(?!\d)|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}"
-    r"|\d{1,2}/\d{1,2}/\d{2,4}|^\d{1,2}[-/]\d{1,2}(?:\s|$)",
+    r"|\d{1,2}/\d{1,2}/\d{2,4}|^\d{2}[-/]\d{2}(?:\s|$)",
     re.I,
 )
 _TIMELIKE = re.compile(r"(?<!\d)\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", re.I)
+_SECONDS = re.compile(r"\d{1,2}:\d{2}:\d{2}")
+_WEEKDAY = re.compile(r"\b(mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b")
 _YEARLIKE = re.compile(r"\b\d{4}\b|\d{1,2}/\d{1,2}/\d{2}\b")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _LONGEST = 64  # characters of a value that could be a date or a number
 _DEEPEST = 16  # levels of nesting; deeper values equal only themselves
@@ -38,25 +41,42 @@ _MOST = 200  # items of a list that is compared regardless of order
 
 @dataclass(frozen=True)
 class Moment:
-    """A date, a time of day, or both; None where the text does not say."""
+    """A date, a time of day, or both; None where the text does not say. `weekday` is 0 to 6 from Monday."""
 
     year: int | None
     day: tuple[int, int] | None
     time: tuple[int, int] | None
+    second: int | None
+    weekday: int | None
 
     def agrees(self, other: Moment) -> bool:
         """Whether both share a day or a time and differ in nothing that both state."""
-        pairs = [(self.year, other.year), (self.day, other.day), (self.time, other.time)]
-        if any(a is not None and b is not None and a != b for a, b in pairs):
+        mine = (self.day, self.time, self.year, self.second, self.weekday)
+        its = (other.day, other.time, other.year, other.second, other.weekday)
+        if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
             return False
-        return any(a is not None and b is not None for a, b in pairs[1:])
+        return any(a is not None and b is not None for a, b in zip(mine[:2], its[:2], strict=True))
 
 
-Canonical = bool | Decimal | Moment | str | None
+@dataclass(frozen=True)
+class Quantity:
+    """A number with its unit (`$`, `€`, `£`, `¥`, `%`), None where the text gives none."""
+
+    value: Decimal
+    unit: str | None
+
+    def agrees(self, other: Quantity) -> bool:
+        """Whether the numbers are equal and the units do not differ."""
+        return self.value == other.value and (self.unit == other.unit or None in (self.unit, other.unit))
+
+
+Canonical = bool | Quantity | Moment | str | None
 
 
 def equivalent(left: Json, right: Json, depth: int = 0) -> bool:
-    """Whether two values mean the same. Symmetric and reflexive; not transitive, as dates may lack their year.
+    """Whether two values mean the same: symmetric and reflexive, not transitive.
+
+    Dates may lack their year and numbers their unit, and then equal several that differ from one another.
 
     `depth` counts the levels above; values nested deeper than 16 levels equal only themselves.
     """
@@ -72,6 +92,8 @@ def equivalent(left: Json, right: Json, depth: int = 0) -> bool:
     a, b = canonical(left), canonical(right)
     if isinstance(a, Moment) and isinstance(b, Moment):
         return a.agrees(b)
+    if isinstance(a, Quantity) and isinstance(b, Quantity):
+        return a.agrees(b)
     return type(a) is type(b) and a == b
 
 
@@ -81,7 +103,7 @@ def canonical(value: str | int | float | bool | None) -> Canonical:
         return _canonical_text(value)
     if value is None or isinstance(value, bool):
         return value
-    return Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    return Quantity(Decimal(value) if isinstance(value, int) else Decimal(repr(value)), None)
 
 
 @lru_cache(maxsize=65536)
@@ -92,7 +114,8 @@ def _canonical_text(text: str) -> Canonical:
     if len(folded) <= _LONGEST:
         number = _NUMBER.fullmatch(folded)
         if number:
-            return Decimal(number[1].replace(",", ""))
+            unit = number[1] or number[3]
+            return Quantity(Decimal(number[2].replace(",", "")), _UNITS.get(unit, unit))
         moment = _moment(folded)
         if moment:
             return moment
@@ -106,12 +129,14 @@ def _moment(text: str) -> Moment | None:
         return None
     try:
         read = dates.parse(text, default=dt.datetime(2000, 1, 1))
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, ArithmeticError):
         return None
     return Moment(
         year=read.year if has_day and _YEARLIKE.search(text) else None,
         day=(read.month, read.day) if has_day else None,
         time=(read.hour, read.minute) if has_time else None,
+        second=read.second if _SECONDS.search(text) else None,
+        weekday=_DAYS.index(weekday[1][:3]) if (weekday := _WEEKDAY.search(text)) else None,
     )
 
 
@@ -128,7 +153,7 @@ def _as_list(value: Json, items: int) -> list[Json]:
 def _lists_match(left: list[Json], right: list[Json], depth: int) -> bool:
     """Whether the items can be paired off (pairing greedily would not do: partial dates match several)."""
     if len(left) != len(right) or len(left) > _MOST:
-        return False
+        return left == right
     if not left:
         return True
     agree = np.array([[equivalent(item, other, depth) for other in right] for item in left])

@@ -12,15 +12,21 @@ SCORING = "1"
 
 
 def score(trajectory: Trajectory, reference: Reference, resolved: bool) -> Scores:
-    """All metrics of one episode. `resolved` is the environment's word on the final state."""
-    steps = trajectory.steps
-    needing = [step for step in steps if reference.calls.get(step.substep.id)]
+    """All metrics of one episode. `resolved` is the environment's word on the final state.
+
+    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count.
+    """
+    steps = {step.substep.id: step for step in trajectory.steps}
+    needing = [steps.get(place) for place, call in reference.calls.items() if call]
+    reached = [step for step in needing if step]
     return Scores(
         success=resolved,
-        tool_match_rate=_share([bool(tool_matches(step, reference)) for step in needing]),
-        action_accuracy=_share([_acted_rightly(step, reference) for step in steps]),
-        retrieval_rate=_share([_reference_tool(step, reference) in step.candidates for step in needing]),
-        repeated_call=repeats_a_call(steps),
+        tool_match_rate=_share([step is not None and bool(tool_matches(step, reference)) for step in needing]),
+        action_accuracy=_share(
+            [place in steps and _acted_rightly(steps[place], reference) for place in reference.calls]
+        ),
+        retrieval_rate=_share([_reference_tool(step, reference) in step.candidates for step in reached]),
+        repeated_call=repeats_a_call(trajectory.steps),
     )
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 
-from grid.types import Json
+from grid.types import Json, to_json
 
 MAX_CHARACTERS = 20_000
 MAX_ARGUMENTS = 64
-_DECODER = json.JSONDecoder()
+MAX_DEPTH = 16
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
@@ -35,6 +42,20 @@ def _as_call(found: object) -> tuple[str, dict[str, Json]] | None:
     if not isinstance(found, dict) or not isinstance(found.get("tool"), str):
         return None
     arguments = found.get("arguments") or {}
-    if not isinstance(arguments, dict) or len(arguments) > MAX_ARGUMENTS:
+    if not isinstance(arguments, dict) or len(arguments) > MAX_ARGUMENTS or _depth(arguments) > MAX_DEPTH:
+        return None
+    try:
+        to_json(found).encode()  # half a surrogate pair is no text that a table can hold
+    except UnicodeEncodeError:
         return None
     return found["tool"], arguments
+
+
+def _depth(value: Json) -> int:
+    """Levels of nesting, counted no further than one past the limit."""
+    deepest, level = 0, [value]
+    while level and deepest <= MAX_DEPTH:
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
+        deepest += bool(inner)
+    return deepest

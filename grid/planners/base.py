@@ -28,7 +28,8 @@ class Episode:
     """One case being solved: the only thing a planner sees.
 
     `seed` (64 bits) is the cell's; every request derives its own from it and from the names of the decision, so
-    that results do not depend on the order in which requests are answered.
+    that results do not depend on the order in which requests are answered. `decisions` keeps every step that was
+    performed, so that an episode that breaks off still shows how far it got.
     """
 
     case: Case
@@ -40,6 +41,7 @@ class Episode:
     usage: Usage = field(default_factory=Usage)
     tool_calls: int = 0
     resolved_checks: int = 0
+    decisions: list[Step] = field(default_factory=list)
 
     def candidates(self, substep: Substep) -> tuple[ToolSpec, ...]:
         """The tools offered for a substep, best first."""

@@ -81,7 +81,7 @@ class EntropyGuidedBranching(ABC):
         found = []
         for index in steps:
             decision = first.decisions[index]
-            alternatives = [option for option in decision.options if option.tool != decision.action.tool]
+            alternatives = [option for option in decision.options if option.tool != decision.selected]
             alternatives.sort(key=lambda option: -option.probability)
             found += [(index, option.tool) for option in alternatives[: self.step_branch_limit]]
         return found
@@ -137,7 +137,7 @@ class EGBLogits(EntropyGuidedBranching):
         action, usage = await fill_arguments(episode, view, tools[best], name, self.temperature)
         kept = [OptionProbability(t, p) for t, p in zip(tools, probabilities, strict=True) if p >= self.threshold]
         kept.sort(key=lambda option: -option.probability)
-        return Decision(action, choice.usage + usage, tuple(kept), entropy(probabilities))
+        return Decision(action, choice.usage + usage, tools[best], tuple(kept), entropy(probabilities))
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
         """The same, without regard to the entropy."""

@@ -63,12 +63,14 @@ class View:
 class Decision:
     """One decision: the action, the distribution it came from, and what it cost.
 
+    `selected` is the tool that was decided for, also where its arguments could not be read.
     `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
     their arguments when they are needed.
     """
 
     action: Action
     usage: Usage
+    selected: str | None = None
     options: tuple[OptionProbability, ...] = ()
     entropy: float | None = None
     calls: dict[str, list[Action]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ def perform(episode: Episode, view: View, decision: Decision, path: tuple[Step, 
     call, observation = decision.action.call, None
     if call is not None:
         call, observation = episode.execute(call, path)
-    return Step(
+    step = Step(
         branch=branch,
         substep=view.substep,
         call=call,
@@ -130,6 +132,8 @@ def perform(episode: Episode, view: View, decision: Decision, path: tuple[Step, 
         input_tokens=decision.usage.input_tokens,
         output_tokens=decision.usage.output_tokens,
     )
+    episode.decisions.append(step)
+    return step
 
 
 async def sample_actions(

@@ -17,7 +17,8 @@ def entropy(probabilities: Iterable[float]) -> float:
 def vote(actions: list[Action], usage: Usage) -> Decision:
     """The majority's action with the vote shares, most votes first, ties by who was sampled first.
 
-    Unreadable actions have no vote; where there are no others, the decision is unreadable and has no entropy.
+    Unreadable actions count among the m and as one outcome of the entropy, but cannot win or be branched on. Where
+    there are no others, the decision is unreadable and has no entropy.
     """
     calls: dict[str, list[Action]] = {}
     for action in actions:
@@ -25,13 +26,14 @@ def vote(actions: list[Action], usage: Usage) -> Decision:
             calls.setdefault(action.tool, []).append(action)
     if not calls:
         return Decision(UNREADABLE, usage)
-    voters = sum(len(sampled) for sampled in calls.values())
     ranked = sorted(calls, key=lambda tool: -len(calls[tool]))
-    options = tuple(OptionProbability(tool, len(calls[tool]) / voters) for tool in ranked)
+    options = tuple(OptionProbability(tool, len(calls[tool]) / len(actions)) for tool in ranked)
+    unreadable = sum(action.malformed for action in actions) / len(actions)
     return Decision(
         action=calls[ranked[0]][0],
         usage=usage,
+        selected=ranked[0],
         options=options,
-        entropy=entropy(option.probability for option in options),
+        entropy=entropy([*(option.probability for option in options), unreadable]),
         calls=calls,
     )

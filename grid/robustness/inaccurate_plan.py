@@ -19,7 +19,7 @@ from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import Plan, Substep, ToolSpec
 
-# Verb at the head of a tool's name, to the broad intent that covers it.
+# Verb in a tool's name, to the broad intent that covers it.
 _INTENTS = (
     (
         "get find fetch look lookup search list show retrieve query view read pull trace track locate scan browse",
@@ -72,6 +72,6 @@ class InaccuratePlan:
 def broadened(tool: ToolSpec) -> str:
     """An intent that covers the tool and much else: what kind of action, and in which field."""
     area = re.sub(r"\s+", " ", tool.category.replace("&", "and")).strip().lower() or "general"
-    verb = tool.name.split("_")[0].lower()
-    named = next((text for word, text in _BY_VERB.items() if word in tool.name.lower().split("_")), _OTHERWISE)
-    return _BY_VERB.get(verb, named).format(area=area)
+    meant = {_BY_VERB[word] for word in tool.name.lower().split("_") if word in _BY_VERB}
+    # A name with verbs of two kinds (`book_search`) says too little of what is done.
+    return (meant.pop() if len(meant) == 1 else _OTHERWISE).format(area=area)

@@ -126,3 +126,11 @@ def test_cells_are_made_lazily() -> None:
     stream = cells(Setting(CONFIG, LABELS, 0), "v1", CASES, 10**12)
     assert inspect.isgenerator(stream)
     assert next(stream) == enumerated()[0]
+
+
+def test_the_budget_and_the_order_of_robustness_settings_are_in_the_id() -> None:
+    plain = Setting(CONFIG, LABELS, 0, {"llm_calls": 5000})
+    assert plain.id != Setting(CONFIG, LABELS, 0, {"llm_calls": 2}).id
+    first, second = {"a": {"k": 1}, "b": {"k": 2}}, {"b": {"k": 2}, "a": {"k": 1}}
+    ids = {Setting(CONFIG | {"robustness": order}, LABELS, 0).id for order in (first, second)}
+    assert len(ids) == 2

@@ -137,3 +137,18 @@ def test_no_more_candidates_than_allowed_no_tool_included() -> None:
     engine = Scripted(certain(s2_2="no_tool"), right_arguments)
     trajectory, _, _ = solve(EGBLogits(max_candidates=3, trajectories=1), engine)
     assert all(step.candidates == ("find", "quote") for step in trajectory.steps)
+
+
+class Garbled(Scripted):
+    """Cannot give `more` arguments that can be read."""
+
+    def _call(self, substep: str, tool: str) -> str:
+        return "garbled" if tool == "more" else super()._call(substep, tool)
+
+
+def test_a_first_choice_whose_arguments_are_unreadable_is_not_tried_again() -> None:
+    script = certain() | {"2.1": {"more": 0.6, "no_tool": 0.3, "quote": 0.1}}
+    trajectory, _, resolved = solve(EGBLogits(), Garbled(script, right_arguments))
+    assert resolved
+    starts = [next(s.chosen for s in trajectory.decisions if s.branch == branch) for branch in (1, 2)]
+    assert starts == ["no_tool", "quote"]

@@ -260,3 +260,23 @@ def test_a_deep_list_does_no_harm() -> None:
 
 def test_a_huge_integer_does_no_harm() -> None:
     assert equivalent(10**5000, 10**5000)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("$10", "€10"), ("10%", "$10"), ("Monday 10:00", "Sunday 10:00"), ("10:00:01", "10:00:59"), ("3-4", "March 4")],
+)
+def test_what_both_state_must_agree(left: str, right: str) -> None:
+    assert not equivalent(left, right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("$10", "10 USD"), ("10 EUR", 10), ("10:00", "10:00:30"), ("Monday 10:00", "10 am")]
+)
+def test_what_only_one_states_does_not_matter(left: str, right: str | int) -> None:
+    assert equivalent(left, right)
+
+
+def test_values_that_overflow_a_date_do_no_harm_and_long_lists_equal_themselves() -> None:
+    assert not equivalent("May 5h" + "9" * 40, "May 5")
+    assert equivalent(list(range(500)), list(range(500)))

@@ -14,7 +14,7 @@ from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.stepwise import UNREADABLE, Action
-from grid.planners.votes import vote
+from grid.planners.votes import entropy, vote
 from grid.seeds import derive_seed
 from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
@@ -66,11 +66,14 @@ def test_reflexion_tries_again_with_its_latest_lessons_until_resolved() -> None:
     assert asyncio.run(Reflexion().solve(episode(solved))).branches == 0
 
 
-def test_votes_count_tools_ties_go_to_the_first_sampled_and_unreadable_ones_do_not_count() -> None:
+def test_votes_count_tools_ties_go_to_the_first_sampled_and_unreadable_ones_cannot_win() -> None:
     a, b, none = Action(ToolCall("a", {"x": 1})), Action(ToolCall("b", {})), Action(None)
     decision = vote([UNREADABLE, b, a, none, a, b, UNREADABLE], Usage())
     assert decision.action is b
-    assert [(o.tool, o.probability) for o in decision.options] == [("b", 0.4), ("a", 0.4), (NO_TOOL, 0.2)]
+    assert [(o.tool, o.probability) for o in decision.options] == [("b", 2 / 7), ("a", 2 / 7), (NO_TOOL, 1 / 7)]
+    assert decision.entropy == pytest.approx(entropy([2 / 7, 2 / 7, 1 / 7, 2 / 7]))
+    shaky = vote([a, *[UNREADABLE] * 9], Usage())
+    assert shaky.entropy == pytest.approx(entropy([0.1, 0.9])), "nine unreadable answers are no certainty"
     nothing = vote([UNREADABLE, UNREADABLE], Usage())
     assert nothing.action.malformed
     assert nothing.entropy is None
@@ -84,6 +87,14 @@ def test_unreadable_answers_are_steps_without_a_call(text: str) -> None:
     trajectory = asyncio.run(ReAct().solve(episode(RawText(text), world)))
     assert [step.chosen for step in trajectory.steps] == [None] * 4
     assert world.calls == []
+
+
+@pytest.mark.parametrize(
+    "arguments", ['{"a": "\\ud800"}', '{"a": NaN}', '{"a": Infinity}', '{"a": ' + "[" * 40 + "]" * 40 + "}"]
+)
+def test_arguments_that_no_table_can_hold_are_unreadable(arguments: str) -> None:
+    assert read_call('{"tool": "find", "arguments": ' + arguments + "}") is None
+    assert read_call('{"tool": "find", "arguments": {"a": [[["deep enough"]]]}}') is not None
 
 
 def test_a_call_is_found_among_thoughts_and_fences() -> None:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.load import SETTING
+from analysis.load import SETTING, episodes
 from analysis.report import print_report
-from analysis.tables import COSTS, ENTROPY_BINS, RATES, entropy_errors, paired_differences, results
+from analysis.tables import COSTS, ENTROPY_BINS, RATES, entropy_errors, paired_differences, reference_of, results
 from grid import store
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -207,3 +207,36 @@ def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:
 
 def test_report_of_an_empty_folder(tmp_path: Path) -> None:
     assert "no episodes" in printed(tmp_path)
+
+
+def test_settings_with_equal_labels_are_told_apart(tmp_path: Path) -> None:
+    rows = [
+        row("react", 0, 0, 1.0)
+        | {"cell_id": setting, "retriever": retriever, "setting_id": setting * 16, "dataset_version": "slate-1234"}
+        | {"success": True, "created_at": NOON, "attempt_id": "a"}
+        for setting, retriever in (("a", "bm25[top_k=5]"), ("b", "bm25[top_k=50]"), ("c", "bm25[top_k=50]"))
+    ]
+    store.write(tmp_path, {"episodes": rows})
+    labels = sorted(episodes(tmp_path)["planner"])
+    assert len(set(labels)) == 3
+    assert labels == [
+        "react / bm25[top_k=50] #bbbbbb-1234",
+        "react / bm25[top_k=50] #cccccc-1234",
+        "react / bm25[top_k=5]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("planner", "planners", "expected"),
+    [
+        ("egb", ["react", "egb"], "react"),
+        ("react", ["react", "egb"], None),
+        ("egb", ["react[temperature=0]", "egb"], "react[temperature=0]"),
+        ("egb[t=0]", ["react", "react[t=0]", "egb[t=0]"], "react[t=0]"),
+        ("egb[t=1]", ["react", "react[t=0]", "egb[t=1]"], None),
+        ("egb / bm25[top_k=5]", ["react / bm25[top_k=5]", "react / bm25[top_k=9]"], "react / bm25[top_k=5]"),
+        ("reactive", ["reactive"], None),
+    ],
+)
+def test_which_reference_a_planner_is_compared_with(planner: str, planners: list[str], expected: str | None) -> None:
+    assert reference_of(planner, planners, "react") == expected

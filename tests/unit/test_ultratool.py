@@ -308,7 +308,9 @@ def test_a_row_of_another_shape_is_refused_with_file_and_line(make: Make, change
 def test_a_tool_defined_twice_with_different_arguments_is_refused(make: Make) -> None:
     other = tool("file_write", ["file_path"], {"status": "boolean"})
     dataset = make(FINE, FINE, query(("1. A", "No tool required"), tools=[other]))
-    with pytest.raises(DataError, match=r"'file_write' is defined twice.*'content'.*and \['file_path'\]") as caught:
+    with pytest.raises(
+        DataError, match=r"'file_write' is defined twice.*'content'.*and \{'file_path': 'string'\}"
+    ) as caught:
         dataset.case_ids()
     assert (caught.value.path, caught.value.line) == (dataset.root / QUERIES, 3)
 

@@ -172,6 +172,9 @@ def _check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
         unknown = call.arguments.keys() - set(_names(tools[call.tool]))
         if unknown:
             raise ValueError(f"step {step} gives {call.tool} the unknown argument {sorted(unknown)[0]!r}")
+    for step, call in calls.items():
+        if text := references.unreadable(call):
+            raise ValueError(f"step {step}: {text!r} is no reference of the form OUTPUT_FROM_STEP_i.j.field")
     references.order(calls)
     for step, call in calls.items():
         for producer, field in references.found_in(call):

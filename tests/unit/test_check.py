@@ -1,0 +1,99 @@
+"""What the check of a whole sweep refuses before anything starts."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.check import Job, check_sweep
+from grid.datasets.slate.dataset import generate
+from grid.datasets.slate.records import CASES
+from grid.errors import ConfigError
+
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+
+
+def job(root: Path, **changes: Any) -> Job:
+    config: dict[str, Any] = {
+        "model": {"_target_": "grid.engines.lexical.Lexical"},
+        "planner": {"_target_": "grid.planners.react.ReAct"},
+        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
+        "robustness": {},
+        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "name": "x",
+        "store": {"root": str(root)},
+        "trials": 1,
+        "seed": 0,
+        "dry_run": False,
+        "retry_failed": False,
+        "budget": {"llm_calls": 5000, "tool_calls": 1000},
+        "cluster": {"kind": "local"},
+    }
+    for key, value in changes.items():
+        group, _, name = key.partition("__")
+        if name:
+            config[group] = copy.deepcopy(config[group]) | {name: value}
+        else:
+            config[key] = value
+    return Job({key: value for key, value in config.items() if value is not ...}, LABELS)
+
+
+def refused(*jobs: Job) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        check_sweep(jobs)
+    return caught.value
+
+
+def test_equal_settings_count_once(tmp_path: Path) -> None:
+    assert len(check_sweep([job(tmp_path), job(tmp_path)]).plan.settings) == 1
+
+
+def test_limits_and_paths_cannot_be_swept(tmp_path: Path) -> None:
+    error = refused(job(tmp_path), job(tmp_path, dataset__limit=3))
+    assert error.key == "dataset.path, dataset.limit"
+    assert "2" in str(error)
+    assert "3" in str(error)
+
+
+def test_a_key_that_all_settings_share_is_named_with_its_values(tmp_path: Path) -> None:
+    error = refused(job(tmp_path), job(tmp_path, seed=1))
+    assert (error.key, error.value) == ("seed", [0, 1])
+
+
+@pytest.mark.parametrize("group", sorted(LABELS))
+def test_a_group_that_is_missing_or_no_mapping_is_named(tmp_path: Path, group: str) -> None:
+    assert refused(job(tmp_path, **{group: ...})).key == group
+    assert refused(job(tmp_path, **{group: 3})).key == group
+
+
+@pytest.mark.parametrize(
+    ("group", "target"),
+    [
+        ("model", "grid.engines.base.Engine"),
+        ("planner", "grid.planners.base.Budget"),
+        ("planner", "grid.planners.base.Planner"),
+        ("retriever", "grid.retrievers.bm25.BM25Index"),
+    ],
+)
+def test_a_class_of_the_room_that_is_not_what_the_room_is_for(tmp_path: Path, group: str, target: str) -> None:
+    error = refused(job(tmp_path, **{group: {"_target_": target}}))
+    assert (error.key, error.value) == (f"{group}._target_", target)
+
+
+def test_a_robustness_part_that_is_no_mapping(tmp_path: Path) -> None:
+    assert refused(job(tmp_path, robustness={"foo": 3})).key == "robustness.foo._target_"
+
+
+def test_a_path_too_long_for_the_file_system(tmp_path: Path) -> None:
+    assert refused(job(tmp_path, dataset__path="x" * 5000)).key == "dataset.path"
+
+
+def test_a_reference_that_cannot_be_read(tmp_path: Path) -> None:
+    generate(tmp_path, 0, 3)
+    text = (tmp_path / CASES).read_text()
+    (tmp_path / CASES).write_text(text.replace("OUTPUT_FROM_STEP_1.1.", "OUTPUT_FROM_STEP_1_", 1))
+    with pytest.raises(Exception, match=r"cases\.jsonl:\d+: .*no reference of the form"):
+        check_sweep([job(tmp_path / "results", dataset__path=str(tmp_path))])

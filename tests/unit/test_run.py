@@ -1,0 +1,90 @@
+"""One cell: what a row says when an episode breaks off."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from grid.build import Built
+from grid.cell import Cell, Setting
+from grid.datasets.base import Problem
+from grid.errors import ContextError, ToolError
+from grid.planners.base import Budget, Episode
+from grid.planners.react import ReAct
+from grid.run import Stamp, run_cell
+from grid.types import Reference, Trajectory
+from tests.engines import Scripted
+from tests.world import CALLS, RIGHT, TOOLS, certain, environment, episode, right_arguments
+
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+
+
+class SmallDataset:
+    """The small world as a dataset."""
+
+    version = "small-1"
+
+    def problem(self, case_id: str) -> Problem:
+        case = episode(Scripted(certain())).case
+        reference = Reference({step: CALLS.get(step) for step in RIGHT}, ("2.2",))
+        return Problem(case, reference, environment(), lambda case, substep: tuple(TOOLS.values()), TOOLS, {})
+
+
+class SmallIndex:
+    def retrieve(self, case: Any, substep: Any) -> Any:
+        return tuple(TOOLS.values())
+
+
+@dataclass(frozen=True)
+class Breaking:
+    """ReAct that breaks after its whole pass."""
+
+    error: Exception
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        await ReAct().solve(episode)
+        raise self.error
+
+
+def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    dataset: Any = SmallDataset()
+    index: Any = SmallIndex()
+    engine: Any = Scripted(certain(), right_arguments)
+    built = Built(engine, planner, dataset, index, (), budget or Budget())
+    setting = Setting({group: {} for group in LABELS}, LABELS, 0)
+    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", 1, 2), Stamp("s", None), "a"))
+
+
+def test_a_whole_episode() -> None:
+    episode_row, steps = row(ReAct())
+    assert (episode_row["status"], episode_row["success"], episode_row["tool_match_rate"]) == ("ok", True, 1.0)
+    assert (episode_row["depth"], episode_row["breadth"], episode_row["plan_nodes"]) == (3, 1.0, 3)
+    assert [step["step"] for step in steps] == [0, 1, 2, 3]
+
+
+def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_counts_as_wrong() -> None:
+    episode_row, steps = row(ReAct(), Budget(llm_calls=2))
+    assert (episode_row["status"], episode_row["error_kind"], episode_row["success"]) == ("failed", "timeout", False)
+    assert episode_row["tool_match_rate"] == pytest.approx(1 / 3)
+    assert episode_row["action_accuracy"] == pytest.approx(2 / 4)
+    assert (episode_row["n_steps"], len(steps), episode_row["llm_calls"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "success"),
+    [
+        (ContextError("too long"), "context", False),
+        (ToolError("broke"), "tool", None),
+        (KeyError("nobody foresaw"), "infrastructure", None),
+        (ValueError(b"half a pair \\ud800".decode("unicode_escape")), "infrastructure", None),
+    ],
+)
+def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) -> None:
+    episode_row, steps = row(Breaking(error))
+    assert (episode_row["error_kind"], episode_row["success"]) == (kind, success)
+    assert len(steps) == 4
+    assert episode_row["error_message"].encode()
