@@ -89,12 +89,12 @@ def connect(cluster: ClusterConfig) -> str:
         "configure_logging": False,
     }
     if cluster.kind == "local":
-        # Ray makes a token of its own here; naming the mode before it exists would stop the head from starting.
+        # Ray makes a token of its own here, which guards the ports that it opens on all addresses; naming the mode
+        # before the token exists would stop the head from starting.
         context = ray.init(
             num_cpus=cluster.cpus,
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
-            _node_ip_address="127.0.0.1",
             **quiet,
         )
         return (
