@@ -107,12 +107,12 @@ def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
         raise _config_error("", error, [*SweepConfig.model_fields, *GROUPS]) from None
 
 
-def build(setting: Setting, budget: BudgetConfig, *, with_engine: bool = True) -> Built:
+def build(setting: Setting, budget: BudgetConfig) -> Built:
     """Build one setting; raises ConfigError, or DataError from the dataset's files."""
     config = setting.config
     dataset = _dataset(_key(config["dataset"]))
     return Built(
-        engine=_engine(_key(config["model"])) if with_engine else cast(Engine, None),
+        engine=_engine(_key(config["model"])),
         planner=cast(Planner, make("planner", config["planner"])),
         dataset=dataset,
         index=_index(_key(config["dataset"]), _key(config["retriever"])),

@@ -1,4 +1,4 @@
-"""A whole sweep checked before it starts: every setting composed and built short of its engine."""
+"""A whole sweep checked before it starts: every setting composed and built, short of an engine's weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from grid import store
 from grid.batch import Plan
-from grid.build import build, invalid_reason, sweep_config
+from grid.build import SweepConfig, build, invalid_reason, sweep_config
 from grid.cell import GROUPS, Setting
 from grid.errors import ConfigError
 from grid.types import Skipped
@@ -39,7 +39,7 @@ class Checked:
 
 
 def check_sweep(jobs: Sequence[Job]) -> Checked:
-    """Build all settings short of their engines; equal settings count once.
+    """Build all settings; equal ones count once. No engine loads its weights by being built.
 
     Raises:
         ConfigError: a value that cannot run, or nothing that can.
@@ -47,27 +47,17 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         StoreError: results of another schema version.
     """
     shared = sweep_config(jobs[0].config)
-    settings: dict[str, Setting] = {}
-    for job in jobs:
-        setting = Setting(_groups(job.config), job.labels, shared.seed, shared.budget.model_dump())
-        _check_alike(jobs[0].config, job.config)
-        known = settings.setdefault(setting.id, setting)
-        if known.config != setting.config:
-            values = [
-                (other.config["dataset"].get("path"), other.config["dataset"].get("limit"))
-                for other in (known, setting)
-            ]
-            raise ConfigError("dataset.path, dataset.limit", values, "one value of each for the whole sweep")
+    settings = _settings(jobs, shared)
     root = Path(shared.store.root) / shared.name
     store.check(root)
     invalid, valid = [], []
     case_ids, versions, skipped = {}, {}, {}
-    for setting in settings.values():
+    for setting in settings:
         reason = invalid_reason(setting)
         if reason:
             invalid.append((setting, reason))
             continue
-        built = build(setting, shared.budget, with_engine=False)
+        built = build(setting, shared.budget)
         valid.append(setting)
         case_ids[setting.id] = built.dataset.case_ids()
         if not case_ids[setting.id]:
@@ -93,6 +83,24 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         git_commit=git_commit(),
     )
     return Checked(plan, invalid, skipped)
+
+
+def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
+    """The jobs' settings, each once.
+
+    Raises:
+        ConfigError: jobs that differ in what all share, or only in which cases of a dataset they run.
+    """
+    settings: dict[str, Setting] = {}
+    for job in jobs:
+        setting = Setting(_groups(job.config), job.labels, shared.seed, shared.budget.model_dump())
+        _check_alike(jobs[0].config, job.config)
+        known = settings.setdefault(setting.id, setting)
+        if known.config != setting.config:
+            datasets = [other.config["dataset"] for other in (known, setting)]
+            values = [(dataset.get("path"), dataset.get("limit")) for dataset in datasets]
+            raise ConfigError("dataset.path, dataset.limit", values, "one value of each for the whole sweep")
+    return list(settings.values())
 
 
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import cast
 
 from grid.batch import Plan
-from grid.build import build, load_class
+from grid.build import build
 from grid.cell import Setting
-from grid.engines.base import Engine
 from grid.run import Stamp, run_chunk
 
 CASES = 2
@@ -20,9 +18,9 @@ def tokens_per_cell(plan: Plan, setting: Setting) -> float | None:
 
     None where the engine does not run in this process for next to nothing, or where a cell failed.
     """
-    if not cast(type[Engine], load_class("model", setting.config["model"])).in_process:
-        return None
     built = build(setting, plan.budget)
+    if not type(built.engine).in_process:
+        return None
     cells = list(islice(plan.cells_of(setting), CASES))
     result = asyncio.run(run_chunk(built, setting, cells, Stamp(plan.name, plan.git_commit)))
     if result.failed or not cells:

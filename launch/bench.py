@@ -152,7 +152,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
 
 def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> batch.Plan:
     """A plan of one setting with nothing done yet."""
-    dataset = build(setting, BUDGET, with_engine=False).dataset
+    dataset = build(setting, BUDGET).dataset
     return batch.Plan(
         name="bench",
         root=root,

@@ -73,7 +73,7 @@ class Choice:
 
 
 class Engine(Protocol):
-    """Something that answers prompts.
+    """Something that answers prompts. Building one checks its values and loads nothing.
 
     `provides` names the verbs it can do; `version` goes into every row; `in_process` says that it costs next to
     nothing to build and ask, so that a dry run may pilot it.

@@ -97,3 +97,9 @@ def test_a_reference_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / CASES).write_text(text.replace("OUTPUT_FROM_STEP_1.1.", "OUTPUT_FROM_STEP_1_", 1))
     with pytest.raises(Exception, match=r"cases\.jsonl:\d+: .*no reference of the form"):
         check_sweep([job(tmp_path / "results", dataset__path=str(tmp_path))])
+
+
+@pytest.mark.parametrize(("group", "key", "value"), [("model", "temperature", -1.0), ("retriever", "top_k", 0)])
+def test_values_of_every_group_are_checked_before_the_run(tmp_path: Path, group: str, key: str, value: float) -> None:
+    error = refused(job(tmp_path, **{f"{group}__{key}": value}))
+    assert (error.key, error.value) == (f"{group}.{key}", value)
