@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from grid.batch import Plan
 from grid.build import build
-from grid.check import Job, check_sweep
+from grid.check import check_sweep
 from grid.engines.lexical import Lexical
 from grid.pilot import tokens_per_cell
 from grid.run import Stamp, run_chunk
+from tests.configs import job
 
 
 def plan(root: Path, cases: int) -> Plan:
-    config: dict[str, Any] = {
-        "model": {"_target_": "grid.engines.lexical.Lexical"},
-        "planner": {"_target_": "grid.planners.react.ReAct"},
-        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases},
-        "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
-        "name": "pilot",
-        "store": {"root": str(root)},
-        "trials": 1,
-        "seed": 0,
-        "dry_run": True,
-        "retry_failed": False,
-        "budget": {"llm_calls": 5000, "tool_calls": 1000},
-        "cluster": {"kind": "local"},
-    }
-    labels = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
-    return check_sweep([Job(config, labels)]).plan
+    return check_sweep([job(root, name="pilot", dry_run=True, dataset__limit=cases)]).plan
 
 
 def test_the_forecast_is_near_what_is_spent(tmp_path: Path) -> None:
