@@ -8,6 +8,16 @@ from typing import Any
 
 from grid.check import Job
 
+SHARED: dict[str, Any] = {
+    "name": "test",
+    "store": {"root": "results"},
+    "trials": 1,
+    "seed": 0,
+    "dry_run": False,
+    "retry_failed": False,
+    "budget": {"llm_calls": 5000, "tool_calls": 1000},
+    "cluster": {"kind": "local"},
+}
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
 
 
@@ -19,14 +29,8 @@ def job(root: Path, **changes: Any) -> Job:
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
-        "name": "x",
+        **SHARED,
         "store": {"root": str(root)},
-        "trials": 1,
-        "seed": 0,
-        "dry_run": False,
-        "retry_failed": False,
-        "budget": {"llm_calls": 5000, "tool_calls": 1000},
-        "cluster": {"kind": "local"},
     }
     for key, value in changes.items():
         group, _, name = key.partition("__")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from grid.types import Json, to_json
+from grid.untrusted import DECODER
 
 MAX_CHARACTERS = 20_000
 MAX_ARGUMENTS = 64
 MAX_DEPTH = 16
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
@@ -27,7 +19,7 @@ def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
     start = text.find("{")
     while start >= 0:
         try:
-            found, end = _DECODER.raw_decode(text, start)
+            found, end = DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue

@@ -15,18 +15,9 @@ from grid.check import Job, check_sweep
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
+from tests.configs import SHARED
 
 EGB = "grid.planners.egb.EGBSampling"
-SHARED: dict[str, Any] = {
-    "name": "test",
-    "store": {"root": "results"},
-    "trials": 1,
-    "seed": 0,
-    "dry_run": False,
-    "retry_failed": False,
-    "budget": {"llm_calls": 5000, "tool_calls": 1000},
-    "cluster": {"kind": "local"},
-}
 SETTING: dict[str, Any] = {
     "model": {"_target_": "grid.engines.null.Null"},
     "planner": {"_target_": "grid.planners.egb.EGBLogits"},
