@@ -16,13 +16,22 @@ class ConfigError(GridError):
         self.key, self.value, self.allowed = key, value, allowed
         super().__init__(f"{key}={value!r}: {allowed}")
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
+        """So that it travels between processes."""
+        return type(self), (self.key, self.value, self.allowed)
+
 
 class DataError(GridError):
     """A dataset file that cannot be read: file, line (1-based, None for the whole file) and what is wrong."""
 
     def __init__(self, path: Path, line: int | None, message: str) -> None:
         self.path, self.line = path, line
+        self.message = message
         super().__init__(f"{path}:{line}: {message}" if line else f"{path}: {message}")
+
+    def __reduce__(self) -> tuple[type[DataError], tuple[Path, int | None, str]]:
+        """So that it travels between processes."""
+        return type(self), (self.path, self.line, self.message)
 
 
 class StoreError(GridError):
@@ -43,3 +52,11 @@ class ToolError(GridError):
 
 class BudgetError(GridError):
     """An episode asked for more model or tool calls than its budget allows."""
+
+
+class EngineDiedError(GridError):
+    """An engine that will not answer any more: its process is to be replaced. The infrastructure's failure."""
+
+
+class EngineError(GridError):
+    """A server or replica that did not answer, after all tries. The infrastructure's failure."""

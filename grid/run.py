@@ -149,7 +149,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "attempt_id": attempt_id,
         "sweep": stamp.sweep,
         **{group: setting.labels[group] for group in GROUPS},
-        "engine": type(built.engine).__name__.lower(),
+        "engine": built.engine.name,
         "engine_version": built.engine.version,
         "dataset_version": built.dataset.version,
         "case_id": cell.case_id,
@@ -190,7 +190,10 @@ def _step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference:
             "observation": step.observation.text() if step.observation else None,
             "entropy": step.entropy,
             "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
+            "unassigned": step.unassigned,
+            "error_bound": step.error_bound,
             "input_tokens": step.input_tokens,
+            "cached_input_tokens": step.cached_input_tokens,
             "output_tokens": step.output_tokens,
         }
         for index, step in enumerate(trajectory.decisions)

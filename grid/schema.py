@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 
 EPISODES = pa.schema(
     [
@@ -48,6 +48,7 @@ EPISODES = pa.schema(
         ("output_tokens", pa.int64()),
         ("llm_calls", pa.int64()),
         ("forward_passes", pa.int64()),
+        ("resent_requests", pa.int64()),
         ("wall_seconds", pa.float64()),
         ("config", pa.string()),
         ("git_commit", pa.string()),
@@ -73,7 +74,10 @@ STEPS = pa.schema(
         ("entropy", pa.float64()),
         ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),
         ("tool_matches", pa.bool_()),
+        ("unassigned", pa.float64()),
+        ("error_bound", pa.float64()),
         ("input_tokens", pa.int64()),
+        ("cached_input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
     ]
 )
@@ -90,11 +94,12 @@ ATTEMPTS = pa.schema(
         ("input_tokens", pa.int64()),
         ("cached_input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
+        ("resent_requests", pa.int64()),
         ("seconds", pa.float64()),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
 
 TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
-TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds")
+TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "resent_requests")
 """Columns in which two runs of the same cells may differ."""

@@ -118,7 +118,10 @@ class Step:
     entropy: float | None = None
     options: tuple[OptionProbability, ...] = ()
     candidates: tuple[str, ...] = ()
+    unassigned: float | None = None
+    error_bound: float | None = None
     input_tokens: int = 0
+    cached_input_tokens: int = 0
     output_tokens: int = 0
 
     @property
@@ -146,13 +149,18 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class Usage:
-    """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input)."""
+    """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input).
+
+    `resent_requests` were lost with a replica, or not answered by a server, and sent again; what they cost there is not
+    known.
+    """
 
     llm_calls: int = 0
     forward_passes: int = 0
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0
+    resent_requests: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -161,6 +169,7 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.cached_input_tokens + other.cached_input_tokens,
             self.output_tokens + other.output_tokens,
+            self.resent_requests + other.resent_requests,
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, Sampled, TextAnswer, ToolCallAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, TextAnswer, ToolCallAnswer
 from grid.types import NO_TOOL, Json, Usage, to_json
 
 Distribution = Mapping[str, float]
@@ -31,7 +31,8 @@ class Scripted:
     prompts: list[Prompt] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
-    in_process: ClassVar[bool] = True
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
     version: str = "scripted"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -76,7 +77,8 @@ class UniformRandom:
     """Every option is as likely as every other."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
-    in_process: ClassVar[bool] = True
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
     version: str = "random"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -98,7 +100,8 @@ class RawText:
 
     text: str
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
-    in_process: ClassVar[bool] = True
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
     version: str = "raw"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal["role", "task", "demonstrations", "history", "tools", "request", "instruction"]
+Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 
 
@@ -27,10 +28,14 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class ToolCallAnswer:
-    """A JSON object `{"tool", "arguments"}` is wanted, with one of `tools`, or with no tool where `may_decline`."""
+    """A JSON object `{"tool", "arguments"}` is wanted, with one of `tools`, or with no tool where `may_decline`.
+
+    `thought`: a key of that name, a sentence, comes first.
+    """
 
     tools: tuple[ToolSpec, ...]
     may_decline: bool
+    thought: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,21 +71,40 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Choice:
-    """The probability of each option (sums to 1, in the options' order), and what it cost."""
+    """The probability of each option (sums to 1, in the options' order), and what it cost.
+
+    `unassigned` is the model's probability that went to no option, `error_bound` bounds the total variation that
+    options left unscored can have cost; both None where the engine is no language model.
+    """
 
     probabilities: tuple[float, ...]
     usage: Usage
+    unassigned: float | None = None
+    error_bound: float | None = None
 
 
 class Engine(Protocol):
     """Something that answers prompts. Building one checks its values and loads nothing.
 
-    `provides` names the verbs it can do; `version` goes into every row; `in_process` says that it costs next to
-    nothing to build and ask, so that a dry run may pilot it.
+    `provides` names the verbs it can do, `name` the kind of engine in tables. `home` says where it lives: in every
+    task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds weights), or in
+    one actor through which all requests pass (its limits are those of the whole sweep).
     """
 
-    provides: ClassVar[frozenset[str]]
-    in_process: ClassVar[bool]
+    @property
+    def name(self) -> str:
+        """The kind of engine."""
+        ...
+
+    @property
+    def home(self) -> Home:
+        """Where it lives."""
+        ...
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Of SAMPLE and CHOOSE, what it can do as it is configured."""
+        ...
 
     @property
     def version(self) -> str:
@@ -93,6 +117,36 @@ class Engine(Protocol):
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the numbered options of a ChoiceAnswer; no sampling temperature."""
+        ...
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What an engine has in hand: requests being computed and waiting, and the share of its KV cache in use."""
+
+    running: int
+    waiting: int
+    kv_cache: float | None = None
+
+
+class HostedEngine(Engine, Protocol):
+    """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends."""
+
+    @property
+    def gpus(self) -> int:
+        """Whole GPUs that one replica takes; 0 on a CPU."""
+        ...
+
+    async def load(self) -> None:
+        """Make ready to answer, once; raises ConfigError for what can never work."""
+        ...
+
+    async def check(self) -> None:
+        """Raise EngineDiedError where it will not answer any more."""
+        ...
+
+    def occupancy(self) -> Occupancy:
+        """What it has in hand now."""
         ...
 
 

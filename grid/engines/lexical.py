@@ -28,6 +28,7 @@ from grid.engines.base import (
     SAMPLE,
     Choice,
     ChoiceAnswer,
+    Home,
     Prompt,
     Sampled,
     TextAnswer,
@@ -52,7 +53,8 @@ class Lexical:
     history_weight: Annotated[float, Field(ge=0)] = 0.05
     no_tool_bonus: Annotated[float, Field(ge=0)] = 8.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
-    in_process: ClassVar[bool] = True
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "lexical"
     version: str = field(default="lexical-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, Sampled, ToolCallAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ToolCallAnswer
 from grid.strict import STRICT
 from grid.types import Usage, to_json
 
@@ -17,7 +17,8 @@ class Null:
     """The engine `null`: no reading, no tokens."""
 
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
-    in_process: ClassVar[bool] = True
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "null"
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

@@ -137,7 +137,15 @@ class EGBLogits(EntropyGuidedBranching):
         action, usage = await fill_arguments(episode, view, tools[best], name, self.temperature)
         kept = [OptionProbability(t, p) for t, p in zip(tools, probabilities, strict=True) if p >= self.threshold]
         kept.sort(key=lambda option: -option.probability)
-        return Decision(action, choice.usage + usage, tools[best], tuple(kept), entropy(probabilities))
+        return Decision(
+            action,
+            choice.usage + usage,
+            tools[best],
+            tuple(kept),
+            entropy(probabilities),
+            choice.unassigned,
+            choice.error_bound,
+        )
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
         """The same, without regard to the entropy."""

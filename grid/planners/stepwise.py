@@ -73,6 +73,8 @@ class Decision:
     selected: str | None = None
     options: tuple[OptionProbability, ...] = ()
     entropy: float | None = None
+    unassigned: float | None = None
+    error_bound: float | None = None
     calls: dict[str, list[Action]] = field(default_factory=dict)
 
 
@@ -128,8 +130,11 @@ def perform(episode: Episode, view: View, decision: Decision, path: tuple[Step, 
         malformed=decision.action.malformed,
         entropy=decision.entropy,
         options=decision.options,
+        unassigned=decision.unassigned,
+        error_bound=decision.error_bound,
         candidates=tuple(tool.name for tool in view.candidates),
         input_tokens=decision.usage.input_tokens,
+        cached_input_tokens=decision.usage.cached_input_tokens,
         output_tokens=decision.usage.output_tokens,
     )
     episode.decisions.append(step)
@@ -178,7 +183,7 @@ def to_action(text: str, offered: dict[str, ToolSpec], may_decline: bool) -> Act
 def action_prompt(episode: Episode, view: View) -> Prompt:
     """The prompt for a whole action."""
     sections = _sections(episode, view, numbered([*map(tool_text, view.candidates), NO_TOOL_TEXT]), ASK_CALL)
-    return Prompt(sections, ToolCallAnswer(view.candidates, may_decline=True))
+    return Prompt(sections, ToolCallAnswer(view.candidates, may_decline=True, thought=True))
 
 
 def index_prompt(episode: Episode, view: View) -> Prompt:

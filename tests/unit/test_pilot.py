@@ -31,7 +31,7 @@ def test_the_forecast_is_near_what_is_spent(tmp_path: Path) -> None:
     assert not (tmp_path / "pilot").exists(), "a pilot keeps nothing"
 
 
-def test_an_engine_that_is_not_in_this_process_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lexical, "in_process", False)
+def test_an_engine_that_lives_elsewhere_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lexical, "home", "replica")
     checked = plan(tmp_path, cases=2)
     assert tokens_per_cell(checked, checked.settings[0]) is None

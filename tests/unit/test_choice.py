@@ -1,0 +1,130 @@
+"""Exact choice against brute force, on random conditional distributions over several tokenizations of numbers."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grid.engines.choice import ChoiceSearch, Distribution, Prefix
+
+VOCABULARY = 120
+DIGITS = list(range(10))
+PAIRS = list(range(10, 110))  # tokens of two digits, 00 to 99
+
+
+def logs_of(seed: int, prefix: Prefix, sharpness: float) -> np.ndarray:
+    """A random full-vocabulary distribution that depends on the prefix."""
+    key = hashlib.sha256(f"{seed}{prefix}".encode()).digest()
+    logits = np.random.default_rng(int.from_bytes(key[:8], "big")).normal(size=VOCABULARY) * sharpness
+    logs: np.ndarray = logits - np.logaddexp.reduce(logits)
+    return logs
+
+
+def one_digit_a_token(number: int) -> Prefix:
+    return tuple(int(digit) for digit in str(number))
+
+
+def two_digits_a_token(number: int) -> Prefix:
+    text = str(number)
+    head = () if len(text) % 2 == 0 else (int(text[0]),)
+    pairs = text[len(text) % 2 :]
+    return (*head, *(10 + int(pairs[i : i + 2]) for i in range(0, len(pairs), 2)))
+
+
+def brute_force(labels: list[Prefix], digits: list[int], seed: int, sharpness: float) -> np.ndarray:
+    """Every label by itself, token after token."""
+    scores = []
+    for label in labels:
+        score = 1.0
+        for depth, token in enumerate(label):
+            score *= np.exp(logs_of(seed, label[:depth], sharpness)[token])
+        if any(other != label and other[: len(label)] == label for other in labels):
+            score *= 1.0 - np.exp(logs_of(seed, label, sharpness)[digits]).sum()
+        scores.append(score)
+    return np.array(scores)
+
+
+class Model:
+    """Answers prefixes and counts."""
+
+    def __init__(self, seed: int, sharpness: float) -> None:
+        self.seed, self.sharpness, self.rounds = seed, sharpness, list[int]()
+
+    def answer(self, prefixes: list[Prefix]) -> np.ndarray:
+        self.rounds.append(len(prefixes))
+        return np.stack([logs_of(self.seed, prefix, self.sharpness) for prefix in prefixes])
+
+
+def exact_choice(
+    labels: list[Prefix], digits: list[int], model: Model, bound: float = 1e-6, printed: bool = False
+) -> Distribution:
+    search = ChoiceSearch(labels, digits, bound=bound, printed=printed)
+    while search.wanted:
+        search.feed(model.answer(search.wanted)[:, search.tokens])
+    return search.result()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([2, 9, 10, 11, 37, 100, 150]), st.integers(0, 999), st.floats(0.1, 4.0), st.booleans())
+def test_equals_brute_force_for_any_tokenization(options: int, seed: int, sharpness: float, pairs: bool) -> None:
+    tokens = two_digits_a_token if pairs else one_digit_a_token
+    labels = [tokens(number) for number in range(options)]
+    digits = DIGITS + PAIRS if pairs else DIGITS
+    found = exact_choice(labels, digits, Model(seed, sharpness), bound=0.0)
+    scores = brute_force(labels, digits, seed, sharpness)
+    assert np.abs(np.array(found.probabilities) - scores / scores.sum()).sum() / 2 < 1e-12
+    assert found.unassigned == pytest.approx(1 - scores.sum())
+    assert found.error_bound == 0.0
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([11, 37, 100]), st.integers(0, 999), st.floats(1.0, 6.0), st.sampled_from([1e-6, 1e-3, 1e-1]))
+def test_what_is_left_out_costs_no_more_than_the_bound_says(
+    options: int, seed: int, sharpness: float, bound: float
+) -> None:
+    labels = [one_digit_a_token(number) for number in range(options)]
+    exact = exact_choice(labels, DIGITS, Model(seed, sharpness), bound=0.0)
+    found = exact_choice(labels, DIGITS, Model(seed, sharpness), bound=bound)
+    distance = np.abs(np.array(found.probabilities) - np.array(exact.probabilities)).sum() / 2
+    assert distance <= found.error_bound + 1e-12
+    assert found.passes <= exact.passes
+
+
+def test_a_hundred_options_take_two_rounds_and_ten_passes() -> None:
+    model = Model(1, 1.0)
+    labels = [one_digit_a_token(number) for number in range(100)]
+    found = exact_choice(labels, DIGITS, model, bound=0.0)
+    assert model.rounds == [1, 9], "0 begins no index of two digits"
+    assert (found.passes, found.levels) == (10, 2)
+    assert exact_choice(labels[:10], DIGITS, Model(1, 1.0)).levels == 1
+
+
+def test_the_printed_form_gives_no_prefix_any_mass() -> None:
+    labels = [one_digit_a_token(number) for number in range(100)]
+    printed = exact_choice(labels, DIGITS, Model(3, 1.0), bound=0.0, printed=True).probabilities
+    assert sum(printed[1:10]) == pytest.approx(0.0, abs=1e-12)
+    assert sum(exact_choice(labels, DIGITS, Model(3, 1.0), bound=0.0).probabilities[1:10]) > 0.3
+
+
+def test_the_order_of_options_does_not_matter() -> None:
+    labels = [one_digit_a_token(number) for number in range(37)]
+    forward = exact_choice(labels, DIGITS, Model(5, 2.0)).probabilities
+    backward = exact_choice(labels[::-1], DIGITS, Model(5, 2.0)).probabilities
+    assert forward == pytest.approx(backward[::-1])
+
+
+def test_bad_labels_and_bad_numbers_are_refused() -> None:
+    for labels in ([(1,), (1,)], [()]):
+        with pytest.raises(ValueError, match="distinct"):
+            ChoiceSearch(labels, DIGITS)
+    search = ChoiceSearch([(1,), (2,)], DIGITS)
+    with pytest.raises(ValueError, match="NaN"):
+        search.feed(np.full((1, 2), np.nan))
+    nothing = ChoiceSearch([(1,), (2,)], DIGITS)
+    nothing.feed(np.full((1, 2), -np.inf))
+    with pytest.raises(ValueError, match="no option"):
+        nothing.result()
