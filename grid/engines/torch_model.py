@@ -1,0 +1,264 @@
+"""A causal language model of transformers, driven by hand: exact choices and samples of several prompts at once.
+
+Both are trees. Prompts are computed once, left-padded, and every further token is a node appended to its prompt's row
+of the key-value cache; a mask lets it see the prompt and its own ancestors only. So neither the branches of a choice
+nor the completions of one prompt compute or store the prompt twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache
+
+from grid.engines.choice import ChoiceSearch, Prefix
+from grid.engines.grammar import forbid
+from grid.errors import ConfigError, ModelError
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+NOT_NUMBERS = "the model's logits are not numbers (NaN)"
+
+
+@dataclass
+class Node:
+    """One token behind a prompt: the prompt's row, and its ancestors' columns in the cache (its own comes to them)."""
+
+    row: int
+    token: int
+    columns: list[int]
+
+
+class Forest:
+    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them."""
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
+        self._model, self._cache = model, DynamicCache()
+        self._rows = list(range(len(prompts)))
+        self._lengths = list(map(len, prompts))
+        self._longest = max(self._lengths)
+        ids = np.zeros((len(prompts), self._longest), dtype=np.int64)
+        self._positions = np.full_like(ids, -1)  # of every column of the cache; -1 is padding
+        for row, prompt in enumerate(prompts):
+            ids[row, -len(prompt) :] = prompt
+            self._positions[row, -len(prompt) :] = range(len(prompt))
+        mask = torch.from_numpy(self._positions >= 0).long().to(model.device)
+        self.logits = self._forward(ids, self._positions.clip(min=0), mask, logits_to_keep=1)[:, -1]
+
+    def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
+        """Append a level of nodes, their ancestors grown before; returns the logits behind each (nodes, vocabulary).
+
+        A row that gets no node is dropped: it can get none any more.
+        """
+        self._keep(sorted({node.row for node in nodes}))
+        row_of = {row: index for index, row in enumerate(self._rows)}
+        filled: Counter[int] = Counter()
+        places = [(row_of[node.row], filled.update([node.row]) or filled[node.row] - 1) for node in nodes]
+        before, width = self._positions.shape[1], max(filled.values())
+        ids = np.zeros((len(self._rows), width), dtype=np.int64)
+        positions = np.zeros_like(ids)
+        seen = np.zeros((len(self._rows), width, before + width), dtype=bool)
+        seen[:, :, : self._longest] = self._positions[:, None, : self._longest] >= 0
+        seen[:, :, before:] = np.eye(width, dtype=bool)
+        for node, (row, place) in zip(nodes, places, strict=True):
+            ids[row, place] = node.token
+            positions[row, place] = self._lengths[node.row] + len(node.columns)
+            seen[row, place, node.columns] = True
+            node.columns.append(before + place)
+        self._positions = np.concatenate([self._positions, positions], axis=1)
+        logits = self._forward(ids, positions, self._mask(seen, positions))
+        return logits[[row for row, _ in places], [place for _, place in places]]
+
+    def _keep(self, rows: list[int]) -> None:
+        if rows != self._rows:
+            kept = [self._rows.index(row) for row in rows]
+            self._cache.batch_select_indices(torch.tensor(kept, device=self._model.device))
+            self._positions, self._rows = self._positions[kept], rows
+
+    def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
+        """The additive mask of each kind of attention in the model; `seen` is (rows, queries, columns).
+
+        None where every row is one unpadded chain, for which transformers takes faster ways.
+        """
+        if seen.all():
+            return None
+        config = self._model.config.get_text_config()
+        masks = {}
+        for kind in attention_kinds(config):
+            near = seen
+            if kind == SLIDING:
+                near = seen & (positions[:, :, None] - self._positions[:, None, :] < config.sliding_window)
+            hidden = torch.from_numpy(~near[:, None]).to(self._model.device)
+            mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self._model.device)
+            masks[kind] = mask.masked_fill_(hidden, torch.finfo(self._model.dtype).min)
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _forward(self, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
+        with torch.inference_mode():
+            output = self._model(
+                input_ids=torch.from_numpy(ids).to(self._model.device),
+                position_ids=torch.from_numpy(positions).to(self._model.device),
+                attention_mask=mask,
+                past_key_values=self._cache,
+                use_cache=True,
+                **options,
+            )
+        logits: torch.Tensor = output.logits
+        return logits
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Completions wanted of one prompt: one for each seed, each of `max_tokens` at most.
+
+    Each obeys a matcher of its own where `matcher` makes one (grid.engines.grammar), and ends where `finished` says so
+    of its text, which is asked when a token that closes a brace has come.
+    """
+
+    tokens: Sequence[int]
+    seeds: Sequence[int]
+    temperature: float
+    max_tokens: int
+    matcher: Callable[[], Any] | None = None
+    finished: Callable[[str], bool] | None = None
+
+
+@dataclass
+class _Branch:
+    """One completion on its way."""
+
+    row: int
+    random: np.random.Generator
+    matcher: Any
+    drawn: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+
+
+class TorchModel:
+    """Model and tokenizer on one device.
+
+    Raises:
+        ConfigError: a model with another kind of attention than full and sliding, whose trees could not be masked.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._model, self._tokenizer = model.eval(), tokenizer
+        self.config = model.config.get_text_config()
+        self.vocabulary: int = self.config.vocab_size
+        ends = getattr(model.generation_config, "eos_token_id", None)
+        found = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        self.ends = frozenset(token for token in found if token is not None)
+        others = attention_kinds(self.config) - {FULL, SLIDING}
+        if others:
+            raise ConfigError("model", model.config.name_or_path, f"full or sliding attention, not {min(others)}")
+
+    def choose(
+        self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch]
+    ) -> list[list[Prefix] | ModelError]:
+        """Run the searches to their ends, level by level; returns the nodes that each had computed behind its prompt.
+
+        A search that cannot go on gets its error in place of them, and the others are not concerned.
+        """
+        forest = Forest(self._model, prompts)
+        grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
+        failed: dict[int, ModelError] = {}
+        logits, wanted = forest.logits, list(range(len(prompts)))
+        while wanted:
+            level: list[Node] = []
+            start = 0
+            for row in wanted:
+                search = searches[row]
+                own = slice(start, start + len(search.wanted))
+                start = own.stop
+                try:
+                    search.feed(_logs(logits[own], search.tokens))
+                except ValueError as error:
+                    failed[row] = ModelError(str(error))
+                    continue
+                for prefix in search.wanted:
+                    parent = grown[row].get(prefix[:-1])
+                    grown[row][prefix] = Node(row, prefix[-1], list(parent.columns) if parent else [])
+                    level.append(grown[row][prefix])
+            wanted = sorted({node.row for node in level})
+            logits = forest.grow(level) if level else logits
+        return [failed[row] if row in failed else list(nodes) for row, nodes in enumerate(grown)]
+
+    def sample(self, drawings: Sequence[Drawing]) -> list[list[list[int]] | ModelError]:
+        """Draw all completions together; returns for each drawing one list of tokens for each seed.
+
+        An end token, where one was drawn, is the last of its list. A drawing whose logits are no numbers gets an
+        error instead.
+        """
+        forest = Forest(self._model, [drawing.tokens for drawing in drawings])
+        branches = [
+            _Branch(row, np.random.default_rng(seed), drawing.matcher() if drawing.matcher else None)
+            for row, drawing in enumerate(drawings)
+            for seed in drawing.seeds
+        ]
+        live, broken = branches, set[int]()
+        logits = forest.logits[[branch.row for branch in branches]]
+        while live:
+            tokens = _draw(logits, [drawings[branch.row].temperature for branch in live], live)
+            broken |= {branch.row for branch, token in zip(live, tokens, strict=True) if token is None}
+            for branch, token in zip(live, tokens, strict=True):
+                branch.drawn.append(token or 0)
+            live = [b for b in live if b.row not in broken and not self._ended(b, drawings[b.row])]
+            nodes = [Node(branch.row, branch.drawn[-1], branch.columns) for branch in live]
+            logits = forest.grow(nodes) if nodes else logits
+        return [
+            ModelError(NOT_NUMBERS) if row in broken else [b.drawn for b in branches if b.row == row]
+            for row in range(len(drawings))
+        ]
+
+    def text(self, drawn: Sequence[int]) -> str:
+        """A completion as text, without its end token."""
+        text: str = self._tokenizer.decode([token for token in drawn if token not in self.ends])
+        return text
+
+    def _ended(self, branch: _Branch, drawing: Drawing) -> bool:
+        """Whether a completion ends with the token just drawn."""
+        token = branch.drawn[-1]
+        if branch.matcher is not None and token not in self.ends:
+            branch.matcher.accept_token(token)
+        if token in self.ends or len(branch.drawn) >= drawing.max_tokens:
+            return True
+        if branch.matcher is not None:
+            return bool(branch.matcher.is_terminated())
+        if drawing.finished is None or "}" not in self._tokenizer.decode([token]):
+            return False
+        return drawing.finished(self._tokenizer.decode(branch.drawn))
+
+
+def attention_kinds(config: Any) -> set[str]:
+    """The kinds of attention that the layers of a model with this text config have."""
+    kinds = getattr(config, "layer_types", None)
+    return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
+
+
+def _logs(logits: torch.Tensor, tokens: list[int]) -> np.ndarray:
+    """Full-vocabulary log-probabilities of `tokens`, float64 (rows, tokens), of logits (rows, vocabulary)."""
+    exact = logits.double()
+    result: np.ndarray = (exact[:, tokens] - exact.logsumexp(dim=-1, keepdim=True)).cpu().numpy()
+    return result
+
+
+def _draw(logits: torch.Tensor, temperatures: list[float], branches: Sequence[_Branch]) -> list[int | None]:
+    """A token for each branch of softmax(logits / temperature), the likeliest at temperature 0; None for no numbers.
+
+    One random number of the branch's own decides, so that nothing depends on who else is in the batch.
+    """
+    scores = logits.double()
+    forbid(scores, [branch.matcher for branch in branches])
+    heat = torch.tensor(temperatures, dtype=torch.float64, device=scores.device)[:, None]
+    likely = scores.argmax(dim=-1)
+    mass = (scores / torch.where(heat > 0, heat, 1.0)).softmax(dim=-1).cumsum(dim=-1)
+    drawn = torch.tensor([[branch.random.random()] for branch in branches], dtype=torch.float64, device=scores.device)
+    found = torch.searchsorted(mass, drawn * mass[:, -1:], right=True)[:, 0]
+    tokens = torch.where(heat[:, 0] > 0, found, likely)
+    return [
+        token if whole else None for token, whole in zip(tokens.tolist(), mass[:, -1].isfinite().tolist(), strict=True)
+    ]

@@ -1,0 +1,105 @@
+"""Brute force for exact choices: every label of every option scored by itself with transformers' own forward pass.
+
+Nothing of the engines' computing is used here, only how they render a prompt and what tokens a label has.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grid.engines.base import ChoiceAnswer, Prompt, Section, numbered
+from grid.engines.rendering import Renderer
+from tests.models import WORDS
+
+COUNTS = (2, 9, 10, 11, 37, 100)
+AT_ONCE = 10  # copies of a cache: few enough that they stay small
+
+
+def varied_prompts(count: int = 200, seed: int = 0) -> list[Prompt]:
+    """Choices among 2, 9, 10, 11, 37 and 100 options in turn, of some 50 to 600 tokens, no two alike."""
+    rng = random.Random(seed)
+    return [_prompt(COUNTS[index % len(COUNTS)], rng) for index in range(count)]
+
+
+def _prompt(options: int, rng: random.Random) -> Prompt:
+    names = tuple("_".join(rng.choices(WORDS, k=rng.randint(1, 2 if options < 50 else 1))) for _ in range(options))
+    query = " ".join(rng.choices(WORDS, k=rng.randint(3, 120 if options < 50 else 40)))
+    sections = (
+        Section("role", ("You choose the tool that a request needs.",)),
+        Section("tools", ("Tools:", *numbered(names))),
+        Section("request", (f"Request: {query} {rng.randint(0, 999)}.",)),
+        Section("instruction", ("Answer with the number of one tool, and nothing else.",)),
+    )
+    return Prompt(sections, ChoiceAnswer(names))
+
+
+def teacher_forced(
+    folder: Path, prompts: Sequence[Prompt], answer_prefix: str = "", *, cached: bool = True
+) -> list[np.ndarray]:
+    """Each prompt's distribution over its options, float64, shape (options,), from float32 forward passes.
+
+    An option scores the probability of its label's tokens; where the label begins another option's, times the
+    probability that the next token does not begin with a digit. `cached`: the prompt is computed once and the labels
+    go on from its keys and values, copied for each; else every label is one whole sequence with nothing reused.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    renderer = Renderer(tokenizer, answer_prefix)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    digits = [token for text, token in tokenizer.get_vocab().items() if text[0] in "0123456789"]
+    found = []
+    for prompt in prompts:
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        labels = renderer.labels(len(prompt.answer.options))
+        begins = [any(other != label and other[: len(label)] == label for other in labels) for label in labels]
+        fed = [label if more else label[:-1] for label, more in zip(labels, begins, strict=True)]
+        with torch.inference_mode():
+            behind = (_continued if cached else _whole)(model, renderer.encode(prompt), fed)
+        scores = np.zeros(len(labels))
+        for index, (label, more) in enumerate(zip(labels, begins, strict=True)):
+            logs = behind[index]
+            scores[index] = np.exp(sum(float(logs[place, token]) for place, token in enumerate(label)))
+            if more:
+                scores[index] *= 1.0 - float(logs[len(label), digits].exp().sum())
+        found.append(scores / scores.sum())
+    return found
+
+
+def _whole(model: Any, prompt: list[int], fed: Sequence[tuple[int, ...]]) -> list[Any]:
+    """Prompt and label as a sequence of their own, one forward pass for each label, no cache.
+
+    Returns for each the log-probabilities behind the prompt and behind each token fed, float64 (1 + fed, vocabulary).
+    """
+    import torch
+
+    rows = []
+    for tokens in fed:
+        logits = model(input_ids=torch.tensor([[*prompt, *tokens]]), use_cache=False).logits[0]
+        rows.append(logits[len(prompt) - 1 :].double().log_softmax(-1))
+    return rows
+
+
+def _continued(model: Any, prompt: list[int], fed: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The same from the prompt computed once: labels of one length are a batch behind copies of its cache."""
+    import torch
+
+    first = model(input_ids=torch.tensor([prompt]), use_cache=True, logits_to_keep=1)
+    rows = [first.logits[0, -1:].double().log_softmax(-1)] * len(fed)
+    for length in {len(tokens) for tokens in fed} - {0}:
+        places = [place for place, tokens in enumerate(fed) if len(tokens) == length]
+        for start in range(0, len(places), AT_ONCE):
+            part = places[start : start + AT_ONCE]
+            cache = copy.deepcopy(first.past_key_values)
+            cache.batch_repeat_interleave(len(part))
+            logits = model(input_ids=torch.tensor([fed[place] for place in part]), past_key_values=cache).logits
+            for place, row in zip(part, logits, strict=True):
+                rows[place] = torch.cat([rows[place], row.double().log_softmax(-1)])
+    return rows

@@ -1,0 +1,114 @@
+"""Answers under a grammar: the schema of a tool call, and what a model that speaks no language writes under it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.engines.answer_schema import MAX_CHARACTERS, answer_schema
+from grid.engines.base import ToolCallAnswer
+from grid.types import NO_TOOL, Parameter, ToolSpec
+
+REFUND = ToolSpec("refund", "", (Parameter("order", "string", ""), Parameter("amount", "number", "")))
+LOOK = ToolSpec("look", "", (Parameter("day", "date", ""), Parameter("all", "boolean", "")))
+BOTH = ToolCallAnswer((REFUND, LOOK), may_decline=True, thought=True)
+ALONE = ToolCallAnswer((LOOK,), may_decline=False)
+
+
+def test_a_call_has_its_keys_in_order_and_nothing_else() -> None:
+    calls = answer_schema(BOTH)["anyOf"]
+    assert [call["properties"]["tool"]["const"] for call in calls] == ["refund", "look", NO_TOOL]
+    for call in calls:
+        assert list(call["properties"]) == call["required"] == ["thought", "tool", "arguments"]
+        assert call["additionalProperties"] is False
+        assert call["properties"]["arguments"]["additionalProperties"] is False
+    arguments = [list(call["properties"]["arguments"]["properties"]) for call in calls]
+    assert arguments == [["order", "amount"], ["day", "all"], []]
+    alone = answer_schema(ALONE)
+    assert list(alone["properties"]) == ["tool", "arguments"]
+
+
+def test_an_argument_is_of_its_type_or_a_reference() -> None:
+    schema = answer_schema(ToolCallAnswer((REFUND,), may_decline=False))
+    assert schema["$defs"] == {"text": {"type": "string", "pattern": "^.{0,120}$"}}
+    text, arguments = {"$ref": "#/$defs/text"}, schema["properties"]["arguments"]
+    assert arguments["properties"] == {"order": text, "amount": {"anyOf": [{"type": "number"}, text]}}
+    assert arguments["required"] == []
+
+
+@pytest.fixture(scope="module")
+def grammars(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    pytest.importorskip("xgrammar")
+    from transformers import AutoTokenizer
+
+    from grid.engines.grammar import Grammars
+    from tests.models import make_tokenizer
+
+    folder: Path = tmp_path_factory.mktemp("tokenizer")
+    size = make_tokenizer(folder)
+    return Grammars(AutoTokenizer.from_pretrained(folder), size + 5, [size - 1]), AutoTokenizer.from_pretrained(folder)
+
+
+def accepts(grammars: Any, answer: ToolCallAnswer, text: str) -> bool:
+    """Whether the text is a whole answer, and over with its last character."""
+    matcher = grammars[0].matcher(answer)()
+    tokens = grammars[1](text, add_special_tokens=False)["input_ids"]
+    return all(matcher.accept_token(token) for token in tokens) and bool(matcher.is_terminated())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"thought": "because", "tool": "refund", "arguments": {"order": "A1", "amount": 12.5}}',
+        '{"thought": "", "tool": "refund", "arguments": {"amount": "OUTPUT_FROM_STEP_1.1.total"}}',
+        '{"thought": "é 😀", "tool": "look", "arguments": {"day": "2025-05-01", "all": true}}',
+        '{"thought": "nothing to do", "tool": "no_tool", "arguments": {}}',
+        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * MAX_CHARACTERS),
+    ],
+)
+def test_calls_under_the_grammar(grammars: Any, text: str) -> None:
+    assert accepts(grammars, BOTH, text)
+    json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tool": "refund", "arguments": {}}',
+        '{"thought": "because", "arguments": {}, "tool": "refund"}',
+        '{"thought": "because", "tool": "other", "arguments": {}}',
+        '{"thought": "because", "tool": "look", "arguments": {"order": "A1"}}',
+        '{"thought": "because", "tool": "no_tool", "arguments": {"order": "A1"}}',
+        '{"thought": "because", "tool": "refund", "arguments": {"amount": true}}',
+        '{"thought": "because",  "tool": "refund", "arguments": {}}',
+        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * (MAX_CHARACTERS + 1)),
+        '{"thought": "because", "tool": "refund", "arguments": {}} ',
+        '{"thought": "be\tcause", "tool": "refund", "arguments": {}}',
+        '{"thought": "be\ncause", "tool": "refund", "arguments": {}}',
+    ],
+)
+def test_what_is_no_call_of_an_offered_tool_is_no_sentence(grammars: Any, text: str) -> None:
+    assert not accepts(grammars, BOTH, text)
+
+
+def test_another_tools_answer_is_not_taken_from_the_cache(grammars: Any) -> None:
+    assert accepts(grammars, ALONE, '{"tool": "look", "arguments": {}}')
+    other = ToolCallAnswer((REFUND,), may_decline=False)
+    assert accepts(grammars, other, '{"tool": "refund", "arguments": {}}')
+    assert not accepts(grammars, other, '{"tool": "look", "arguments": {}}')
+
+
+def test_only_ruled_rows_are_masked(grammars: Any) -> None:
+    import torch
+
+    from grid.engines.grammar import forbid
+
+    logits = torch.zeros((3, len(grammars[1]) + 5), dtype=torch.float64)
+    forbid(logits, [None, grammars[0].matcher(ALONE)(), None])
+    assert bool((logits[[0, 2]] == 0).all())
+    (allowed,) = torch.where(logits[1] == 0)
+    assert {grammars[1].decode([token])[0] for token in allowed.tolist()} == {"{"}
+    assert bool((logits[1, allowed] == 0).all())

