@@ -1,0 +1,266 @@
+"""JSON over HTTP from one server that nobody vouches for: bounded, timed, tried again, its key in no message."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import ipaddress
+import json
+import os
+import random
+import re
+import time
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from grid.errors import ConfigError, ContextError, EngineError
+from grid.untrusted import loads
+
+MAX_BYTES = 16 * 2**20  # of an answer
+_MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at
+_TRIED_AGAIN = frozenset({408, 429, 500, 502, 503, 504, 529})  # 529: 'overloaded' at some providers
+_SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
+# How OpenAI, vLLM, SGLang, llama.cpp, Mistral, Anthropic and Google word a prompt that does not fit.
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|context length of|context (?:size|window)"
+    r"|longer than the model's context|prompt is too long|input token count .{0,40}exceeds",
+    re.IGNORECASE,
+)
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first, and where doubling stops
+
+Shape = TypeVar("Shape", bound=BaseModel)
+T = TypeVar("T")
+
+
+class RefusedError(EngineError):
+    """A server that will say the same however often it is asked; `status` is HTTP's, 200 for an answer of no use."""
+
+    def __init__(self, message: str, status: int) -> None:
+        self.status = status
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, int]]:
+        """So that it travels between processes."""
+        return type(self), (str(self), self.status)
+
+
+class _TryAgainError(Exception):
+    """A failure that may pass; `wait` is how many seconds the server asked for."""
+
+    def __init__(self, message: str, wait: float = 0.0) -> None:
+        self.wait = wait
+        super().__init__(message)
+
+
+class HTTPClient:
+    """Asks one server for JSON, at any of its URLs.
+
+    A request that waits to be tried again keeps its place in flight, so that a rate limit slows all others down.
+
+    Args:
+        key: sent as bearer token; None: none is.
+        proxies: whether those of the environment are used.
+        in_flight: requests at the server at once.
+        request_seconds: the time-out of one try, body included.
+        tries: how often a request is sent at most.
+        longest_wait: seconds; a server that asks for more (Retry-After) is given up.
+    """
+
+    sleep = staticmethod(asyncio.sleep)
+    now = staticmethod(time.time)
+
+    def __init__(
+        self,
+        key: str | None,
+        *,
+        proxies: bool,
+        in_flight: int,
+        request_seconds: float,
+        tries: int,
+        longest_wait: float,
+    ) -> None:
+        import httpx
+
+        self._key, self._seconds, self._tries, self._longest_wait = key, request_seconds, tries, longest_wait
+        self._places = asyncio.Semaphore(in_flight)
+        self.running = self.waiting = 0
+        # A compressed answer could grow beyond the limit while it is unpacked.
+        headers = {"Accept-Encoding": "identity", "Content-Type": "application/json"}
+        self._http = httpx.AsyncClient(
+            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+            timeout=None,  # noqa: S113 - asyncio's holds for the whole request
+            # Connections are dropped before servers do so (often after 5 s), or a request would be lost on one.
+            limits=httpx.Limits(max_connections=in_flight, keepalive_expiry=2.0),
+            follow_redirects=False,  # a key would go elsewhere
+            trust_env=proxies,
+        )
+
+    async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> tuple[Shape, int]:
+        """POST `body` (or GET) and check the answer's shape; also returns how often it was sent again.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            RefusedError: a failure that will not pass.
+            EngineError: one that did not pass in `tries` tries.
+        """
+        self.waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            return await self._ask(url, body, shape)
+        finally:
+            self.running -= 1
+            self._places.release()
+
+    async def _ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> tuple[Shape, int]:
+        content = None if body is None else json.dumps(body).encode()
+        for again in range(self._tries):
+            try:
+                return await self._once(url, content, shape), again
+            except _TryAgainError as error:
+                last = error
+            if last.wait > self._longest_wait:
+                asked = f"it asks to wait {last.wait:,.0f} s, more than the {self._longest_wait:,.0f} s allowed"
+                raise EngineError(f"{url}: {last}; {asked}")
+            if again + 1 < self._tries:
+                backoff = min(_FIRST_WAIT * 2**again, _LONGEST_WAIT)
+                await self.sleep(last.wait + backoff * random.uniform(0.5, 1.0))
+        raise EngineError(f"{url}: {last} (tried {self._tries} times)")
+
+    async def _once(self, url: str, content: bytes | None, shape: type[Shape]) -> Shape:
+        """One try; failures that may pass are _TryAgainError."""
+        import httpx
+
+        try:
+            async with asyncio.timeout(self._seconds):
+                status, headers, data = await self._exchange(url, content)
+        except TimeoutError:
+            raise _TryAgainError(f"no answer within {self._seconds:g} s") from None
+        except httpx.HTTPError as error:
+            raise _TryAgainError(self.shown(f"{type(error).__name__} {error}")) from None
+        if status in range(200, 300):
+            return self._parsed(data, shape)
+        code, message = _complaint(data)
+        text = f"HTTP {status}: {self.shown(message)}"
+        if status in _TRIED_AGAIN and code not in _SPENT:
+            raise _TryAgainError(text, retry_after(headers.get("retry-after"), self.now()))
+        if status in (400, 413, 422) and _TOO_LONG.search(f"{code} {message[:_MAX_READ]}"):
+            raise ContextError(f"{url}: {text}")
+        if status in range(300, 400):
+            text = f"HTTP {status}: redirects are not followed; this one leads to {self.shown(headers.get('location'))}"
+        raise RefusedError(f"{url}: {text}", status)
+
+    async def _exchange(self, url: str, content: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers (names in any case) and at most MAX_BYTES of body."""
+        data = bytearray()
+        async with self._http.stream("GET" if content is None else "POST", url, content=content) as response:
+            async for part in response.aiter_raw():
+                data += part
+                if len(data) > MAX_BYTES:
+                    raise _TryAgainError(f"HTTP {response.status_code}: more than {MAX_BYTES:,} bytes")
+            return response.status_code, response.headers, bytes(data)
+
+    def _parsed(self, data: bytes, shape: type[Shape]) -> Shape:
+        try:
+            value = loads(data)
+        except (ValueError, RecursionError):
+            raise _TryAgainError(f"the answer is no JSON: {self.shown(data.decode(errors='replace'))}") from None
+        try:
+            return shape.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            place = ".".join(str(part) for part in first["loc"])
+            shown = self.shown(f"{place}: {first['msg']}")
+            raise _TryAgainError(f"the answer has another shape: {shown}") from None
+
+    def shown(self, text: str | None) -> str:
+        """What an error may show of a server's text: one line, no key, not much of it."""
+        text = (text or "").replace(self._key or "\0", "***")
+        return " ".join(text[:_MAX_READ].split())[:_MAX_MESSAGE]
+
+
+async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of jobs that run side by side; where one fails, the others are ended."""
+    tasks = [asyncio.ensure_future(job) for job in jobs]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _complaint(data: bytes) -> tuple[str, str]:
+    """The code (or type) and message of an error's body, in the ways that servers give them; else the body itself."""
+    text = data.decode(errors="replace")
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return "", text
+    inner = found.get("error", found) if isinstance(found, dict) else found
+    if not isinstance(inner, dict):
+        return "", str(inner)
+    code = next((inner[name] for name in ("code", "type") if isinstance(inner.get(name), str)), "")
+    return code, str(inner.get("message") or inner.get("detail") or text)
+
+
+def retry_after(value: str | None, now: float) -> float:
+    """The seconds that a Retry-After header asks for, given as such or as a date; 0 where it cannot be read."""
+    if not value:
+        return 0.0
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
+        except (ValueError, OverflowError):
+            return 0.0
+    return max(seconds, 0.0) if seconds == seconds else 0.0
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def checked_url(url: str, key: bool) -> str:
+    """The URL without a slash at its end.
+
+    Raises:
+        ConfigError: one that is none, that holds a password, or over which a key would travel in the clear.
+    """
+    shown = url.rpartition("@")[2].partition("?")[0]  # without what may be a password
+    allowed = "a URL that begins with http:// or https://, as http://127.0.0.1:8000/v1"
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        raise ConfigError("model.base_url", shown, allowed) from None
+    if "@" in url or parts.query or parts.fragment:
+        raise ConfigError("model.base_url", shown, "a URL without user, password, query and fragment")
+    if not named:
+        raise ConfigError("model.base_url", shown, allowed)
+    if parts.scheme == "http" and key and not is_loopback(url):
+        allowed = "https: over plain http the key of model.serving.api_key_env would travel in the clear"
+        raise ConfigError("model.base_url", url, allowed)
+    return url.rstrip("/")
+
+
+def read_key(name: str | None) -> str | None:
+    """The key in an environment variable; raises ConfigError, without the value, where it is none."""
+    if name is None:
+        return None
+    key = os.environ.get(name)
+    if not key or not re.fullmatch(r"[!-~]+", key):
+        what = "holds what no key does, as blanks or line ends" if key else "is not set"
+        raise ConfigError("model.serving.api_key_env", name, f"an environment variable with a key; this one {what}")
+    return key

@@ -1,0 +1,276 @@
+"""The engine `openai_http`: any server or provider with OpenAI's HTTP interface.
+
+Sampling works with all of them. An exact choice needs log-probabilities of tokens given by their ids, and the server's
+own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokenize, as vLLM's server has them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.answer_schema import answer_schema
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    Occupancy,
+    Prompt,
+    Sampled,
+    Section,
+    ToolCallAnswer,
+)
+from grid.engines.choice import ChoiceSearch
+from grid.engines.http_json import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.token_server import Spent, TokenServer
+from grid.errors import ConfigError, ContextError, ModelError
+from grid.seeds import derive_seed
+from grid.strict import STRICT
+from grid.types import Parameter, ToolSpec, Usage
+
+_SEED_BITS = 31  # servers take no more
+_OWN = ("model", "messages", "temperature", "seed", "n", "stream", "response_format", "max_tokens")
+# Control tokens as common chat templates write them.
+_CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
+_CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
+_PROBES = (
+    Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((_CLOCK,), may_decline=True)),
+    Prompt((Section("request", ("Name a number below eleven.",)),), ChoiceAnswer(tuple(map(str, range(11))))),
+)
+_LABELS = 100  # of which load() asks the tokens
+
+
+class Serving(BaseModel):
+    """How requests are sent: no result depends on it.
+
+    `api_key_env` names, in capital letters, the environment variable that holds the key; null: no key.
+    `max_wait_seconds`: a server that asks to wait longer (Retry-After) is given up.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    api_key_env: str | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=1024)] = 16
+    request_seconds: Annotated[float, Field(gt=0)] = 300.0
+    tries: Annotated[int, Field(ge=1, le=20)] = 6
+    max_wait_seconds: Annotated[float, Field(ge=0)] = 600.0
+
+
+class _Model(BaseModel):
+    id: str
+
+
+class _Models(BaseModel):
+    data: list[_Model]
+
+
+class _Message(BaseModel):
+    content: str | None = None
+
+
+class _Answer(BaseModel):
+    message: _Message
+
+
+class _Chat(BaseModel):
+    choices: Annotated[list[_Answer], Field(min_length=1)]
+    usage: Spent
+
+
+@dataclass(config=STRICT, kw_only=True)
+class OpenAIHTTP:
+    """A model at a server with OpenAI's interface.
+
+    Args:
+        base_url: up to and including the version, as in `http://127.0.0.1:8000/v1`.
+        model: the server's name of the model.
+        max_tokens: the longest completion, whatever a planner asks for.
+        limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
+            servers `max_tokens` only.
+        structured: tool calls are sampled under their JSON schema; a choice never is.
+        exact_choice: the server returns what exact choices need; load() asks it.
+        answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
+        mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
+        printed_form: algorithm 3 as printed: no number that begins another gets any mass.
+        extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
+
+    Raises:
+        ConfigError: a URL that is none, or over which a key would be seen.
+    """
+
+    base_url: str
+    model: Annotated[str, Field(min_length=1)]
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    structured: bool = True
+    exact_choice: bool = False
+    answer_prefix: str = ""
+    mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
+    printed_form: bool = False
+    extra: dict[str, Any] = Field(default_factory=dict)
+    serving: Serving = Field(default_factory=Serving)
+    name: ClassVar[str] = "openai_http"
+    home: ClassVar[Home] = "gateway"
+    gpus: ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        env = self.serving.api_key_env
+        if env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", env):
+            # It may be the key itself, so it is not shown.
+            allowed = "the name of an environment variable in capital letters, never the key itself"
+            raise ConfigError("model.serving.api_key_env", "(not shown)", allowed)
+        self.base_url = checked_url(self.base_url, env is not None)
+        taken = sorted(set(self.extra) & {*_OWN, "max_completion_tokens"})
+        if taken:
+            raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
+        self._server: tuple[HTTPClient, TokenServer] | None = None
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Choices only where the server returns what they need."""
+        return frozenset({SAMPLE, CHOOSE}) if self.exact_choice else frozenset({SAMPLE})
+
+    @property
+    def version(self) -> str:
+        """The model's name and the server's."""
+        return f"{self.model}@{urlsplit(self.base_url).netloc}"
+
+    async def load(self) -> None:
+        """Ask the server whether it can do what is configured: its models, one short completion, one choice.
+
+        Raises:
+            ConfigError: a missing or refused key, a model that is not there, a server that cannot do it.
+            EngineError: a server that does not answer.
+        """
+        client = HTTPClient(
+            read_key(self.serving.api_key_env),
+            proxies=not is_loopback(self.base_url),
+            in_flight=self.serving.max_in_flight,
+            request_seconds=self.serving.request_seconds,
+            tries=self.serving.tries,
+            longest_wait=self.serving.max_wait_seconds,
+        )
+        chat = {key: value for key, value in self.extra.items() if key == "chat_template_kwargs"}
+        self._server = client, TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
+        try:
+            await self._check_model(client)
+            await self.sample(_PROBES[0], n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
+        except RefusedError as error:
+            if error.status in (401, 403):
+                allowed = f"an environment variable with a key that the server takes ({error})"
+                raise ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed) from None
+            allowed = f"a server that takes requests as model.structured, limit_key and extra make them ({error})"
+            raise ConfigError("model.base_url", self.base_url, allowed) from None
+        except ContextError as error:
+            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+        if self.exact_choice:
+            try:
+                await self._server[1].labels(_LABELS)
+                await self.choose(_PROBES[1], seed=0)
+            except RefusedError as error:
+                allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
+                raise ConfigError("model.exact_choice", True, allowed) from None
+
+    async def check(self) -> None:
+        """A server that is gone may come back: requests are tried again, and a new process here would not help."""
+
+    def occupancy(self) -> Occupancy:
+        """Requests at the server or about to be tried again, and those that wait for `max_in_flight`."""
+        client = self._server[0] if self._server else None
+        return Occupancy(client.running, client.waiting) if client else Occupancy(0, 0)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` completions, each a request with a seed of its own; a refusal is an empty one.
+
+        With `n` in one request vLLM seeds completion i with seed + i, so that neighbouring seeds overlap, and some
+        servers refuse it.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            EngineError: the server refuses or does not answer.
+        """
+        client, _ = self._loaded()
+        body = self.extra | {
+            "model": self.model,
+            "messages": messages(prompt),
+            "temperature": temperature,
+            self.limit_key: min(max_tokens, self.max_tokens),
+        }
+        if self.structured and isinstance(prompt.answer, ToolCallAnswer):
+            schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
+        url = f"{self.base_url}/chat/completions"
+        answers = await gathered(client.ask(url, body | {"seed": part}, _Chat) for part in seeds)
+        usage = Usage(
+            llm_calls=n,
+            input_tokens=sum(chat.usage.prompt_tokens for chat, _ in answers),
+            cached_input_tokens=sum(chat.usage.cached for chat, _ in answers),
+            output_tokens=sum(chat.usage.completion_tokens for chat, _ in answers),
+            resent_requests=sum(again for _, again in answers),
+        )
+        return Sampled(tuple(chat.choices[0].message.content or "" for chat, _ in answers), usage)
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """The exact distribution over the options' numbers, level by level of their trie, on the server's own tokens.
+
+        Raises:
+            ContextError: the prompt does not fit the model's context.
+            EngineError: the server refuses or does not answer.
+            ModelError: no option has any mass.
+        """
+        if not isinstance(prompt.answer, ChoiceAnswer):
+            raise TypeError("choose() needs a ChoiceAnswer")
+        _, server = self._loaded()
+        labels, digits = await server.labels(len(prompt.answer.options)), await server.digits()
+        search = ChoiceSearch(labels, digits, bound=self.mass_bound, printed=self.printed_form)
+        tokens, usage = await server.encode(messages(prompt), max(map(len, labels))), Usage()
+        try:
+            while wanted := search.wanted:
+                asked = search.tokens
+                rows = await gathered(server.log_probabilities([*tokens, *node], asked) for node in wanted)
+                usage = sum((spent for _, spent in rows), usage)
+                search.feed(np.array([logs for logs, _ in rows]))
+            found = search.result()
+        except ValueError as error:
+            raise ModelError(str(error)) from None
+        return Choice(found.probabilities, usage, found.unassigned, found.error_bound)
+
+    async def _check_model(self, client: HTTPClient) -> None:
+        """Raise ConfigError where the server lists its models and this one is not among them."""
+        try:
+            listed, _ = await client.ask(f"{self.base_url}/models", None, _Models)
+        except RefusedError as error:
+            if error.status in (404, 405, 501):
+                return  # not every provider has a list; the first completion will show
+            raise
+        names = [model.id for model in listed.data]
+        if self.model not in names:
+            some = client.shown(", ".join(names)) or "none"
+            raise ConfigError("model.model", self.model, f"a model that {self.base_url} lists: {some}")
+
+    def _loaded(self) -> tuple[HTTPClient, TokenServer]:
+        if self._server is None:
+            raise RuntimeError("load() comes first")
+        return self._server
+
+
+def messages(prompt: Prompt) -> list[dict[str, str]]:
+    """The prompt as a chat, as rendering.py has it: role as the system's message, all else as the user's.
+
+    Control tokens that are written out in the prompt's own words are broken up: they are data.
+    """
+    texts: dict[str, list[str]] = {"system": [], "user": []}
+    for section in prompt.sections:
+        texts["system" if section.kind == "role" else "user"].append("\n".join(section.entries))
+    joined = {role: "\n\n".join(parts) for role, parts in texts.items() if parts}
+    return [
+        {"role": role, "content": _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)}
+        for role, text in joined.items()
+    ]

@@ -1,0 +1,196 @@
+"""What exact choices need of a server, as vLLM's has it: its tokenizer, and log-probabilities of tokens by id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from grid.engines.choice import Prefix
+from grid.engines.http_json import HTTPClient, RefusedError, gathered
+from grid.errors import ContextError
+from grid.types import Usage
+
+_BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of all
+_BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
+MAX_IDS = 128  # that vLLM takes in `logprob_token_ids`
+
+Count = Annotated[int, Field(ge=0, lt=2**40)]
+Messages = Sequence[Mapping[str, str]]
+
+
+class _Details(BaseModel):
+    cached_tokens: Count | None = None
+
+
+class Spent(BaseModel):
+    """The server's own count of an answer's tokens."""
+
+    prompt_tokens: Count
+    completion_tokens: Count
+    prompt_tokens_details: _Details | None = None
+
+    @property
+    def cached(self) -> int:
+        """Prompt tokens that were read from a cache; 0 where the server does not tell."""
+        return (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
+
+
+class _Logs(BaseModel):
+    top_logprobs: list[dict[str, Annotated[float, Field(le=1e-3)]]] = []
+
+
+class _Completion(BaseModel):
+    logprobs: _Logs | None = None
+
+
+class _Completions(BaseModel):
+    choices: Annotated[list[_Completion], Field(min_length=1)]
+    usage: Spent
+
+
+class _Tokens(BaseModel):
+    tokens: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(min_length=1)]
+    max_model_len: int | None = None
+
+
+class _Text(BaseModel):
+    prompt: str
+
+
+class TokenServer:
+    """Prompts and labels as the server's tokens; what belongs to the tokenizer is asked for once.
+
+    Args:
+        client: asks the server.
+        base_url: of OpenAI's interface; the tokenizer is beside it, without `/v1`.
+        model: its name there.
+        answer_prefix: between the chat template's opening of the answer and the answer.
+        chat: further keys of a request that renders a chat.
+
+    Every method raises RefusedError where the server or its tokenizer will not do.
+    """
+
+    def __init__(
+        self, client: HTTPClient, base_url: str, model: str, answer_prefix: str, chat: Mapping[str, Any]
+    ) -> None:
+        self._client, self._base_url, self._model = client, base_url, model
+        self._answer_prefix, self._chat = answer_prefix, chat
+        self._reading = asyncio.Lock()
+        self._opening, self._front, self._prefix = "", list[int](), list[int]()
+        self._labels: list[Prefix] = []
+        self._digits: list[int] = []
+
+    async def encode(self, messages: Messages, room: int) -> list[int]:
+        """A chat's tokens up to where the answer begins; raises ContextError where they and `room` do not fit."""
+        await self._read()
+        found = await self._rendered(messages)
+        tokens, context = [*found.tokens, *self._prefix], found.max_model_len
+        if context is not None and len(tokens) + room > context:
+            raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
+        return tokens
+
+    async def labels(self, count: int) -> list[Prefix]:
+        """The tokens of the numbers 0 to count - 1 where the answer begins."""
+        await self._read()
+        async with self._reading:
+            numbers = [str(number) for number in range(len(self._labels), count)]
+            rows = await gathered(self._tokens(self._opening + number) for number in numbers)
+            size = len(self._front)
+            for number, row in zip(numbers, rows, strict=True):
+                if row[:size] != self._front or len(row) == size:
+                    raise self._unfit(f"gives the number {number} no tokens of its own at the start of an answer")
+                self._labels.append(tuple(row[size:]))
+        return self._labels[:count]
+
+    async def digits(self) -> list[int]:
+        """All tokens that would continue a number: those whose text begins with a digit."""
+        await self._read()
+        async with self._reading:
+            if not self._digits:
+                self._digits = await self._find_digits()
+        return self._digits
+
+    async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> tuple[list[float], Usage]:
+        """The raw log-probabilities of the tokens `wanted` behind `tokens`, and what they cost.
+
+        More than MAX_IDS of them take several requests, each a pass of its own.
+        """
+        body = {"model": self._model, "prompt": tokens, "max_tokens": 1, "logprobs": 1}
+        body["return_tokens_as_token_ids"] = True
+        parts = [wanted[start : start + MAX_IDS] for start in range(0, len(wanted), MAX_IDS)]
+        url = f"{self._base_url}/completions"
+        answers = await gathered(
+            self._client.ask(url, body | {"logprob_token_ids": part}, _Completions) for part in parts
+        )
+        logs: dict[str, float] = {}
+        usage = Usage()
+        for answer, again in answers:
+            given = answer.choices[0].logprobs
+            logs |= given.top_logprobs[0] if given and given.top_logprobs else {}
+            spent = answer.usage
+            if spent.prompt_tokens != len(tokens):
+                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {spent.prompt_tokens}", 200)
+            usage += Usage(0, 1, spent.prompt_tokens, spent.cached, 0, again)
+        names = [f"token_id:{token}" for token in wanted]
+        missing = sum(name not in logs for name in names)
+        if missing:
+            what = f"{missing} of {len(names)} tokens that were given by their ids (logprob_token_ids)"
+            raise RefusedError(f"{url}: no log-probability came back for {what}", 200)
+        return [logs[name] for name in names], usage
+
+    async def _read(self) -> None:
+        """The text and tokens in front of an answer."""
+        async with self._reading:
+            if self._opening:
+                return
+            chat = (await self._rendered([{"role": "user", "content": "x"}])).tokens
+            opening = await self._detokenized(chat) + self._answer_prefix
+            front = await self._tokens(opening)
+            if front[: len(chat)] != chat:
+                raise self._unfit("does not give a chat's tokens back from their text")
+            self._opening, self._front, self._prefix = opening, front, front[len(chat) :]
+
+    async def _find_digits(self) -> list[int]:
+        separator = await self._tokens(_BREAK)
+        digits: list[int] = []
+        start, size = 0, _BLOCK
+        while size and start < _MAX_VOCABULARY:
+            ids = [token for place in range(start, start + size) for token in (*separator, place)]
+            try:
+                text = await self._detokenized([*ids, *separator])
+            except RefusedError:
+                size //= 2  # some servers refuse ids beyond the vocabulary's end
+                continue
+            texts = text.split(_BREAK)[1:-1]
+            if len(texts) != size:
+                raise self._unfit("does not give back each token's text")
+            if not any(texts):
+                break
+            digits += [start + index for index, found in enumerate(texts) if "0" <= found[:1] <= "9"]
+            start += size
+        if not digits:
+            raise self._unfit("has no tokens that begin with a digit")
+        return digits
+
+    async def _rendered(self, messages: Messages) -> _Tokens:
+        return await self._ids({"messages": list(messages), "add_generation_prompt": True, **self._chat})
+
+    async def _tokens(self, text: str) -> list[int]:
+        return (await self._ids({"prompt": text})).tokens
+
+    async def _ids(self, body: Mapping[str, Any]) -> _Tokens:
+        body = {"model": self._model, "add_special_tokens": False, **body}
+        return (await self._client.ask(self._beside("tokenize"), body, _Tokens))[0]
+
+    async def _detokenized(self, tokens: Sequence[int]) -> str:
+        body = {"model": self._model, "tokens": list(tokens)}
+        return (await self._client.ask(self._beside("detokenize"), body, _Text))[0].prompt
+
+    def _beside(self, name: str) -> str:
+        return f"{self._base_url.removesuffix('/v1')}/{name}"
+
+    def _unfit(self, what: str) -> RefusedError:
+        return RefusedError(f"{self._base_url}: the tokenizer of {self._model} {what}", 200)

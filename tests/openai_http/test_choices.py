@@ -1,0 +1,188 @@
+"""Exact choices over HTTP, against brute force on a server with a known distribution."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from grid.engines.base import ChoiceAnswer, Prompt
+from grid.engines.openai_http import OpenAIHTTP, messages
+from grid.errors import ConfigError, ContextError
+from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
+from tests.openai_engine import engine, failure, prompt
+
+
+def choice_prompt(count: int, *lines: str) -> Prompt:
+    return prompt(*lines, answer=ChoiceAnswer(tuple(f"option {index}" for index in range(count))))
+
+
+def brute_force(model: TinyModel, asked: Prompt, count: int, prefix: str) -> tuple[np.ndarray, float]:
+    """Every label by itself, token after token behind the prompt, and the mass that no label gets."""
+    tokens, encode = model.tokenizer, model.tokenizer.encode
+    front = encode(tokens.decode(tokens.chat(messages(asked))) + prefix)
+    labels = [encode(str(number)) for number in range(count)]
+    scores = []
+    for label in labels:
+        score = 1.0
+        for place, token in enumerate(label):
+            score *= np.exp(model.logs([*front, *label[:place]])[token])
+        if any(other != label and other[: len(label)] == label for other in labels):
+            score *= 1 - np.exp(model.logs([*front, *label])[tokens.digits]).sum()
+        scores.append(score)
+    return np.array(scores) / sum(scores), 1 - sum(scores)
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "passes", "prefix"),
+    [(2, 1, 1, ""), (60, 1, 1, ""), (61, 2, 3, ""), (100, 5, 9, ""), (100, 5, 9, "final: ")],
+)
+def test_choices_are_exact(count: int, nodes: int, passes: int, prefix: str) -> None:
+    model, asked = TinyModel(), choice_prompt(count, "a", "b")
+
+    async def run(made: OpenAIHTTP) -> Any:
+        await made.load()
+        before = len(server.bodies("/v1/completions"))
+        return await made.choose(asked, seed=0), server.bodies("/v1/completions")[before:]
+
+    with LocalServer(model.play) as server:
+        made = engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, answer_prefix=prefix)
+        found, bodies = asyncio.run(run(made))
+    expected, unassigned = brute_force(model, asked, count, prefix)
+    assert np.abs(np.array(found.probabilities) - expected).sum() < 1e-9
+    assert found.unassigned == pytest.approx(unassigned)
+    assert found.error_bound == 0
+    assert len({tuple(body["prompt"]) for body in bodies}) == nodes
+    # Behind a label that can go on, all 162 digit tokens are wanted, which are two requests.
+    assert found.usage.forward_passes == len(bodies) == passes
+    assert found.usage.input_tokens == sum(len(body["prompt"]) for body in bodies)
+    assert (found.usage.llm_calls, found.usage.output_tokens, found.usage.resent_requests) == (0, 0, 0)
+
+
+def test_the_printed_form_and_the_bound_reach_the_search() -> None:
+    model, asked = TinyModel(), choice_prompt(100)
+
+    async def run(made: OpenAIHTTP) -> Any:
+        await made.load()
+        return await made.choose(asked, seed=0)
+
+    with LocalServer(model.play) as server:
+        printed = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, printed_form=True)))
+        bounded = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, mass_bound=0.1)))
+    assert max(printed.probabilities[6:10]) < 1e-12
+    expected, _ = brute_force(model, asked, 100, "")
+    assert expected[6:10].min() > 1e-6
+    assert 0 < bounded.error_bound < 1
+    assert np.abs(np.array(bounded.probabilities) - expected).sum() / 2 <= bounded.error_bound + 1e-12
+
+
+@pytest.mark.parametrize(("tells", "says"), [(True, "tokens and 1 to answer exceed"), (False, "HTTP 400: This")])
+def test_a_choice_that_does_not_fit_the_context(tells: bool, says: str) -> None:
+    model = TinyModel()
+
+    def play(asked: Asked) -> Reply:
+        reply = model.play(asked)
+        if asked.path == "/tokenize" and not tells:
+            del reply.body["max_model_len"]
+        return reply
+
+    async def run(made: OpenAIHTTP, words: int) -> None:
+        await made.load()
+        await made.choose(choice_prompt(5, "x" * words), seed=0)
+
+    with LocalServer(play) as server:
+        fits = model.context - len(model.tokenizer.chat(messages(choice_prompt(5, ""))))
+        error = failure(lambda: run(engine(server.url, model="tiny", exact_choice=True), fits))
+        asyncio.run(run(engine(server.url, model="tiny", exact_choice=True), fits - 1))
+    assert isinstance(error, ContextError)
+    assert says in str(error)
+
+
+def without_ids(model: TinyModel, asked: Asked) -> Reply:
+    """Ignores `logprob_token_ids`, as older servers do."""
+    if asked.path == "/v1/completions":
+        asked.body.pop("logprob_token_ids")
+    return model.play(asked)
+
+
+def without_logprobs(model: TinyModel, asked: Asked) -> Reply:
+    reply = model.play(asked)
+    if asked.path == "/v1/completions":
+        reply.body["choices"][0]["logprobs"] = None
+    return reply
+
+
+def without_completions(model: TinyModel, asked: Asked) -> Reply:
+    return refusal(404, "Not Found") if asked.path == "/v1/completions" else model.play(asked)
+
+
+def without_tokenizer(model: TinyModel, asked: Asked) -> Reply:
+    return refusal(404, "Not Found") if "tokenize" in asked.path else model.play(asked)
+
+
+def with_texts_for_tokens(model: TinyModel, asked: Asked) -> Reply:
+    """Reads the prompt's ids as text, and so counts other tokens than were sent."""
+    if asked.path == "/v1/completions":
+        asked.body["prompt"] = model.tokenizer.encode(str(asked.body["prompt"]))
+    return model.play(asked)
+
+
+def with_an_opening_of_its_own(model: TinyModel, asked: Asked) -> Reply:
+    """Adds a token to every text, as tokenizers do that begin texts with a space."""
+    reply = model.play(asked)
+    if asked.path == "/tokenize" and "prompt" in asked.body:
+        reply.body["tokens"].insert(0, 50)
+    return reply
+
+
+def with_numbers_joined(model: TinyModel, asked: Asked) -> Reply:
+    """Makes a number part of the token in front of it."""
+    reply = model.play(asked)
+    if asked.path == "/tokenize" and str(asked.body.get("prompt", ""))[-1:].isdigit():
+        reply.body["tokens"] = [*reply.body["tokens"][:-2], 99]
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("lacking", "says"),
+    [
+        (without_ids, "of 11 tokens that were given by their ids"),
+        (without_logprobs, "11 of 11 tokens that were given by their ids"),
+        (without_completions, "/v1/completions: HTTP 404"),
+        (without_tokenizer, "/tokenize: HTTP 404"),
+        (with_texts_for_tokens, "tokens were sent, it counts"),
+        (with_an_opening_of_its_own, "does not give a chat's tokens back from their text"),
+        (with_numbers_joined, "gives the number 0 no tokens of its own at the start of an answer"),
+    ],
+)
+def test_servers_that_cannot_choose_are_refused_before_the_sweep(
+    lacking: Callable[[TinyModel, Asked], Reply], says: str
+) -> None:
+    model = TinyModel()
+    with LocalServer(lambda asked: lacking(model, asked)) as server:
+        error = failure(lambda: engine(server.url, model="tiny", exact_choice=True).load())
+        asyncio.run(engine(server.url, model="tiny").load())
+    assert isinstance(error, ConfigError)
+    assert (error.key, error.value) == ("model.exact_choice", True)
+    assert says in str(error)
+
+
+def test_a_vocabulary_whose_end_the_server_guards() -> None:
+    model = TinyModel()
+
+    def play(asked: Asked) -> Reply:
+        if asked.path == "/detokenize" and max(asked.body["tokens"]) >= len(model.tokenizer.texts):
+            return refusal(400, "Token id is out of vocabulary")
+        return model.play(asked)
+
+    async def run(made: OpenAIHTTP) -> Any:
+        await made.load()
+        return await made.choose(choice_prompt(100), seed=0)
+
+    with LocalServer(play) as server:
+        found = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0)))
+    expected, _ = brute_force(model, choice_prompt(100), 100, "")
+    assert np.abs(np.array(found.probabilities) - expected).sum() < 1e-9
