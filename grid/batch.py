@@ -6,8 +6,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from grid import store
 from grid.build import BudgetConfig, ClusterConfig, build
 from grid.cell import Cell, Setting, cells
 from grid.errors import ConfigError
+from grid.replicas.client import PooledEngine
+from grid.replicas.fleet import Fleet
 from grid.run import Stamp, run_chunk
 from grid.types import Usage
 
 _ANSWER_SECONDS = 5.0
+_WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
 _RETRIES = 3  # of a task whose process died; a raised exception is never retried by Ray
 
 
@@ -139,18 +142,24 @@ def _expect_an_answer(address: str) -> None:
         raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
 
 
-def run(plan: Plan, done: set[str], report: Callable[[Report], None]) -> None:
-    """Run every cell that is not `done`; `report` is called in the driver as each ends, in the order of ending."""
+def run(plan: Plan, done: set[str], report: Callable[[Report], None], fleet: Fleet) -> None:
+    """Run every cell that is not `done`; `report` is called in the driver as each ends, in the order of ending.
+
+    The `fleet` holds the replicas of the plan's models.
+    """
     import ray
 
     limit = plan.cluster.chunks_in_flight or 2 * cpus()
     pending = plan.chunks(done)
     in_flight: dict[Any, Report] = {}
-    remote_chunk = ray.remote(num_cpus=1, max_retries=_RETRIES)(_chunk)
+    remote_chunk = ray.remote(max_retries=_RETRIES)(_chunk)
     while True:
         for setting, chunk in islice(pending, limit - len(in_flight)):
             stamp = Stamp(plan.name, plan.git_commit)
-            task = remote_chunk.remote(setting, chunk, plan.budget, str(plan.root.absolute()), stamp)
+            handles = fleet.handles(setting.config["model"])
+            task = remote_chunk.options(num_cpus=_WAITING_CPUS if handles else 1).remote(
+                setting, chunk, plan.budget, str(plan.root.absolute()), stamp, handles
+            )
             in_flight[task] = Report(setting.id, len(chunk))
         if not in_flight:
             return
@@ -164,8 +173,13 @@ def run(plan: Plan, done: set[str], report: Callable[[Report], None]) -> None:
                 report(lost)
 
 
-def _chunk(setting: Setting, chunk: list[Cell], budget: BudgetConfig, root: str, stamp: Stamp) -> Report:
+def _chunk(
+    setting: Setting, chunk: list[Cell], budget: BudgetConfig, root: str, stamp: Stamp, replicas: Mapping[str, Any]
+) -> Report:
     """Run a chunk in a worker and write its rows from there; only its sums travel back."""
-    result = asyncio.run(run_chunk(build(setting, budget), setting, chunk, stamp))
+    built = build(setting, budget)
+    if replicas:
+        built = replace(built, engine=PooledEngine(built.engine, replicas))
+    result = asyncio.run(run_chunk(built, setting, chunk, stamp))
     store.write(Path(root), result.rows)
     return Report(setting.id, len(chunk), result.ok, result.failed, result.usage)

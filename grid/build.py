@@ -30,7 +30,7 @@ ROOMS = {
     "retriever": "grid.retrievers",
 }
 _MEMBERS = {
-    "model": ("provides", "in_process", "sample", "choose"),
+    "model": ("provides", "home", "sample", "choose"),
     "planner": ("needs", "solve"),
     "dataset": ("case_ids", "problem"),
     "robustness": ("disturb",),
@@ -64,6 +64,8 @@ class ClusterConfig(_Section):
     cpus: Annotated[int, Field(ge=1)] | None = None
     chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
     chunks_in_flight: Annotated[int, Field(ge=1)] | None = None
+    replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
+    ready_seconds: Annotated[float, Field(gt=0)] = 1800.0
     dashboard: bool = True
 
 
@@ -112,7 +114,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     config = setting.config
     dataset = _dataset(_key(config["dataset"]))
     return Built(
-        engine=_engine(_key(config["model"])),
+        engine=build_engine(config["model"]),
         planner=cast(Planner, make("planner", config["planner"])),
         dataset=dataset,
         index=_index(_key(config["dataset"]), _key(config["retriever"])),
@@ -124,13 +126,15 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     )
 
 
+def build_engine(model: Mapping[str, Any]) -> Engine:
+    """The engine of a model group's config; nothing is loaded."""
+    return _engine(_key(model))
+
+
 def invalid_reason(setting: Setting) -> str | None:
     """Why a setting's parts do not go together, naming both YAML files; None where they do."""
-    engine, planner = (
-        load_class("model", setting.config["model"]),
-        load_class("planner", setting.config["planner"]),
-    )
-    missing = cast(type[Planner], planner).needs - cast(type[Engine], engine).provides
+    planner = cast(type[Planner], load_class("planner", setting.config["planner"]))
+    missing = planner.needs - build_engine(setting.config["model"]).provides
     if missing:
         verbs = ", ".join(sorted(missing))
         return (
@@ -190,7 +194,9 @@ def _config_error(prefix: str, error: ValidationError, fields: Sequence[str]) ->
     if unknown:
         close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)
         hint = f" (did you mean {close[0]}?)" if close else ""
-        return ConfigError(prefix + place, first["input"], f"no such key{hint}; the keys here are {', '.join(fields)}")
+        # Whoever mistakes a key of a model may have written a secret behind it.
+        value = "(not shown)" if prefix == "model." else first["input"]
+        return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
     missing = first["type"] in ("missing", "missing_argument")
     return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
 

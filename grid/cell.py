@@ -11,8 +11,8 @@ from typing import Any
 from grid.metrics.stepwise import SCORING
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
-# Where the data lie and how many cases are run cannot change a case's result.
-_NO_INFLUENCE = {("dataset", "path"), ("dataset", "limit")}
+NO_INFLUENCE = ("dataset.path", "dataset.limit", "dataset.max_substeps", "model.serving")
+"""Where the data lie, which cases are run and how requests are batched cannot change a case's result."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Cell:
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
-        group: {key: value for key, value in config[group].items() if (group, key) not in _NO_INFLUENCE}
+        group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
         for group in GROUPS
     }
     return found | {"robustness": list(found["robustness"].items())}

@@ -12,7 +12,7 @@ from typing import Any
 from grid import store
 from grid.batch import Plan
 from grid.build import SweepConfig, build, invalid_reason, sweep_config
-from grid.cell import GROUPS, Setting
+from grid.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.errors import ConfigError
 from grid.types import Skipped
 
@@ -89,7 +89,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     """The jobs' settings, each once.
 
     Raises:
-        ConfigError: jobs that differ in what all share, or only in which cases of a dataset they run.
+        ConfigError: jobs that differ in what all share, or only in what changes no result.
     """
     settings: dict[str, Setting] = {}
     for job in jobs:
@@ -97,9 +97,10 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
-            datasets = [other.config["dataset"] for other in (known, setting)]
-            values = [(dataset.get("path"), dataset.get("limit")) for dataset in datasets]
-            raise ConfigError("dataset.path, dataset.limit", values, "one value of each for the whole sweep")
+            for group, name in (key.split(".") for key in NO_INFLUENCE):
+                values = [other.config[group].get(name) for other in (known, setting)]
+                if values[0] != values[1]:
+                    raise ConfigError(f"{group}.{name}", values, "one value for the whole sweep")
     return list(settings.values())
 
 

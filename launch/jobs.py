@@ -11,7 +11,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 from rich.markup import escape
 
-from grid.cell import GROUPS
+from grid.cell import GROUPS, NO_INFLUENCE
 from grid.check import Job, check_sweep
 from grid.errors import ConfigError, GridError
 from launch.session import run_checked
@@ -57,11 +57,11 @@ def _job(config: DictConfig) -> Job:
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
-    """The YAML's name, with what was changed in it: `egb_logits[trajectories=3]`; paths and limits left out."""
+    """The YAML's name, with what was changed in it: `egb_logits[trajectories=3]`; what changes no result left out."""
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key.startswith(f"{group}.") and key not in ("dataset.path", "dataset.limit"):
+        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
     return f"{name}[{','.join(changed)}]" if changed else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from functools import partial
 
 from rich import box
 from rich.console import Console
@@ -15,7 +16,9 @@ from grid import batch, store
 from grid.cell import GROUPS
 from grid.check import Checked
 from grid.pilot import CASES, tokens_per_cell
+from grid.replicas.fleet import Fleet
 from launch.progress import SweepProgress
+from launch.summary import replicas_table
 
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:
@@ -73,18 +76,25 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
 
 
 def _run(checked: Checked, console: Console, done: set[str], pending: dict[str, int]) -> None:
-    started = time.monotonic()
-    console.print(batch.connect(checked.plan.cluster), markup=False, soft_wrap=True)
+    started, plan = time.monotonic(), checked.plan
+    say(console, batch.connect(plan.cluster))
     try:
-        with SweepProgress(console, pending) as progress:
-            batch.run(checked.plan, done, progress.update)
+        needing = [setting for setting in plan.settings if pending[setting.id]]
+        with Fleet(needing, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
+            with SweepProgress(console, pending) as progress:
+                batch.run(plan, done, progress.update, fleet)
+            totals = fleet.totals()
     finally:
         batch.disconnect()
     seconds = time.monotonic() - started
-    console.print(
-        f"ran {progress.done:,} cells in {seconds:.1f} s: {progress.ok:,} ok, {progress.failed:,} failed",
-        soft_wrap=True,
-    )
+    say(console, f"ran {progress.done:,} cells in {seconds:.1f} s: {progress.ok:,} ok, {progress.failed:,} failed")
+    if totals:
+        wide(console).print(replicas_table(totals))
+
+
+def say(console: Console, line: str) -> None:
+    """One plain line."""
+    console.print(line, markup=False, soft_wrap=True)
 
 
 def _complete(checked: Checked, console: Console) -> bool:

@@ -8,18 +8,13 @@ from __future__ import annotations
 import sys
 
 import hydra
-from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.plugins import Plugins
-from hydra_plugins.grid_launcher import GridLauncher
+from hydra_plugins.grid_launcher import register
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from launch.jobs import SweepEnded, run_jobs
 
-Plugins.instance().register(GridLauncher)
-ConfigStore.instance().store(
-    group="hydra/launcher", name="grid", node={"_target_": "hydra_plugins.grid_launcher.GridLauncher"}
-)
+register()
 
 
 @hydra.main(version_base=None, config_path="../conf", config_name="config")  # type: ignore[untyped-decorator]

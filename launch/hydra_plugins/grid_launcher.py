@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
@@ -29,3 +31,10 @@ class GridLauncher(Launcher):  # type: ignore[misc]
                 config.hydra.job.id, config.hydra.job.num = str(index), index
             configs.append(config)
         run_jobs(configs)
+
+
+def register() -> None:
+    """Make the launcher known to Hydra as `hydra/launcher: grid`."""
+    Plugins.instance().register(GridLauncher)
+    node = {"_target_": "hydra_plugins.grid_launcher.GridLauncher"}
+    ConfigStore.instance().store(group="hydra/launcher", name="grid", node=node)

@@ -24,7 +24,7 @@ from grid.environments.base import Environment
 from grid.errors import BudgetError, ContextError, ModelError, ToolError
 from grid.planners.base import Budget
 from grid.run import Stamp, run_chunk
-from grid.schema import EPISODES, TIMES
+from grid.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 
 SWEEP = Path(__file__).parents[2] / "launch" / "sweep.py"
@@ -255,7 +255,7 @@ def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_p
     path.parent.mkdir(parents=True)
     pq.write_table(EPISODES.with_metadata({b"schema_version": b"0"}).empty_table(), path)
     before = files(tmp_path)
-    refused(sweep(tmp_path, "name=old"), "results/old/episodes/x.parquet", "schema_version='0'", "'1'")
+    refused(sweep(tmp_path, "name=old"), "results/old/episodes/x.parquet", "schema_version='0'", repr(SCHEMA_VERSION))
     assert files(tmp_path) == before
 
 

@@ -1,0 +1,100 @@
+"""The engine as a task sees it where a pool of replicas holds it: routing, a bound in flight, sending again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from grid.engines.base import Choice, Engine, Home, Prompt, Sampled
+from grid.errors import EngineError
+from grid.types import Usage
+
+NAMESPACE = "agent-grid"
+TRIES = 5
+IN_FLIGHT = 256  # requests of one chunk of cells at its replicas
+_WAIT_SECONDS = 1.0  # before a lost request is sent again; doubled each time
+_OVERLOADED = 2.0, 16  # a replica with more than so many times the least loaded one's requests, and so many more
+
+
+class Router:
+    """Which replica a case goes to: always the same by its key, unless that one is overloaded.
+
+    Loads are those that the replicas last reported, and what was sent there since.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._loads = dict.fromkeys(names, 0)
+
+    def pick(self, key: str, avoid: str | None = None) -> str:
+        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded."""
+        names = [name for name in self._loads if name != avoid] or list(self._loads)
+        favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
+        least = min(names, key=lambda name: self._loads[name])
+        factor, more = _OVERLOADED
+        overloaded = self._loads[favourite] > factor * self._loads[least] + more
+        chosen = least if overloaded else favourite
+        self._loads[chosen] += 1
+        return chosen
+
+    def report(self, name: str, load: int) -> None:
+        """Take in the load that a replica reported with an answer."""
+        self._loads[name] = load
+
+    def lost(self, name: str) -> None:
+        """A replica that ended has nothing in hand."""
+        self._loads[name] = 0
+
+
+class PooledEngine:
+    """An engine whose requests go to the replicas of a pool. Errors of the engine come back as they were raised."""
+
+    home: ClassVar[Home] = "task"
+
+    def __init__(self, engine: Engine, replicas: Mapping[str, Any]) -> None:
+        self.name, self.provides, self.version = engine.name, engine.provides, engine.version
+        self._router, self._replicas = Router(list(replicas)), replicas
+        self._gate = asyncio.Semaphore(IN_FLIGHT)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """As the engine's; raises EngineError where no replica answered in TRIES tries."""
+        how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        answer: Sampled = await self._ask("sample", prompt, how)
+        return answer
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """As the engine's; raises EngineError where no replica answered in TRIES tries."""
+        answer: Choice = await self._ask("choose", prompt, {"seed": seed})
+        return answer
+
+    async def _ask(self, verb: str, prompt: Prompt, how: Mapping[str, Any]) -> Any:
+        import ray
+
+        key, avoid = case_key(prompt), None
+        async with self._gate:
+            for tried in range(TRIES):
+                name = self._router.pick(key, avoid)
+                try:
+                    answer, load = await getattr(self._replicas[name], verb).remote(prompt, **how)
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                except ray.exceptions.RayActorError as error:
+                    self._router.lost(name)
+                    avoid, last = name, str(error).strip().splitlines()[0]
+                    await asyncio.sleep(_WAIT_SECONDS * 2**tried)
+                    continue
+                self._router.report(name, load)
+                return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
+        raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
+
+
+def case_key(prompt: Prompt) -> str:
+    """What all prompts of a case begin with: their sections up to the task."""
+    head: list[str] = []
+    for section in prompt.sections:
+        head += section.entries
+        if section.kind == "task":
+            break
+    return "\n".join(head)

@@ -1,0 +1,154 @@
+"""All pools that a sweep needs: found or started, loaded, watched while it runs, and stopped at its end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, cast
+
+from grid.build import build_engine
+from grid.cell import Setting
+from grid.engines.base import HostedEngine
+from grid.replicas import pool
+from grid.replicas.pool import Pool, Say
+from grid.replicas.replica import ReplicaStats
+
+_LOOK_SECONDS = 2.0
+_MISSES = 20  # looks in a row at which a replica did not say that it is well
+
+
+@dataclass
+class Totals:
+    """What a replica has done in all its processes, as far as they told; `seconds` since the fleet was ready."""
+
+    label: str
+    name: str
+    processes: dict[int, ReplicaStats] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def restarts(self) -> int:
+        """Processes that took the place of one that ended."""
+        return max(len(self.processes) - 1, 0)
+
+    @property
+    def stats(self) -> ReplicaStats:
+        """The processes' sums; the batch is their mean over busy time, the KV cache their peak."""
+        parts = list(self.processes.values())
+        last = parts[-1]
+        busy = sum(part.busy_seconds for part in parts)
+        usage = parts[0].usage
+        for part in parts[1:]:
+            usage += part.usage
+        peaks = [part.kv_cache for part in parts if part.kv_cache is not None]
+        return replace(
+            last,
+            requests=sum(part.requests for part in parts),
+            failed=sum(part.failed for part in parts),
+            usage=usage,
+            busy_seconds=busy,
+            batch=sum(part.batch * part.busy_seconds for part in parts) / busy if busy else 0.0,
+            kv_cache=max(peaks, default=None),
+        )
+
+
+class Fleet:
+    """A context manager: inside it, every model of the settings that needs replicas has them, loaded and watched.
+
+    A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here.
+
+    Raises:
+        ConfigError: not enough GPUs, or an engine that can never work.
+        EngineError: a replica that does not become ready within `ready_seconds`.
+    """
+
+    def __init__(self, settings: Sequence[Setting], replicas: int, ready_seconds: float, say: Say) -> None:
+        self._models = {
+            model_key(setting.config["model"]): (setting.labels["model"], setting.config["model"])
+            for setting in settings
+            if build_engine(setting.config["model"]).home != "task"
+        }
+        self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
+        self.pools: dict[str, Pool] = {}
+        self._totals: dict[str, Totals] = {}
+        self._ended = threading.Event()
+        self._watcher: threading.Thread | None = None
+
+    def handles(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The actors of a model's replicas by name; empty where it needs none."""
+        found = self.pools.get(model_key(model))
+        return found.handles if found else {}
+
+    def totals(self) -> list[Totals]:
+        """What each replica has done, as last looked at."""
+        self._look()
+        return [total for total in self._totals.values() if total.processes]
+
+    def __enter__(self) -> Fleet:
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._watcher:
+            self._watcher.join()
+        self._stop()
+
+    def _start(self) -> None:
+        wanted = []
+        for key, (label, model) in self._models.items():
+            found = pool.find(label, model)
+            if found:
+                self.pools[key] = found
+                self._say(f"{label}: joined a running pool of {len(found.names)} replicas")
+            else:
+                wanted.append((key, label, model, cast(HostedEngine, build_engine(model))))
+        pool.check_gpus([(label, self._replicas, engine.gpus) for _, label, _, engine in wanted])
+        for key, label, model, engine in wanted:
+            self.pools[key] = pool.start(label, model, engine, self._replicas, detached=False)
+        pool.wait(list(self.pools.values()), self._ready_seconds, self._say)
+        self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}
+        self._ready = time.monotonic()
+        if self.pools:
+            self._watcher = threading.Thread(target=self._watch, daemon=True, name="fleet")
+            self._watcher.start()
+
+    def _stop(self) -> None:
+        for one in self.pools.values():
+            if not one.detached:
+                pool.stop(one)
+
+    def _watch(self) -> None:
+        """Look now and then, and end replicas that have not said for too long that they are well."""
+        missed: Counter[str] = Counter()
+        while not self._ended.wait(_LOOK_SECONDS):
+            self._look()
+            for one in self.pools.values():
+                for name, well in pool.well(one, _LOOK_SECONDS).items():
+                    missed[name] = 0 if well else missed[name] + 1
+                    if missed[name] >= _MISSES:
+                        self._say(f"replica {name} does not answer; its process is ended and started again")
+                        pool.restart(one, name)
+                        missed[name] = 0
+
+    def _look(self) -> None:
+        for name, stats in pool.stats_of(list(self.pools.values())).items():
+            if stats:
+                self._totals[name].processes[stats.pid] = stats
+                self._totals[name].seconds = time.monotonic() - self._ready
+
+
+def model_key(model: Mapping[str, Any]) -> str:
+    """Equal for models that share a pool."""
+    return json.dumps(model, sort_keys=True)

@@ -1,0 +1,57 @@
+"""A replica's figures as Ray metrics: `ray_grid_replica_*` on Ray's Prometheus page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grid.engines.base import Occupancy
+from grid.types import Usage
+
+GAUGES = {
+    "grid_replica_running_requests": "requests that are being computed: the batch size",
+    "grid_replica_waiting_requests": "requests in the queue",
+    "grid_replica_kv_cache_use": "share of the KV cache in use, 0 to 1",
+}
+COUNTERS = {
+    "grid_replica_requests": "requests answered",
+    "grid_replica_prefill_tokens": "prompt tokens computed",
+    "grid_replica_cached_tokens": "prompt tokens read from a cache",
+    "grid_replica_decode_tokens": "tokens generated",
+    "grid_replica_restarts": "processes that took the place of one that ended",
+}
+
+
+class ReplicaMetrics:
+    """The metrics of one replica, tagged with its name."""
+
+    def __init__(self, name: str) -> None:
+        import ray
+        from ray.util.metrics import Counter, Gauge
+
+        def made(kind: Any, names: dict[str, str]) -> dict[str, Any]:
+            found = {key: kind(key, description=text, tag_keys=("replica",)) for key, text in names.items()}
+            for metric in found.values():
+                metric.set_default_tags({"replica": name})
+            return found
+
+        self._gauges, self._counters = made(Gauge, GAUGES), made(Counter, COUNTERS)
+        if ray.get_runtime_context().was_current_actor_reconstructed:
+            self._counters["grid_replica_restarts"].inc(1)
+
+    def count(self, usage: Usage) -> None:
+        """Count one answered request."""
+        self._add("requests", 1)
+        self._add("prefill_tokens", usage.input_tokens - usage.cached_input_tokens)
+        self._add("cached_tokens", usage.cached_input_tokens)
+        self._add("decode_tokens", usage.output_tokens)
+
+    def look(self, seen: Occupancy) -> None:
+        """Set what is in hand now."""
+        self._gauges["grid_replica_running_requests"].set(seen.running)
+        self._gauges["grid_replica_waiting_requests"].set(seen.waiting)
+        if seen.kv_cache is not None:
+            self._gauges["grid_replica_kv_cache_use"].set(seen.kv_cache)
+
+    def _add(self, name: str, amount: int) -> None:
+        if amount > 0:  # Ray refuses to count nothing
+            self._counters[f"grid_replica_{name}"].inc(amount)

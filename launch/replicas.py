@@ -1,0 +1,102 @@
+"""Pools of replicas that outlive a sweep: `python launch/replicas.py start|status|stop model=... cluster=address ...`.
+
+A sweep on the same cluster that names the same model with the same values joins its pool by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from hydra_plugins.grid_launcher import register
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.markup import escape
+
+from analysis.report import wide
+from grid import batch
+from grid.build import SweepConfig, build_engine, sweep_config
+from grid.engines.base import HostedEngine
+from grid.errors import ConfigError, GridError
+from grid.replicas import pool
+from grid.replicas.fleet import Totals
+from launch.summary import replicas_table
+
+CONF = Path(__file__).parents[1] / "conf"
+
+
+def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
+    """Start a pool that stays, or find it running; returns when it is loaded."""
+    engine = cast(HostedEngine, build_engine(model))
+    found = pool.find(label, model)
+    if not found:
+        pool.check_gpus([(label, config.cluster.replicas, engine.gpus)])
+        found = pool.start(label, model, engine, config.cluster.replicas, detached=True)
+    try:
+        pool.wait([found], config.cluster.ready_seconds, partial(console.print, markup=False, soft_wrap=True))
+    except GridError:
+        pool.stop(found)
+        raise
+    console.print(f"{label}: {len(found.names)} replicas run; sweeps on this cluster will join them", soft_wrap=True)
+
+
+def status(label: str, model: Mapping[str, Any], console: Console) -> None:
+    """Print what the replicas of a running pool have done."""
+    found = pool.find(label, model)
+    if not found:
+        console.print(f"{label}: no pool runs with these values of the model", soft_wrap=True)
+        return
+    totals = []
+    for name, stats in pool.stats_of([found]).items():
+        if stats is None:
+            console.print(f"{name}: does not answer (it is being started again, or hangs)", soft_wrap=True)
+        else:
+            totals.append(Totals(label, name, {stats.pid: stats}, stats.busy_seconds))
+    if totals:
+        wide(console).print(replicas_table(totals))
+
+
+def stop(label: str, model: Mapping[str, Any], console: Console) -> None:
+    """End a running pool."""
+    found = pool.find(label, model)
+    if found:
+        pool.stop(found)
+    console.print(f"{label}: {len(found.names) if found else 0} replicas stopped", soft_wrap=True)
+
+
+def main() -> int:
+    """Exit status 0, or 2 for a config that cannot run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command", choices=["start", "status", "stop"])
+    parser.add_argument("overrides", nargs="*", help="as for launch/sweep.py: model=..., cluster=address, ...")
+    arguments = parser.parse_args()
+    console = Console(highlight=False, emoji=False)
+    register()
+    try:
+        with initialize_config_dir(str(CONF), version_base=None):
+            composed = compose("config", arguments.overrides, return_hydra_config=True)
+        label = str(composed.hydra.runtime.choices.model)
+        plain = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
+        values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
+        config = sweep_config(values)
+        if config.cluster.kind != "address":
+            raise ConfigError("cluster", config.cluster.kind, "address: a pool that stays needs a cluster that stays")
+        console.print(batch.connect(config.cluster), soft_wrap=True)
+        if arguments.command == "start":
+            start(label, config, values["model"], console)
+        else:
+            {"status": status, "stop": stop}[arguments.command](label, values["model"], console)
+    except (GridError, HydraException) as error:
+        console.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

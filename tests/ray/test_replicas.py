@@ -1,0 +1,223 @@
+"""Replicas on a small local Ray, holding a real (random-weight) language model in the transformers engine."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid import batch, store
+from grid.build import ClusterConfig
+from grid.check import check_sweep
+from grid.errors import ConfigError, EngineError
+from grid.replicas.fleet import Fleet, Totals
+from grid.schema import TIMES
+from tests.configs import job
+
+pytest.importorskip("torch")
+ROOT = Path(__file__).parents[2]
+PLANNERS = {
+    "react": {"_target_": "grid.planners.react.ReAct", "temperature": 0.0},
+    "egb_logits": {"_target_": "grid.planners.egb.EGBLogits", "temperature": 0.0, "trajectories": 2},
+}
+COUNTERS = ("llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.models import make_model
+
+    return make_model(tmp_path_factory.mktemp("model"), context=16384)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(cache: None) -> Iterator[None]:
+    batch.connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
+    yield
+    batch.disconnect()
+
+
+def model(folder: Path, **values: Any) -> dict[str, Any]:
+    target = {"_target_": "grid.engines.huggingface.HuggingFace", "path": str(folder), "dtype": "float32"}
+    # One request at a time: with others in the batch, rounding could tip a draw at temperature 0.
+    return target | {"max_tokens": 48, "serving": {"max_batch": 1}} | values
+
+
+def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(PLANNERS)) -> batch.Plan:
+    jobs = [
+        job(
+            root,
+            model=model,
+            planner=PLANNERS[planner],
+            dataset__limit=3,
+            dataset__max_substeps=8,
+            retriever__top_k=4,
+            cluster={"kind": "local", "chunk_cells": 1},
+        )
+        for planner in planners
+    ]
+    return check_sweep(jobs).plan
+
+
+@dataclass
+class Ran:
+    """A sweep's rows and what its replicas said that they did."""
+
+    episodes: list[dict[str, Any]]
+    steps: list[dict[str, Any]]
+    totals: list[Totals]
+
+    def lasting(self) -> list[list[dict[str, Any]]]:
+        return [
+            [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+            for rows in (self.episodes, self.steps)
+        ]
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal but for the rounding that another batch gives probabilities."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-6)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return bool(one == other)
+
+
+def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) -> Ran:
+    """Run the sweep; after so many chunks a replica's process is killed."""
+    plan, reports = plan_of(root, model(folder)), 0
+
+    def report(ended: batch.Report) -> None:
+        nonlocal reports
+        assert ended.error is None
+        reports += 1
+        if reports == kill_after:
+            os.kill(fleet.totals()[0].stats.pid, signal.SIGKILL)
+
+    with Fleet(plan.settings, replicas, 120, print) as fleet:
+        batch.run(plan, set(), report, fleet)
+        if kill_after:
+            wait_for(lambda: fleet.totals()[0].restarts == 1)
+        totals = fleet.totals()
+    return Ran(store.read(plan.root, "episodes").to_pylist(), store.read(plan.root, "steps").to_pylist(), totals)
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run(tmp_path_factory.mktemp("undisturbed"), folder, replicas=1)
+
+
+def test_tables_and_replicas_count_alike(undisturbed: Ran) -> None:
+    assert [row["status"] for row in undisturbed.episodes] == ["ok"] * 6, undisturbed.episodes
+    (total,) = undisturbed.totals
+    for counter in COUNTERS:
+        assert sum(row[counter] for row in undisturbed.episodes) == getattr(total.stats.usage, counter), counter
+    assert total.stats.requests > 6
+    assert (total.stats.failed, total.restarts) == (0, 0)
+    assert total.stats.usage.forward_passes > 0
+    assert {row["engine"] for row in undisturbed.episodes} == {"huggingface"}
+    assert all(0 <= row["unassigned"] <= 1 for row in undisturbed.steps if row["entropy"] is not None)
+
+
+def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, folder: Path, tmp_path: Path) -> None:
+    ran = run(tmp_path, folder, replicas=2)
+    asked = [sum(total.stats.requests for total in one.totals) for one in (ran, undisturbed)]
+    assert len(ran.totals) == 2
+    assert asked[0] == asked[1]
+    assert alike(ran.lasting(), undisturbed.lasting())
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path: Path, replicas: int) -> None:
+    ran = run(tmp_path, folder, replicas, kill_after=2)
+    assert ran.totals[0].restarts == 1
+    assert sum(row["resent_requests"] for row in ran.episodes) > 0
+    assert alike(ran.lasting(), undisturbed.lasting())
+
+
+def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None, folder: Path, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, model(folder, max_tokens=47))
+    with pytest.raises(EngineError, match=r"not ready within cluster.ready_seconds=0.01: pool-\w+") as caught:
+        Fleet(plan.settings, 1, 0.01, print).__enter__()
+    assert "\n" in str(caught.value), "the tail of its log"
+
+
+def test_gpus_that_are_not_there_are_asked_for_in_vain(cluster: None, folder: Path, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, model(folder, device="cuda"))
+    with pytest.raises(ConfigError) as caught:
+        Fleet(plan.settings, 3, 60, print).__enter__()
+    assert caught.value.key == "cluster.replicas"
+    assert "3 GPUs are needed (3 x 1 for model), the cluster has 0" in str(caught.value)
+
+
+def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: None, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    plan = plan_of(tmp_path / "results", model(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        Fleet(plan.settings, 1, 60, print).__enter__()
+    assert caught.value.key == "model.path"
+    assert "tokenizer" in str(caught.value)
+
+
+def test_a_pool_outlives_the_sweeps_that_join_it(folder: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}
+    short = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
+    head = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+    head += ["--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
+    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "cluster=address"]
+    values += [f"cluster.address=127.0.0.1:{port}", "cluster.replicas=2"]
+    sweep = ["-m", "planner=react", "robustness=none", "dataset.limit=1", "dataset.max_substeps=8", "retriever.top_k=4"]
+
+    def command(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    ray = subprocess.Popen(head, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        replicas = str(ROOT / "launch" / "replicas.py")
+        assert "2 replicas run" in command(replicas, "start", *values)
+        out = command(str(ROOT / "launch" / "sweep.py"), *sweep, *values, "trials=1")
+        assert "joined a running pool of 2 replicas" in out
+        assert "1 ok, 0 failed" in out
+        assert "replicas" in command(replicas, "status", *values)
+        assert "2 replicas stopped" in command(replicas, "stop", *values)
+        assert "no pool runs" in command(replicas, "status", *values)
+    finally:
+        os.killpg(ray.pid, signal.SIGKILL)
+        ray.wait(timeout=60)
+        shutil.rmtree(short, ignore_errors=True)
