@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -35,10 +36,14 @@ GENERATOR = 1
 
 @dataclass(config=STRICT)
 class Slate:
-    """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`."""
+    """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`.
+
+    `max_substeps` leaves longer cases out, before `limit` counts.
+    """
 
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
+    max_substeps: Annotated[int, Field(ge=1)] | None = None
     library_seed: Annotated[int, Field(ge=0)] = 0
     cases: Annotated[int, Field(ge=1, le=100_000)] = 300
 
@@ -78,8 +83,10 @@ class Slate:
         return ()
 
     def case_ids(self) -> Sequence[str]:
-        """The first `limit` cases."""
-        return list(self.case_records)[: self.limit]
+        """The first `limit` cases of at most `max_substeps`."""
+        longest = self.max_substeps or math.inf
+        short = [name for name, case in self.case_records.items() if len(case.visible_plan().substeps) <= longest]
+        return short[: self.limit]
 
     def problem(self, case_id: str) -> Problem:
         """One case with its lookup simulator."""

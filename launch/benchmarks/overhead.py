@@ -1,0 +1,211 @@
+"""The grid without a model: episodes per second with the null engine, and where the time goes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from grid import batch, store
+from grid.build import BudgetConfig, Built, ClusterConfig, build
+from grid.cell import Cell, Setting, cells
+from grid.datasets.base import Problem
+from grid.planners.base import Planner
+from grid.replicas.fleet import Fleet
+from grid.run import Stamp, run_cell
+
+T = TypeVar("T")
+REPEATS = 5
+TRIALS = 20
+CASES = 50
+BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+
+
+def null_setting() -> Setting:
+    """ReAct on SLATE with the null engine: everything but a model."""
+    config = {
+        "model": {"_target_": "grid.engines.null.Null"},
+        "planner": {"_target_": "grid.planners.react.ReAct"},
+        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": CASES},
+        "robustness": {},
+        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+    }
+    labels = {"model": "null", "planner": "react", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+    return Setting(config, labels, seed=0)
+
+
+class Clock:
+    """Adds up the time spent in named layers; time in an inner layer does not count for the outer one."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = defaultdict(float)
+        self._open: list[tuple[str, float]] = []
+
+    def enter(self, layer: str) -> None:
+        """Pause the present layer and start another."""
+        now = time.perf_counter()
+        if self._open:
+            outer, since = self._open[-1]
+            self.spent[outer] += now - since
+        self._open.append((layer, now))
+
+    def leave(self) -> None:
+        """End the present layer and go on with the one outside it."""
+        now = time.perf_counter()
+        layer, since = self._open.pop()
+        self.spent[layer] += now - since
+        if self._open:
+            self._open[-1] = (self._open[-1][0], now)
+
+    def timed(self, layer: str, function: Callable[..., T]) -> Callable[..., T]:
+        """The function, its time booked on a layer."""
+
+        def wrapper(*args: Any, **kwargs: Any) -> T:
+            self.enter(layer)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.leave()
+
+        return wrapper
+
+
+class Proxy:
+    """An object some of whose methods are timed, plain or async."""
+
+    def __init__(self, inner: Any, clock: Clock, layer: str, *methods: str) -> None:
+        self._inner, self._clock, self._layer, self._methods = inner, clock, layer, methods
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if name not in self._methods:
+            return value
+        if not asyncio.iscoroutinefunction(value):
+            return self._clock.timed(self._layer, value)
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            self._clock.enter(self._layer)
+            try:
+                return await value(*args, **kwargs)
+            finally:
+                self._clock.leave()
+
+        return wrapper
+
+
+class TimedBuilt:
+    """A built setting whose parts book their time. Cells run one after another, so layers nest."""
+
+    def __init__(self, built: Built, clock: Clock) -> None:
+        self.dataset, self.budget = built.dataset, built.budget
+        self.engine = Proxy(built.engine, clock, "engine", "sample", "choose")
+        self.planner: Planner = Proxy(built.planner, clock, "planner and prompts", "solve")  # type: ignore[assignment]
+        self._built, self._clock = built, clock
+
+    def problem(self, case_id: str, disturbance_seed: int) -> Problem:
+        """The problem, its environment and retriever timed."""
+        problem = self._clock.timed("case and environment set-up", self._built.problem)(case_id, disturbance_seed)
+        environment: Any = Proxy(problem.environment, self._clock, "environment", "execute", "snapshot", "resolved")
+        candidates = self._clock.timed("retriever", problem.candidates)
+        return replace(problem, environment=environment, candidates=candidates)
+
+
+def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, float]:
+    """Seconds by layer for a chunk run in this process, Parquet included."""
+    clock = Clock()
+    built: Any = TimedBuilt(build(setting, BUDGET), clock)
+    stamp = Stamp("bench", None)
+
+    async def run() -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        return [await run_cell(built, setting, cell, stamp, "bench") for cell in chunk]
+
+    clock.enter("scoring and rows")
+    outcomes = asyncio.run(run())
+    clock.leave()
+    rows = {"episodes": [row for row, _ in outcomes], "steps": [step for _, steps in outcomes for step in steps]}
+    clock.timed("Parquet", store.write)(root, rows)
+    return dict(clock.spent)
+
+
+def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int) -> float:
+    """Episodes per second of a sweep of CASES x TRIALS cells through Ray and Parquet."""
+    plan = plan_of(replace(setting, seed=seed), cluster, root)
+    finished: list[batch.Report] = []
+    started = time.perf_counter()
+    with Fleet(plan.settings, cluster.replicas, cluster.ready_seconds, print) as fleet:
+        batch.run(plan, set(), finished.append, fleet)
+    seconds = time.perf_counter() - started
+    rows = int(store.read(root, "episodes", ["status"]).num_rows)
+    if rows != plan.total() or any(report.error or report.failed for report in finished):
+        raise RuntimeError(f"{rows} of {plan.total()} cells were written without error")
+    return rows / seconds
+
+
+def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> batch.Plan:
+    """A plan of one setting with nothing done yet."""
+    dataset = build(setting, BUDGET).dataset
+    return batch.Plan(
+        name="bench",
+        root=root,
+        settings=[setting],
+        case_ids={setting.id: dataset.case_ids()},
+        dataset_versions={setting.id: dataset.version},
+        trials=TRIALS,
+        budget=BUDGET,
+        cluster=cluster,
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No options."""
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """The null engine: episodes per second through Ray and Parquet, and where the time goes."""
+    setting, cluster = null_setting(), ClusterConfig(kind="local", dashboard=False)
+    with tempfile.TemporaryDirectory() as folder:
+        batch.connect(cluster)
+        try:
+            warm_up = through_ray(setting, cluster, Path(folder) / "warm", seed=0)
+            rates = [through_ray(setting, cluster, Path(folder) / str(n), seed=n) for n in range(1, REPEATS + 1)]
+            cpus = batch.cpus()
+        finally:
+            batch.disconnect()
+        dataset = build(setting, BUDGET).dataset
+        chunk = list(cells(setting, dataset.version, dataset.case_ids(), TRIALS))
+        layers(setting, chunk[:CASES], Path(folder) / "cold")
+        runs = [layers(setting, chunk, Path(folder) / f"layers-{n}") for n in range(REPEATS)]
+    median = statistics.median(rates)
+    console.print(
+        f"null engine, ReAct on {CASES} SLATE cases x {TRIALS} trials, {cpus} CPUs, {REPEATS} runs: "
+        f"{median:,.0f} episodes/s through Ray and Parquet "
+        f"(lowest {min(rates):,.0f}, highest {max(rates):,.0f}; first run, caches cold, {warm_up:,.0f})"
+    )
+    table = Table(title="time per episode in one process, by layer")
+    for column in ("layer", "ms per episode", "lowest to highest", "share"):
+        table.add_column(column, justify="left" if column == "layer" else "right")
+    sums = [sum(run.values()) for run in runs]
+    medians = {layer: statistics.median(run[layer] for run in runs) for layer in runs[0]}
+    for layer, seconds in sorted(medians.items(), key=lambda item: -item[1]):
+        each = [1000 * run[layer] / len(chunk) for run in runs]
+        share = statistics.median(run[layer] / total for run, total in zip(runs, sums, strict=True))
+        table.add_row(
+            layer, f"{1000 * seconds / len(chunk):.3f}", f"{min(each):.3f} to {max(each):.3f}", f"{100 * share:.1f}%"
+        )
+    table.add_row("all", f"{1000 * statistics.median(sums) / len(chunk):.3f}", "", "100.0%")
+    console.print(table)
+    alone = len(chunk) / statistics.median(sums)
+    console.print(
+        f"one process alone: {alone:,.0f} episodes/s; {cpus} workers through Ray reach {median / alone:.2f} times that "
+        f"({min(rates) / alone:.2f} to {max(rates) / alone:.2f})"
+    )

@@ -1,0 +1,50 @@
+"""Prompts of a wanted length for the benchmarks: choices among SLATE's tools, no two with a common beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+
+from grid.datasets.slate.dataset import Slate
+from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, numbered
+
+CONF = Path(__file__).parents[2] / "conf"
+_SERIAL = count()
+
+
+def model_config(name: str) -> dict[str, Any]:
+    """The config of `conf/model/<name>.yaml`."""
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / "model" / f"{name}.yaml")))
+
+
+def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:
+    """A fresh choice among so many of SLATE's tools, their descriptions cut so that it has about so many tokens."""
+    tools = list(Slate().tools.values())[:options]
+    fresh = f"Request {next(_SERIAL)}: choose the tool that the substep takes."
+    low, high = 0, 400
+    while low < high:  # the longest cut that is not too long
+        middle = (low + high + 1) // 2
+        texts = tuple(f"{tool.name}: {tool.description}"[:middle] for tool in tools)
+        low, high = (middle, high) if length(_prompt(fresh, texts)) <= tokens else (low, middle - 1)
+    return _prompt(fresh, tuple(f"{tool.name}: {tool.description}"[:low] for tool in tools))
+
+
+def as_text(prompt: Prompt) -> Prompt:
+    """The same with free text wanted, from another beginning, so that nothing of it is in a cache."""
+    first, *rest = prompt.sections
+    fresh = Section("role", (f"Request {next(_SERIAL)}: " + first.entries[0].partition(": ")[2],))
+    return Prompt((fresh, *rest), TextAnswer())
+
+
+def _prompt(role: str, options: tuple[str, ...]) -> Prompt:
+    sections = (
+        Section("role", (role,)),
+        Section("tools", ("Tools:", *numbered(options))),
+        Section("request", ("Present substep: 1.1 Look up when the order was shipped.",)),
+        Section("instruction", ("Answer with the number of the option that this substep takes, and nothing else.",)),
+    )
+    return Prompt(sections, ChoiceAnswer(options))
