@@ -182,6 +182,7 @@ class VLLM(LanguageModel):
             "tensor_parallel_size": serving.tensor_parallel,
             "distributed_executor_backend": "uni" if serving.tensor_parallel == 1 else "mp",
             "enable_prefix_caching": True,
+            "enable_chunked_prefill": not cpu,  # there, half a prompt with a seed ends the engine (vLLM 0.32)
             "block_size": _CPU_BLOCK if cpu else None,
             "kv_cache_memory_bytes": int(kv_cache_gib * _GIB) if kv_cache_gib else None,
             "gpu_memory_utilization": serving.gpu_memory_utilization,

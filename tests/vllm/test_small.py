@@ -113,6 +113,20 @@ def test_choices_equal_brute_force_with_the_adapter_in_the_weights(
 
 
 @needs_vllm
+def test_prompts_of_more_tokens_than_a_step_takes_are_sampled_with_their_seeds(small: Running) -> None:
+    prompts = [text_prompt(f"{number} " + "word " * 330) for number in range(24)]
+
+    def ask(index: int) -> Any:
+        return small.engine.sample(prompts[index], n=1, temperature=1.0, max_tokens=4, seed=index)
+
+    sampled = small.together(*map(ask, range(len(prompts))))
+    assert small.engine._ready
+    step = small.engine._ready[0].engine.vllm_config.scheduler_config.max_num_batched_tokens
+    assert sum(answer.usage.input_tokens for answer in sampled) > step
+    assert small.run(ask(3)).completions == sampled[3].completions
+
+
+@needs_vllm
 def test_what_does_not_fit_the_context_is_said_before_it_is_asked(small: Running) -> None:
     prompt = text_prompt("word " * 400)
     room = CONTEXT - len(small.engine.renderer(small.engine.folder()).encode(prompt))
