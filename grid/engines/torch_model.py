@@ -1,6 +1,6 @@
 """A causal language model of transformers, driven by hand: exact choices and samples of several prompts at once.
 
-Both are trees. Prompts are computed once, left-padded, and every further token is a node appended to its prompt's row
+Both are trees. Prompts are computed once, padded behind, and every further token is a node appended to its prompt's row
 of the key-value cache; a mask lets it see the prompt and its own ancestors only. So neither the branches of a choice
 nor the completions of one prompt compute or store the prompt twice.
 """
@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache
+from transformers import Cache
 
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.grammar import forbid
+from grid.engines.torch_cache import group_heads, roomy_cache, stack
 from grid.errors import ConfigError, ModelError
 
 FULL, SLIDING = "full_attention", "sliding_attention"
+_TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and takes memory
 NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 
 
@@ -37,17 +39,18 @@ class Forest:
     """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them."""
 
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
-        self._model, self._cache = model, DynamicCache()
+        self._model = model
         self._rows = list(range(len(prompts)))
-        self._lengths = list(map(len, prompts))
+        self._lengths = [len(prompt) - 1 for prompt in prompts]  # the last tokens are the trees' roots
         self._longest = max(self._lengths)
-        ids = np.zeros((len(prompts), self._longest), dtype=np.int64)
-        self._positions = np.full_like(ids, -1)  # of every column of the cache; -1 is padding
-        for row, prompt in enumerate(prompts):
-            ids[row, -len(prompt) :] = prompt
-            self._positions[row, -len(prompt) :] = range(len(prompt))
-        mask = torch.from_numpy(self._positions >= 0).long().to(model.device)
-        self.logits = self._forward(ids, self._positions.clip(min=0), mask, logits_to_keep=1)[:, -1]
+        self._positions = np.full((len(prompts), self._longest), -1)  # of every column of the cache; -1 is padding
+        for row, length in enumerate(self._lengths):
+            self._positions[row, :length] = range(length)
+        self._cache = stack(
+            len(prompts), [(rows, self._computed([prompts[row] for row in rows])) for rows in self._shares()]
+        )
+        self.logits = self.grow([Node(row, prompt[-1], []) for row, prompt in enumerate(prompts)])
+        self._longest, self._lengths = self._longest + 1, list(map(len, prompts))
 
     def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
         """Append a level of nodes, their ancestors grown before; returns the logits behind each (nodes, vocabulary).
@@ -70,8 +73,28 @@ class Forest:
             seen[row, place, node.columns] = True
             node.columns.append(before + place)
         self._positions = np.concatenate([self._positions, positions], axis=1)
-        logits = self._forward(ids, positions, self._mask(seen, positions))
+        logits = self._forward(self._cache, ids, positions, self._mask(seen, positions))
         return logits[[row for row, _ in places], [place for _, place in places]]
+
+    def _shares(self) -> list[list[int]]:
+        """The rows in shares of similar length, none with more tokens than is computed at once (or a single row)."""
+        shares: list[list[int]] = []
+        for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
+            longest = self._lengths[shares[-1][0]] if shares else 0
+            if shares and longest * (len(shares[-1]) + 1) <= _TOKENS_AT_ONCE:
+                shares[-1].append(row)
+            else:
+                shares.append([row])
+        return shares
+
+    def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
+        """The keys and values of all tokens but the last, padded behind."""
+        longest = max(map(len, prompts)) - 1
+        cache = roomy_cache()
+        if longest:  # what a token sees stands before it, so that padding behind needs no mask
+            ids = np.array([[*prompt[:-1], *[0] * (longest + 1 - len(prompt))] for prompt in prompts])
+            self._forward(cache, ids, np.tile(np.arange(longest), (len(prompts), 1)), None, logits_to_keep=1)
+        return cache
 
     def _keep(self, rows: list[int]) -> None:
         if rows != self._rows:
@@ -97,13 +120,13 @@ class Forest:
             masks[kind] = mask.masked_fill_(hidden, torch.finfo(self._model.dtype).min)
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
-    def _forward(self, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
+    def _forward(self, cache: Cache, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
         with torch.inference_mode():
             output = self._model(
                 input_ids=torch.from_numpy(ids).to(self._model.device),
                 position_ids=torch.from_numpy(positions).to(self._model.device),
                 attention_mask=mask,
-                past_key_values=self._cache,
+                past_key_values=cache,
                 use_cache=True,
                 **options,
             )
@@ -146,6 +169,7 @@ class TorchModel:
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        group_heads(model)
         self._model, self._tokenizer = model.eval(), tokenizer
         self.config = model.config.get_text_config()
         self.vocabulary: int = self.config.vocab_size

@@ -18,7 +18,7 @@ _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 _CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all replicas of a machine are bound to the same cores
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no worker process beside the engine's, which would spin on a core
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait spinning stall whenever another process needs a core
+    "GOMP_SPINCOUNT": "20000",  # threads that spin longer stall whenever another process needs a core
 }
 
 

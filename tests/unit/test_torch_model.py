@@ -16,11 +16,12 @@ import torch
 import transformers
 
 from grid.engines.choice import ChoiceSearch
+from grid.engines.torch_cache import group_heads
 from grid.engines.torch_model import Drawing, Forest, Node, TorchModel
 from grid.errors import ConfigError, ModelError
 from tests.models import make_model, make_tokenizer, save
 
-PROMPTS = [[5, 9, 301, 44, 17], [400, 3], list(range(100, 131)), [222] * 12]
+PROMPTS = [[5, 9, 301, 44, 17], [400, 3], list(range(100, 131)), [222] * 12, [7]]
 SIZES = {
     "hidden_size": 64,
     "intermediate_size": 64,
@@ -71,15 +72,20 @@ def close(left: Any, right: Any) -> bool:
     return bool(torch.allclose(left, right, rtol=0, atol=5e-4))
 
 
-def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(folder: Path) -> None:
+@pytest.mark.parametrize("at_once", [2048, 20, 1])
+def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
+    folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grid.engines.torch_model._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
+    group_heads(model)
     forest = Forest(model, PROMPTS)
     for prompt, logits in zip(PROMPTS, forest.logits, strict=True):
         assert close(logits, behind(model, prompt))
     first = [Node(0, 7, []), Node(0, 8, []), Node(1, 7, []), Node(2, 450, []), Node(3, 30, []), Node(3, 31, [])]
     for node, logits in zip(first, forest.grow(first), strict=True):
         assert close(logits, behind(model, [*PROMPTS[node.row], node.token]))
-    # Rows 1 and 2 have come to their ends.
+    # Rows 1, 2 and 4 have come to their ends.
     second = [Node(0, 99, first[1].columns.copy()), Node(3, 98, first[4].columns.copy()), Node(3, 98, first[5].columns)]
     front = [[8], [30], [31]]
     for node, before, logits in zip(second, front, forest.grow(second), strict=True):
