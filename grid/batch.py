@@ -23,6 +23,7 @@ from grid.types import Usage
 
 _ANSWER_SECONDS = 5.0
 _WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
+_TICK_SECONDS = 5.0
 _RETRIES = 3  # of a task whose process died; a raised exception is never retried by Ray
 
 
@@ -142,10 +143,12 @@ def _expect_an_answer(address: str) -> None:
         raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
 
 
-def run(plan: Plan, done: set[str], report: Callable[[Report], None], fleet: Fleet) -> None:
+def run(
+    plan: Plan, done: set[str], report: Callable[[Report], None], fleet: Fleet, tick: Callable[[], None] | None = None
+) -> None:
     """Run every cell that is not `done`; `report` is called in the driver as each ends, in the order of ending.
 
-    The `fleet` holds the replicas of the plan's models.
+    The `fleet` holds the replicas of the plan's models; `tick` is called now and then while no chunk ends.
     """
     import ray
 
@@ -163,7 +166,9 @@ def run(plan: Plan, done: set[str], report: Callable[[Report], None], fleet: Fle
             in_flight[task] = Report(setting.id, len(chunk))
         if not in_flight:
             return
-        ended, _ = ray.wait(list(in_flight), num_returns=1)
+        ended, _ = ray.wait(list(in_flight), num_returns=1, timeout=_TICK_SECONDS)
+        if not ended and tick:
+            tick()
         for task in ended:
             lost = in_flight.pop(task)
             try:

@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.batch import Report
+from grid.replicas.fleet import Fleet
 
 _PLAIN_EVERY = 5.0  # seconds between plain lines
+_IDLE_EVERY = 30.0  # the same while no chunk ends
 
 
 class SweepProgress:
@@ -57,12 +59,19 @@ class SweepProgress:
         if report.error:
             self.lost += report.cells
             self._console.print(f"a chunk of {report.cells} cells was lost: {report.error}", markup=False)
+        self._show(_PLAIN_EVERY)
+
+    def tick(self, fleet: Fleet) -> None:
+        """Show that time passes, and what the replicas do, while no chunk ends."""
+        self._show(_IDLE_EVERY, fleet.told())
+
+    def _show(self, every: float, more: str = "") -> None:
         now = time.monotonic()
         if self._bar:
-            self._bar.update(self._task, completed=self.done, description=self.line(short=True))
-        elif now - self._printed >= _PLAIN_EVERY:
+            self._bar.update(self._task, completed=self.done, description=self.line(short=True) + more)
+        elif now - self._printed >= every:
             self._printed = now
-            self._console.print(self.line(), soft_wrap=True)
+            self._console.print(self.line() + more, soft_wrap=True)
 
     def line(self, short: bool = False) -> str:
         """The display as one line of text."""

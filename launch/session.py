@@ -82,7 +82,7 @@ def _run(checked: Checked, console: Console, done: set[str], pending: dict[str, 
         needing = [setting for setting in plan.settings if pending[setting.id]]
         with Fleet(needing, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
             with SweepProgress(console, pending) as progress:
-                batch.run(plan, done, progress.update, fleet)
+                batch.run(plan, done, progress.update, fleet, lambda: progress.tick(fleet))
             totals = fleet.totals()
     finally:
         batch.disconnect()

@@ -89,6 +89,14 @@ class Fleet:
         self._look()
         return [total for total in self._totals.values() if total.processes]
 
+    def told(self) -> str:
+        """What the replicas have answered so far, as the end of a line; empty without replicas."""
+        stats = [total.stats for total in list(self._totals.values()) if total.processes]
+        if not stats:
+            return ""
+        tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in stats)
+        return f"  replicas answered {sum(one.requests for one in stats):,} requests, {tokens:,} tokens"
+
     def __enter__(self) -> Fleet:
         try:
             self._start()

@@ -61,7 +61,7 @@ async def measure(name: str, repeats: int, tokens: int, table: Table) -> None:
         spent, choice = await seconds(engine.choose(fresh(), seed=0))
         chosen.append(spent)
         usages.append(choice.usage)
-        apart.append(sum([await prefill(engine, prompt) for _ in range(PASSES)]))
+        apart.append(sum([await prefill(engine, fresh()) for _ in range(PASSES)]))
     usage = usages[-1]
     table.add_row(
         f"{name}, {config['dtype']}",

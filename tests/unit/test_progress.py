@@ -1,0 +1,41 @@
+"""The line that a sweep prints, also while no chunk of cells ends."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from grid.batch import Report
+from grid.replicas.fleet import Fleet, Totals
+from grid.replicas.replica import ReplicaStats
+from grid.types import Usage
+from launch import progress
+from launch.progress import SweepProgress
+
+
+def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    output = io.StringIO()
+    fleet = Fleet([], 1, 1.0, print)
+    stats = ReplicaStats("one", 1, requests=7, usage=Usage(input_tokens=1200, output_tokens=34))
+    fleet._totals = {"one": Totals("model", "one", {1: stats, 2: stats}), "two": Totals("model", "two")}
+    with SweepProgress(Console(file=output, width=200), {"a": 4, "b": 2}) as shown:
+        for _ in range(14):
+            now[0] += 5
+            shown.tick(fleet)
+        now[0] += 5
+        shown.update(cast(Any, Report("a", 4, ok=3, failed=1, usage=Usage(input_tokens=10))))
+    lines = output.getvalue().splitlines()
+    assert len(lines) == 4  # after 30, 60 and 75 s, and the last
+    assert "cells 0/6" in lines[0] and "elapsed 0:30" in lines[0]
+    assert lines[0].endswith("replicas answered 14 requests, 2,468 tokens")
+    assert "cells 4/6  settings 1/2  ok 3  failed 1" in lines[2]
+
+
+def test_without_replicas_nothing_is_said_of_them() -> None:
+    assert Fleet([], 1, 1.0, print).told() == ""
