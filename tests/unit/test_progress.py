@@ -32,7 +32,8 @@ def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(monkeypat
         shown.update(cast(Any, Report("a", 4, ok=3, failed=1, usage=Usage(input_tokens=10))))
     lines = output.getvalue().splitlines()
     assert len(lines) == 4  # after 30, 60 and 75 s, and the last
-    assert "cells 0/6" in lines[0] and "elapsed 0:30" in lines[0]
+    assert "cells 0/6" in lines[0]
+    assert "elapsed 0:30" in lines[0]
     assert lines[0].endswith("replicas answered 14 requests, 2,468 tokens")
     assert "cells 4/6  settings 1/2  ok 3  failed 1" in lines[2]
 
