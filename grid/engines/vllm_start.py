@@ -15,7 +15,7 @@ from grid.engines.base import Occupancy
 from grid.errors import ConfigError, EngineDiedError
 
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
-_CPU_ENVIRONMENT = {
+CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all replicas of a machine are bound to the same cores
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no worker process beside the engine's, which would spin on a core
     "GOMP_SPINCOUNT": "20000",  # threads that spin longer stall whenever another process needs a core
@@ -84,7 +84,7 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
 
 
 def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:
-    for key, value in (_ENVIRONMENT | (_CPU_ENVIRONMENT if device == "cpu" else {})).items():
+    for key, value in (_ENVIRONMENT | (CPU_ENVIRONMENT if device == "cpu" else {})).items():
         os.environ.setdefault(key, value)
     try:
         from vllm import AsyncEngineArgs

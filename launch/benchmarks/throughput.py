@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from grid import batch
 from grid.build import BudgetConfig, ClusterConfig, build, build_engine
 from grid.cell import Setting
 from grid.engines.base import CHOOSE, SAMPLE, HostedEngine
+from grid.engines.vllm_start import CPU_ENVIRONMENT
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import Replica
@@ -150,6 +152,8 @@ def replay(folder: Path, arguments: argparse.Namespace) -> None:
 
     Samples and choices apart, as the runner demands; each as one call, of which vLLM makes batches as large as fit.
     """
+    # As a single replica has them; vLLM would take one thread for a process that serves.
+    os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()))
     from vllm import LLM, SamplingParams
     from vllm.inputs import tokens_input
     from vllm.sampling_params import StructuredOutputsParams
