@@ -1,190 +1,255 @@
-"""A checked sweep on a Ray cluster: chunks of cells as tasks, a bounded number of them in flight."""
+"""A plan on a Ray cluster: chunks of cells as tasks, a bounded number in flight, tried again where a task died."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.build import BudgetConfig, ClusterConfig, build
-from grid.cell import Cell, Setting, cells
-from grid.errors import ConfigError
+from grid.build import build
+from grid.cell import Cell, Setting
+from grid.cluster import alive, cpus
+from grid.errors import StoreError, UnfinishedError
+from grid.limits import Limits, end_when_too_large
+from grid.plan import Plan
 from grid.replicas.client import PooledEngine
 from grid.replicas.fleet import Fleet
-from grid.run import Stamp, run_chunk
-from grid.types import Usage
+from grid.run import CONCURRENT_CELLS, Stamp, died_attempt, killed_cell, run_chunk
+from grid.types import ErrorKind, Usage
 
-_ANSWER_SECONDS = 5.0
+DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so
 _WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
 _TICK_SECONDS = 5.0
-_RETRIES = 3  # of a task whose process died; a raised exception is never retried by Ray
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A checked sweep: its settings with their cells, lazily, and where results go."""
-
-    name: str
-    root: Path
-    settings: Sequence[Setting]
-    case_ids: dict[str, Sequence[str]]
-    dataset_versions: dict[str, str]
-    trials: int
-    budget: BudgetConfig
-    cluster: ClusterConfig
-    retry: store.Retry = "none"
-    git_commit: str | None = None
-
-    def cells_of(self, setting: Setting) -> Iterator[Cell]:
-        """All cells of a setting, finished ones included."""
-        return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
-
-    def total(self) -> int:
-        """Cells in all."""
-        return sum(len(self.case_ids[setting.id]) * self.trials for setting in self.settings)
-
-    def finished(self) -> set[str]:
-        """The ids of the cells that need not run; hold the folder's lock from here to the run."""
-        return store.finished(self.root, self.retry)
-
-    def chunks(self, done: set[str]) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The cells that are not `done`, setting by setting, `cluster.chunk_cells` at a time."""
-        for setting in self.settings:
-            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in done)
-            while chunk := list(islice(pending, self.cluster.chunk_cells)):
-                yield setting, chunk
+_TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
+_LARGEST = 4000  # cells of a chunk: its rows are held in memory
+_COMPACT_EVERY = 100  # chunks
+_GRACE_SECONDS = 60.0  # for a chunk beyond the deadlines of its cells
 
 
 @dataclass
 class Report:
-    """What a chunk did; `error` where the chunk as a whole was lost."""
+    """What a chunk did; `error` where its cells have no rows, and why."""
 
     setting_id: str
     cells: int
     ok: int = 0
     failed: int = 0
     usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
     error: str | None = None
 
 
-def connect(cluster: ClusterConfig) -> str:
-    """Start or join Ray; returns what to tell the user about where it can be watched.
+@dataclass(frozen=True)
+class _Work:
+    """A chunk, and how often a worker died that had nothing else to do."""
 
-    Raises:
-        ConfigError: no cluster answers at the address.
+    setting: Setting
+    cells: list[Cell]
+    deaths: int = 0
+
+
+@dataclass(frozen=True)
+class _Try:
+    """A chunk in flight."""
+
+    work: _Work
+    attempt_id: str
+    started: float
+    deadline: float
+    overdue: bool = False
+
+
+class Run:
+    """One run of a plan's cells that are not `done`.
+
+    Args:
+        plan: what is to be run.
+        done: the ids of cells that need not run.
+        report: called in the driver as each chunk ends, in the order of ending.
+        fleet: holds the replicas of the plan's models.
+        tick: called every few seconds.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if cluster.kind == "address":
-        _expect_an_answer(cluster.address or "")
-        os.environ["RAY_AUTH_MODE"] = cluster.auth
-    import ray  # reads its authentication mode when it is imported, so not before the line above
 
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    quiet: dict[str, Any] = {
-        "logging_level": logging.ERROR,
-        "log_to_driver": False,
-        "configure_logging": False,
-    }
-    if cluster.kind == "local":
-        # Ray makes a token of its own here, which guards the ports that it opens on all addresses; naming the mode
-        # before the token exists would stop the head from starting.
-        context = ray.init(
-            num_cpus=cluster.cpus,
-            include_dashboard=cluster.dashboard,
-            dashboard_host="127.0.0.1",
-            **quiet,
-        )
-        return (
-            f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
-        )
-    try:
-        ray.init(address=cluster.address, **quiet)
-    except ray.exceptions.AuthenticationError:
-        allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
-        raise ConfigError("cluster.auth", cluster.auth, allowed) from None
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(
-            "cluster.address",
-            cluster.address,
-            f"a Ray cluster that answers with cluster.auth={cluster.auth} ({error})",
-        ) from None
-    return f"joined the Ray cluster at {cluster.address}"
+    def __init__(
+        self,
+        plan: Plan,
+        done: Container[str],
+        report: Callable[[Report], None],
+        fleet: Fleet,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        self._plan, self._report, self._fleet, self._tick = plan, report, fleet, tick
+        self._limit = plan.cluster.chunks_in_flight or 2 * cpus()
+        self._fresh = plan.chunks(done, self._size)
+        self._again: deque[_Work] = deque()
+        self._in_flight: dict[Any, _Try] = {}
+        self._cost: dict[str, float] = {}  # seconds a cell, by setting
+        self._ended, self._compacting = 0, None
+        self._stamp = Stamp(plan.name, plan.git_commit)
+        self.stopping = False
+        """Set it, and no further chunk is begun."""
 
+    @property
+    def cells_in_flight(self) -> int:
+        """Cells of the chunks that were begun and have not ended."""
+        return sum(len(one.work.cells) for one in self._in_flight.values())
 
-def cpus() -> int:
-    """The CPUs of the cluster."""
-    import ray
+    def go(self) -> None:
+        """Run until nothing is left, or until what is in flight has ended after `stopping` was set.
 
-    return int(ray.cluster_resources().get("CPU", 1))
+        Raises:
+            UnfinishedError: rows cannot be written, or no machine of the cluster is left.
+        """
+        import ray
 
+        ticked = time.monotonic()
+        while True:
+            self._begin()
+            if not self._in_flight:
+                break
+            ended, _ = ray.wait(list(self._in_flight), num_returns=1, timeout=_TICK_SECONDS)
+            for task in ended:
+                self._end(task, self._in_flight.pop(task))
+            self._end_overdue()
+            if time.monotonic() - ticked >= _TICK_SECONDS / 2:
+                ticked = time.monotonic()
+                if not alive():
+                    raise UnfinishedError("no machine of the Ray cluster is left; run again with the same name")
+                if self._tick:
+                    self._tick()
+        if self._compacting is not None:
+            ray.wait([self._compacting])
 
-def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here."""
-    import ray
+    def _begin(self) -> None:
+        import ray
 
-    ray.shutdown()
-
-
-def _expect_an_answer(address: str) -> None:
-    """Raise ConfigError where nothing listens at `host:port`; Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and port.isdigit()):
-        raise ConfigError("cluster.address", address, "the address of a running cluster, host:port")
-    try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None
-
-
-def run(
-    plan: Plan, done: set[str], report: Callable[[Report], None], fleet: Fleet, tick: Callable[[], None] | None = None
-) -> None:
-    """Run every cell that is not `done`; `report` is called in the driver as each ends, in the order of ending.
-
-    The `fleet` holds the replicas of the plan's models; `tick` is called now and then while no chunk ends.
-    """
-    import ray
-
-    limit = plan.cluster.chunks_in_flight or 2 * cpus()
-    pending = plan.chunks(done)
-    in_flight: dict[Any, Report] = {}
-    remote_chunk = ray.remote(max_retries=_RETRIES)(_chunk)
-    while True:
-        for setting, chunk in islice(pending, limit - len(in_flight)):
-            stamp = Stamp(plan.name, plan.git_commit)
-            handles = fleet.handles(setting.config["model"])
-            task = remote_chunk.options(num_cpus=_WAITING_CPUS if handles else 1).remote(
-                setting, chunk, plan.budget, str(plan.root.absolute()), stamp, handles
+        remote = ray.remote(max_retries=0)(_chunk)  # a task that died is cut up, not only repeated
+        while len(self._in_flight) < self._limit and not self.stopping:
+            work = self._next()
+            if work is None:
+                return
+            handles = self._fleet.handles(work.setting.config["model"])
+            limits = Limits(self._plan.cluster.case_seconds, self._plan.cluster.worker_memory_gib)
+            attempt_id = uuid.uuid4().hex
+            task = remote.options(num_cpus=_WAITING_CPUS if handles else 1).remote(
+                work.setting,
+                work.cells,
+                self._plan.budget,
+                limits,
+                str(self._plan.root.absolute()),
+                self._stamp,
+                attempt_id,
+                handles,
             )
-            in_flight[task] = Report(setting.id, len(chunk))
-        if not in_flight:
+            rounds = -(-len(work.cells) // CONCURRENT_CELLS)
+            now = time.monotonic()
+            self._in_flight[task] = _Try(work, attempt_id, now, now + rounds * limits.case_seconds + _GRACE_SECONDS)
+
+    def _next(self) -> _Work | None:
+        if self._again:
+            return self._again.popleft()
+        found = next(self._fresh, None)
+        return _Work(*found) if found else None
+
+    def _size(self, setting: Setting) -> int:
+        """Cells of the setting's next chunk, so that it lasts some seconds once a cell's cost is known.
+
+        Where replicas answer it never shrinks: the cells in flight make up their batches.
+        """
+        first = self._plan.cluster.chunk_cells
+        if setting.id not in self._cost:
+            return first
+        size = int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6))
+        least = first if self._fleet.handles(setting.config["model"]) else 1
+        return min(max(size, least), _LARGEST)
+
+    def _end(self, task: Any, tried: _Try) -> None:
+        import ray
+
+        try:
+            report: Report = ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, StoreError):
+                raise UnfinishedError(str(error.cause)) from None
+            last = str(error).strip().splitlines()[-1]
+            self._report(Report(tried.work.setting.id, len(tried.work.cells), error=last))
+        except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
+            self._died(tried, (str(error).strip() or type(error).__name__).splitlines()[0])
+        else:
+            self._cost[report.setting_id] = report.seconds / report.cells
+            self._report(report)
+            self._compact()
+
+    def _died(self, tried: _Try, why: str) -> None:
+        """A task ended without an answer: try its halves again, so that one deadly case loses no other."""
+        work, seconds = tried.work, time.monotonic() - tried.started
+        spent = self._fleet.spent(work.setting.config["model"], tried.attempt_id)
+        lost = died_attempt(tried.attempt_id, work.setting, len(work.cells), spent, seconds, self._stamp)
+        store.write(self._plan.root, {"attempts": [lost]})
+        middle = len(work.cells) // 2
+        if middle:
+            halves = work.cells[:middle], work.cells[middle:]
+            self._again.extendleft(replace(work, cells=half) for half in reversed(halves))
+        elif work.deaths + 1 < DEATHS:
+            self._again.appendleft(replace(work, deaths=work.deaths + 1))
+        else:
+            self._give_up(tried, why)
+
+    def _give_up(self, tried: _Try, why: str) -> None:
+        (cell,) = tried.work.cells
+        kind = ErrorKind.TIMEOUT if tried.overdue else ErrorKind.INFRASTRUCTURE
+        message = f"its worker ended {DEATHS} times while it ran alone, the last: {why}"
+        built = build(tried.work.setting, self._plan.budget)
+        row = killed_cell(built, tried.work.setting, cell, self._stamp, tried.attempt_id, kind, message)
+        store.write(self._plan.root, {"episodes": [row]})
+        self._report(Report(tried.work.setting.id, 1, failed=1))
+
+    def _end_overdue(self) -> None:
+        """End tasks that hang: what a case's own deadline could not end."""
+        import ray
+
+        now = time.monotonic()
+        for task, tried in self._in_flight.items():
+            if now > tried.deadline and not tried.overdue:
+                self._in_flight[task] = replace(tried, overdue=True)
+                ray.cancel(task, force=True)
+
+    def _compact(self) -> None:
+        """Have small files merged, one task at a time."""
+        import ray
+
+        self._ended += 1
+        if self._ended % _COMPACT_EVERY:
             return
-        ended, _ = ray.wait(list(in_flight), num_returns=1, timeout=_TICK_SECONDS)
-        if not ended and tick:
-            tick()
-        for task in ended:
-            lost = in_flight.pop(task)
-            try:
-                report(ray.get(task))
-            except ray.exceptions.RayError as error:
-                lost.error = str(error).strip().splitlines()[-1]
-                report(lost)
+        if self._compacting is None or ray.wait([self._compacting], timeout=0)[0]:
+            remote = ray.remote(num_cpus=0, max_retries=0)(store.compact)
+            self._compacting = remote.remote(self._plan.root.absolute())
 
 
 def _chunk(
-    setting: Setting, chunk: list[Cell], budget: BudgetConfig, root: str, stamp: Stamp, replicas: Mapping[str, Any]
+    setting: Setting,
+    chunk: list[Cell],
+    budget: Any,
+    limits: Limits,
+    root: str,
+    stamp: Stamp,
+    attempt_id: str,
+    replicas: Mapping[str, Any],
 ) -> Report:
     """Run a chunk in a worker and write its rows from there; only its sums travel back."""
+    started = time.monotonic()
+    end_when_too_large(limits.memory_gib)
     built = build(setting, budget)
     if replicas:
-        built = replace(built, engine=PooledEngine(built.engine, replicas))
-    result = asyncio.run(run_chunk(built, setting, chunk, stamp))
+        built = replace(built, engine=PooledEngine(built.engine, replicas, attempt_id))
+    result = asyncio.run(
+        run_chunk(built, setting, chunk, stamp, attempt_id=attempt_id, case_seconds=limits.case_seconds)
+    )
     store.write(Path(root), result.rows)
-    return Report(setting.id, len(chunk), result.ok, result.failed, result.usage)
+    return Report(setting.id, len(chunk), result.ok, result.failed, result.usage, time.monotonic() - started)

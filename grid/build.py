@@ -66,6 +66,8 @@ class ClusterConfig(_Section):
     chunks_in_flight: Annotated[int, Field(ge=1)] | None = None
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
     ready_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    case_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    worker_memory_gib: Annotated[float, Field(gt=0)] = 8.0
     dashboard: bool = True
 
 

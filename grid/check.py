@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.batch import Plan
 from grid.build import SweepConfig, build, invalid_reason, sweep_config
 from grid.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.errors import ConfigError
+from grid.plan import Plan
 from grid.types import Skipped
 
 

@@ -38,6 +38,10 @@ class StoreError(GridError):
     """A results folder that cannot be used: another schema version, or another sweep writing to it."""
 
 
+class UnfinishedError(GridError):
+    """A run that cannot go on; what is written stays, and the same name resumes it."""
+
+
 class ModelError(GridError):
     """The model's answer cannot be used at all; a result, never retried."""
 

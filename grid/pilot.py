@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
-from grid.batch import Plan
 from grid.build import build
 from grid.cell import Setting
+from grid.plan import Plan
 from grid.run import Stamp, run_chunk
 
 CASES = 2

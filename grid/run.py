@@ -19,6 +19,7 @@ from grid.planners.base import Episode
 from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
 
 CONCURRENT_CELLS = 16
+ENDED, DIED = "ended", "died"  # an attempt's status
 _MAX_MESSAGE = 2000
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
@@ -50,15 +51,23 @@ class ChunkResult:
     usage: Usage = field(default_factory=Usage)
 
 
-async def run_chunk(built: Built, setting: Setting, cells: Sequence[Cell], stamp: Stamp) -> ChunkResult:
-    """Run the cells side by side; the rows come in the cells' order."""
-    attempt_id = uuid.uuid4().hex
+async def run_chunk(
+    built: Built,
+    setting: Setting,
+    cells: Sequence[Cell],
+    stamp: Stamp,
+    *,
+    attempt_id: str | None = None,
+    case_seconds: float | None = None,
+) -> ChunkResult:
+    """Run the cells side by side, each for `case_seconds` at most; the rows come in the cells' order."""
+    attempt_id = attempt_id or uuid.uuid4().hex
     started = time.perf_counter()
     gate = asyncio.Semaphore(CONCURRENT_CELLS)
 
     async def guarded(cell: Cell) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         async with gate:
-            return await run_cell(built, setting, cell, stamp, attempt_id)
+            return await run_cell(built, setting, cell, stamp, attempt_id, case_seconds)
 
     outcomes = await asyncio.gather(*(guarded(cell) for cell in cells))
     episodes = [episode for episode, _ in outcomes]
@@ -67,23 +76,31 @@ async def run_chunk(built: Built, setting: Setting, cells: Sequence[Cell], stamp
         failed=sum(episode["status"] == Status.FAILED for episode in episodes),
         usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in asdict(Usage())}),
     )
-    attempt = {
-        "attempt_id": attempt_id,
-        "setting_id": setting.id,
-        "cells": len(cells),
-        "ok": result.ok,
-        "failed": result.failed,
-        **asdict(result.usage),
-        "seconds": time.perf_counter() - started,
-        "created_at": stamp.now(),
-    }
+    attempt = _attempt(attempt_id, setting, len(cells), result.usage, time.perf_counter() - started, stamp)
+    attempt |= {"status": ENDED, "ok": result.ok, "failed": result.failed}
     steps = [row for _, rows in outcomes for row in rows]
     result.rows = {"episodes": episodes, "steps": steps, "attempts": [attempt]}
     return result
 
 
+def died_attempt(
+    attempt_id: str, setting: Setting, cells: int, usage: Usage, seconds: float, stamp: Stamp
+) -> dict[str, Any]:
+    """The row of a try whose worker died: it wrote none, and its cells have no rows of it."""
+    return _attempt(attempt_id, setting, cells, usage, seconds, stamp) | {"status": DIED, "ok": 0, "failed": 0}
+
+
+def killed_cell(
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
+) -> dict[str, Any]:
+    """The row of a cell that ends the worker which runs it."""
+    scores = Scores()
+    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(Reference({}, ())) | asdict(scores)
+    return row | _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | _times(0.0, stamp)
+
+
 async def run_cell(
-    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, case_seconds: float | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """One cell's episode row and its step rows; whatever goes wrong becomes the row's error."""
     started = time.perf_counter()
@@ -101,16 +118,27 @@ async def run_cell(
             budget=built.budget,
             seed=cell.seed,
         )
-        trajectory = await built.planner.solve(episode)
+        async with asyncio.timeout(case_seconds):
+            trajectory = await built.planner.solve(episode)
         scores = score(trajectory, reference, problem.environment.resolved())
     except Exception as error:  # noqa: BLE001 - a failure is a row
         status, kind = Status.FAILED, error_kind(error)
         message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, TimeoutError) and not str(error):
+            message = f"not done after {time.perf_counter() - started:.0f} s (cluster.case_seconds)"
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
-    row |= asdict(episode.usage if episode else Usage())
-    row |= {
+    row |= _outcome(episode, trajectory, status, kind, message)
+    row |= _times(time.perf_counter() - started, stamp)
+    return row, _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+
+
+def _outcome(
+    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
+) -> dict[str, Any]:
+    """How an episode ended, and what it took."""
+    return asdict(episode.usage if episode else Usage()) | {
         "status": status,
         "error_kind": kind,
         "error_message": _storable(message[:_MAX_MESSAGE]) if message else None,
@@ -120,10 +148,19 @@ async def run_cell(
         "resolved_checks": episode.resolved_checks if episode else 0,
         "replans": trajectory.replans,
         "branches": trajectory.branches,
-        "wall_seconds": time.perf_counter() - started,
-        "created_at": stamp.now(),
     }
-    return row, _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+
+
+def _times(seconds: float, stamp: Stamp) -> dict[str, Any]:
+    return {"wall_seconds": seconds, "created_at": stamp.now()}
+
+
+def _attempt(
+    attempt_id: str, setting: Setting, cells: int, usage: Usage, seconds: float, stamp: Stamp
+) -> dict[str, Any]:
+    """What the rows of all tries have."""
+    told = {"attempt_id": attempt_id, "setting_id": setting.id, "cells": cells, "seconds": seconds}
+    return told | asdict(usage) | {"created_at": stamp.now()}
 
 
 def _so_far(episode: Episode | None) -> Trajectory:

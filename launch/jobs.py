@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from grid.cell import GROUPS, NO_INFLUENCE
 from grid.check import Job, check_sweep
-from grid.errors import ConfigError, GridError
+from grid.errors import ConfigError, GridError, UnfinishedError
 from launch.session import run_checked
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
@@ -29,9 +29,15 @@ def run_jobs(configs: Sequence[DictConfig]) -> NoReturn:
     try:
         checked = check_sweep([_job(config) for config in configs])
         complete = run_checked(checked, dry_run=bool(configs[0].dry_run))
+    except UnfinishedError as error:
+        console.print(f"[bold red]stopped:[/] {escape(str(error))}")
+        raise SweepEnded(UNFINISHED) from None
     except GridError as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}")
         raise SweepEnded(CANNOT_RUN) from None
+    except KeyboardInterrupt:
+        console.print("stopped: what is written stays; run again with the same name to go on")
+        raise SweepEnded(UNFINISHED) from None
     except Exception:  # noqa: BLE001 - whatever it is, the sweep did not finish, and what is written stays
         console.print_exception()
         raise SweepEnded(UNFINISHED) from None

@@ -1,29 +1,59 @@
-"""One progress display for a sweep: a live line in a terminal, plain lines elsewhere."""
+"""A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow, Ray metrics."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.batch import Report
+from grid.cell import GROUPS, Setting
 from grid.replicas.fleet import Fleet
 
+FILE = "progress.json"
+RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
+_FILE_EVERY = 2.0  # seconds between two states of the file
 _PLAIN_EVERY = 5.0  # seconds between plain lines
 _IDLE_EVERY = 30.0  # the same while no chunk ends
 
 
-class SweepProgress:
-    """Settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager."""
+@dataclass
+class Tally:
+    """One setting's cells: those to run, and what came of them; tokens of prompts and answers."""
 
-    def __init__(self, console: Console, settings: dict[str, int]) -> None:
-        self._console = console
-        self._left = dict(settings)
-        self._total = sum(settings.values())
-        self.done = self.ok = self.failed = self.lost = self.tokens = 0
+    labels: Mapping[str, str]
+    cells: int
+    done: int = 0
+    ok: int = 0
+    failed: int = 0
+    tokens: int = 0
+
+
+class SweepProgress:
+    """Settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
+
+    Args:
+        console: where the line is shown.
+        root: the results folder; `progress.json` there is replaced every few seconds.
+        settings: those with cells to run.
+        pending: how many, by setting id.
+    """
+
+    def __init__(self, console: Console, root: Path, settings: Sequence[Setting], pending: Mapping[str, int]) -> None:
+        self._console, self._root = console, root
+        self._settings = {one.id: Tally(one.labels, pending[one.id]) for one in settings}
+        self.state, self.lost, self._in_flight = RUNNING, 0, 0
         self._started = self._printed = time.monotonic()
+        self._filed = float("-inf")
         self._bar: Progress | None = None
         if console.is_terminal:
             columns = (
@@ -34,11 +64,17 @@ class SweepProgress:
                 TextColumn("{task.description}"),
             )
             self._bar = Progress(*columns, console=console)
-            self._task = self._bar.add_task("starting", total=self._total)
+            self._task = self._bar.add_task("starting", total=self._sum("cells"))
+
+    @property
+    def done(self) -> int:
+        """Cells that have ended."""
+        return self._sum("done")
 
     def __enter__(self) -> SweepProgress:
         if self._bar:
             self._bar.start()
+        self._file(0.0)
         return self
 
     def __exit__(
@@ -47,48 +83,96 @@ class SweepProgress:
         if self._bar:
             self._bar.stop()
         if not self._bar or kind:
-            self._console.print(self.line(), soft_wrap=True)
+            self._console.print(line(self.document()), soft_wrap=True)
+        self.state = ENDED
+        self._file(0.0)
 
     def update(self, report: Report) -> None:
         """Take in one chunk's report."""
-        self._left[report.setting_id] -= report.cells
-        self.done += report.cells
-        self.ok += report.ok
-        self.failed += report.failed
-        self.tokens += report.usage.input_tokens + report.usage.output_tokens
+        tally = self._settings[report.setting_id]
+        tally.done += report.cells
+        tally.ok += report.ok
+        tally.failed += report.failed
+        tally.tokens += report.usage.input_tokens + report.usage.output_tokens
         if report.error:
             self.lost += report.cells
-            self._console.print(f"a chunk of {report.cells} cells was lost: {report.error}", markup=False)
+            self.say(f"a chunk of {report.cells} cells was lost: {report.error}")
         self._show(_PLAIN_EVERY)
 
-    def tick(self, fleet: Fleet) -> None:
+    def tick(self, fleet: Fleet, in_flight: int) -> None:
         """Show that time passes, and what the replicas do, while no chunk ends."""
+        self._in_flight = in_flight
         self._show(_IDLE_EVERY, fleet.told())
 
-    def _show(self, every: float, more: str = "") -> None:
-        now = time.monotonic()
-        if self._bar:
-            self._bar.update(self._task, completed=self.done, description=self.line(short=True) + more)
-        elif now - self._printed >= every:
-            self._printed = now
-            self._console.print(self.line() + more, soft_wrap=True)
+    def say(self, text: str) -> None:
+        """A line of its own, above the live one."""
+        self._console.print(text, markup=False, soft_wrap=True)
 
-    def line(self, short: bool = False) -> str:
-        """The display as one line of text."""
+    def document(self) -> dict[str, Any]:
+        """What `progress.json` holds."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = self.done / seconds
-        left = (self._total - self.done) / rate if rate else float("inf")
-        settings = sum(1 for cells in self._left.values() if cells == 0)
-        lost = f"lost {self.lost:,}  " if self.lost else ""
-        text = (
-            f"settings {settings}/{len(self._left)}  ok {self.ok:,}  failed {self.failed:,}  {lost}"
-            f"{rate:,.1f} cells/s  {self.tokens / seconds:,.0f} tokens/s  left {_clock(left)}"
-        )
-        return text if short else f"cells {self.done:,}/{self._total:,}  {text}  elapsed {_clock(seconds)}"
+        return {
+            "state": self.state,
+            "updated_at": time.time(),
+            "seconds": seconds,
+            "cells": self._sum("cells"),
+            "done": self.done,
+            "ok": self._sum("ok"),
+            "failed": self._sum("failed"),
+            "lost": self.lost,
+            "in_flight": self._in_flight,
+            "cells_per_second": rate,
+            "tokens_per_second": self._sum("tokens") / seconds,
+            "seconds_left": (self._sum("cells") - self.done) / rate if rate else None,
+            "settings": [
+                {**{name: one.labels[name] for name in GROUPS}, **{key: getattr(one, key) for key in _COUNTS}}
+                for one in self._settings.values()
+            ],
+        }
+
+    def _sum(self, count: str) -> int:
+        return sum(getattr(one, count) for one in self._settings.values())
+
+    def _show(self, every: float, more: str = "") -> None:
+        self._file(_FILE_EVERY)
+        now = time.monotonic()
+        if self._bar:
+            self._bar.update(self._task, completed=self.done, description=line(self.document(), short=True) + more)
+        elif now - self._printed >= every:
+            self._printed = now
+            self._console.print(line(self.document()) + more, soft_wrap=True)
+
+    def _file(self, every: float) -> None:
+        """Replace the file, whole; a disk that takes no more is the store's to report."""
+        if time.monotonic() - self._filed < every:
+            return
+        self._filed = time.monotonic()
+        draft = self._root / ".tmp" / FILE
+        with contextlib.suppress(OSError):
+            draft.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_text(json.dumps(self.document()))
+            os.replace(draft, self._root / FILE)
 
 
-def _clock(seconds: float) -> str:
-    if seconds == float("inf"):
+_COUNTS = ("cells", "done", "ok", "failed", "tokens")
+
+
+def line(told: Mapping[str, Any], short: bool = False) -> str:
+    """A progress document as one line of text."""
+    settings = told["settings"]
+    ended = sum(1 for one in settings if one["done"] == one["cells"])
+    lost = f"lost {told['lost']:,}  " if told["lost"] else ""
+    text = (
+        f"settings {ended}/{len(settings)}  ok {told['ok']:,}  failed {told['failed']:,}  {lost}"
+        f"{told['cells_per_second']:,.1f} cells/s  {told['tokens_per_second']:,.0f} tokens/s  "
+        f"left {_clock(told['seconds_left'])}"
+    )
+    return text if short else f"cells {told['done']:,}/{told['cells']:,}  {text}  elapsed {_clock(told['seconds'])}"
+
+
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
         return "unknown"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

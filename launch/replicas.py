@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.report import wide
-from grid import batch
+from grid import cluster
 from grid.build import SweepConfig, build_engine, sweep_config
 from grid.engines.base import HostedEngine
 from grid.errors import ConfigError, GridError
@@ -87,7 +87,7 @@ def main() -> int:
         config = sweep_config(values)
         if config.cluster.kind != "address":
             raise ConfigError("cluster", config.cluster.kind, "address: a pool that stays needs a cluster that stays")
-        console.print(batch.connect(config.cluster), soft_wrap=True)
+        console.print(cluster.connect(config.cluster), soft_wrap=True)
         if arguments.command == "start":
             start(label, config, values["model"], console)
         else:

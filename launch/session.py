@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from types import FrameType
 
+import pyarrow.compute as pc
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from analysis.report import print_report, wide
-from grid import batch, store
+from grid import batch, cluster, store
 from grid.cell import GROUPS
 from grid.check import Checked
 from grid.pilot import CASES, tokens_per_cell
 from grid.replicas.fleet import Fleet
-from launch.progress import SweepProgress
+from launch.progress import STOPPING, SweepProgress
 from launch.summary import replicas_table
 
 
@@ -25,10 +29,10 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
     console, plan = Console(highlight=False, emoji=False), checked.plan
     with nullcontext() if dry_run else store.locked(plan.root):
+        for line in [] if dry_run else store.put_aside(plan.root):
+            say(console, line)
         done = plan.finished()
-        pending = {
-            setting.id: sum(cell.cell_id not in done for cell in plan.cells_of(setting)) for setting in plan.settings
-        }
+        pending = plan.missing(done)
         announce(checked, console, plan.total() - sum(pending.values()))
         if dry_run:
             wide(console).print(settings_table(checked, pending))
@@ -75,21 +79,44 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     return table
 
 
-def _run(checked: Checked, console: Console, done: set[str], pending: dict[str, int]) -> None:
+def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[str, int]) -> None:
     started, plan = time.monotonic(), checked.plan
-    say(console, batch.connect(plan.cluster))
+    say(console, cluster.connect(plan.cluster))
     try:
         needing = [setting for setting in plan.settings if pending[setting.id]]
         with Fleet(needing, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
-            with SweepProgress(console, pending) as progress:
-                batch.run(plan, done, progress.update, fleet, lambda: progress.tick(fleet))
+            with SweepProgress(console, plan.root, needing, pending) as progress:
+                run = batch.Run(plan, done, progress.update, fleet, lambda: progress.tick(fleet, run.cells_in_flight))
+                with stopped_by_interrupt(run, progress):
+                    run.go()
             totals = fleet.totals()
     finally:
-        batch.disconnect()
-    seconds = time.monotonic() - started
-    say(console, f"ran {progress.done:,} cells in {seconds:.1f} s: {progress.ok:,} ok, {progress.failed:,} failed")
+        cluster.disconnect()
+    seconds, told = time.monotonic() - started, progress.document()
+    say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
     if totals:
         wide(console).print(replicas_table(totals))
+    store.compact(plan.root)
+
+
+@contextmanager
+def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
+    """Ctrl-C once ends the run when what is in flight has ended; twice ends it at once."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if run.stopping:
+            raise KeyboardInterrupt
+        run.stopping, progress.state = True, STOPPING
+        progress.say(
+            f"interrupted: no further cells are begun, {run.cells_in_flight:,} in flight are finished; "
+            "once more stops at once"
+        )
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def say(console: Console, line: str) -> None:
@@ -99,20 +126,20 @@ def say(console: Console, line: str) -> None:
 
 def _complete(checked: Checked, console: Console) -> bool:
     """Whether all cells are there and none is an infrastructure failure; failures are listed by kind."""
-    rows = store.read(checked.plan.root, "episodes", ["cell_id", "error_kind", "error_message"]).to_pylist()
-    found = {row["cell_id"]: row for row in rows}
-    wanted = [cell.cell_id for setting in checked.plan.settings for cell in checked.plan.cells_of(setting)]
-    missing = sum(cell not in found for cell in wanted)
+    plan = checked.plan
+    missing = sum(plan.missing(store.finished(plan.root)).values())
+    wanted = {setting.id for setting in plan.settings}
+    broken = store.read(
+        plan.root, "episodes", ["setting_id", "error_kind", "error_message"], pc.field("error_kind").is_valid()
+    ).to_pylist()
     failures: dict[str, list[str]] = {}
-    for cell in wanted:
-        if cell in found and found[cell]["error_kind"]:
-            failures.setdefault(found[cell]["error_kind"], []).append(found[cell]["error_message"])
+    for row in broken:
+        if row["setting_id"] in wanted:
+            failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
-        console.print(
-            f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}", markup=False, soft_wrap=True
-        )
+        say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
     if missing:
-        console.print(f"{missing:,} cells are missing: run again with the same name")
+        say(console, f"{missing:,} cells are missing: run again with the same name")
     if "infrastructure" in failures:
-        console.print("run again with retry_failed=true to repeat infrastructure failures", soft_wrap=True)
+        say(console, "run again with retry_failed=true to repeat infrastructure failures")
     return not (missing or "infrastructure" in failures)

@@ -49,14 +49,17 @@ class Router:
 
 
 class PooledEngine:
-    """An engine whose requests go to the replicas of a pool. Errors of the engine come back as they were raised."""
+    """An engine whose requests go to the replicas of a pool, which count them for the attempt that they are part of.
+
+    Errors of the engine come back as they were raised.
+    """
 
     home: ClassVar[Home] = "task"
 
-    def __init__(self, engine: Engine, replicas: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, replicas: Mapping[str, Any], attempt_id: str) -> None:
         self.name, self.provides, self.version = engine.name, engine.provides, engine.version
         self._router, self._replicas = Router(list(replicas)), replicas
-        self._gate = asyncio.Semaphore(IN_FLIGHT)
+        self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """As the engine's; raises EngineError where no replica answered in TRIES tries."""
@@ -77,7 +80,7 @@ class PooledEngine:
             for tried in range(TRIES):
                 name = self._router.pick(key, avoid)
                 try:
-                    answer, load = await getattr(self._replicas[name], verb).remote(prompt, **how)
+                    answer, load = await getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
                 except ray.exceptions.RayTaskError as error:
                     raise error.cause from None
                 except ray.exceptions.RayActorError as error:

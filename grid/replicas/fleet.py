@@ -17,6 +17,7 @@ from grid.engines.base import HostedEngine
 from grid.replicas import pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.replica import ReplicaStats
+from grid.types import Usage
 
 _LOOK_SECONDS = 2.0
 _MISSES = 20  # looks in a row at which a replica did not say that it is well
@@ -83,6 +84,11 @@ class Fleet:
         """The actors of a model's replicas by name; empty where it needs none."""
         found = self.pools.get(model_key(model))
         return found.handles if found else {}
+
+    def spent(self, model: Mapping[str, Any], attempt_id: str) -> Usage:
+        """What the model's replicas count for one attempt; nothing where the tasks hold the engine."""
+        found = self.pools.get(model_key(model))
+        return pool.spent(found, attempt_id) if found else Usage()
 
     def totals(self) -> list[Totals]:
         """What each replica has done, as last looked at."""

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from grid.engines.base import HostedEngine
 from grid.errors import ConfigError, EngineError
 from grid.replicas.client import NAMESPACE
 from grid.replicas.replica import CONTROL, Replica, ReplicaStats
+from grid.types import Usage
 
 _RESTARTS = 100
 _LOOK_SECONDS = 5.0
@@ -183,6 +185,19 @@ def _tail(handle: Any, name: str) -> str:
     except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
         lines = ["(its log cannot be read)"]
     return "".join(f"\n  {name}: {line}" for line in lines)
+
+
+def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
+    """What the replicas that answer within `seconds` have done for one attempt."""
+    import ray
+
+    asked = [_control(handle.spent, attempt_id) for handle in pool.handles.values()]
+    ended, _ = ray.wait(asked, num_returns=len(asked), timeout=seconds)
+    usage = Usage()
+    for task in ended:
+        with suppress(ray.exceptions.RayError):
+            usage += ray.get(task)
+    return usage
 
 
 def stats_of(pools: Sequence[Pool], seconds: float = 5.0) -> dict[str, ReplicaStats | None]:

@@ -22,6 +22,7 @@ CONTROL = "control"
 _DIED = 70  # the process's exit status after the engine's death
 _LOOK_SECONDS = 0.5
 _TAIL_BYTES = 20_000
+_ATTEMPTS = 10_000  # whose usage is kept
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Replica:
         self._engine = cast(HostedEngine, make("model", model))
         self._stats = ReplicaStats(name, os.getpid())
         self._metrics = ReplicaMetrics(name)
+        self._attempts: dict[str, Usage] = {}  # the latest at the end
         self._loading: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -78,13 +80,17 @@ class Replica:
             self._stats = replace(self._stats, ready=True)
         return self._engine.version
 
-    async def sample(self, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
+    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
         """The engine's answer, and how many requests this replica has in hand."""
-        return await self._answer(self._engine.sample(prompt, **how))
+        return await self._answer(attempt_id, self._engine.sample(prompt, **how))
 
-    async def choose(self, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
+    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
         """The engine's answer, and how many requests this replica has in hand."""
-        return await self._answer(self._engine.choose(prompt, **how))
+        return await self._answer(attempt_id, self._engine.choose(prompt, **how))
+
+    async def spent(self, attempt_id: str) -> Usage:
+        """What this process has answered for one attempt, of the last ones that it answered for."""
+        return self._attempts.get(attempt_id, Usage())
 
     async def stats(self) -> ReplicaStats:
         """What this process has done so far."""
@@ -110,7 +116,7 @@ class Replica:
                     found.extend(file.read().decode(errors="replace").splitlines())
         return list(found)
 
-    async def _answer(self, asked: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int]:
         try:
             await self.load()
             answer = await asked
@@ -122,6 +128,9 @@ class Replica:
             raise
         self._stats = replace(self._stats, requests=self._stats.requests + 1, usage=self._stats.usage + answer.usage)
         self._metrics.count(answer.usage)
+        self._attempts[attempt_id] = self._attempts.pop(attempt_id, Usage()) + answer.usage
+        while len(self._attempts) > _ATTEMPTS:
+            del self._attempts[next(iter(self._attempts))]
         return answer, self._stats.running + self._stats.waiting
 
     async def _watch(self) -> None:

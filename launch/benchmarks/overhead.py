@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import batch, store
+from grid import cluster as ray_cluster
 from grid.build import BudgetConfig, Built, ClusterConfig, build
 from grid.cell import Cell, Setting, cells
 from grid.datasets.base import Problem
+from grid.plan import Plan
 from grid.planners.base import Planner
 from grid.replicas.fleet import Fleet
 from grid.run import Stamp, run_cell
@@ -143,7 +145,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
     finished: list[batch.Report] = []
     started = time.perf_counter()
     with Fleet(plan.settings, cluster.replicas, cluster.ready_seconds, print) as fleet:
-        batch.run(plan, set(), finished.append, fleet)
+        batch.Run(plan, (), finished.append, fleet).go()
     seconds = time.perf_counter() - started
     rows = int(store.read(root, "episodes", ["status"]).num_rows)
     if rows != plan.total() or any(report.error or report.failed for report in finished):
@@ -151,10 +153,10 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
     return rows / seconds
 
 
-def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> batch.Plan:
+def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
     """A plan of one setting with nothing done yet."""
     dataset = build(setting, BUDGET).dataset
-    return batch.Plan(
+    return Plan(
         name="bench",
         root=root,
         settings=[setting],
@@ -174,13 +176,13 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """The null engine: episodes per second through Ray and Parquet, and where the time goes."""
     setting, cluster = null_setting(), ClusterConfig(kind="local", dashboard=False)
     with tempfile.TemporaryDirectory() as folder:
-        batch.connect(cluster)
+        ray_cluster.connect(cluster)
         try:
             warm_up = through_ray(setting, cluster, Path(folder) / "warm", seed=0)
             rates = [through_ray(setting, cluster, Path(folder) / str(n), seed=n) for n in range(1, REPEATS + 1)]
-            cpus = batch.cpus()
+            cpus = ray_cluster.cpus()
         finally:
-            batch.disconnect()
+            ray_cluster.disconnect()
         dataset = build(setting, BUDGET).dataset
         chunk = list(cells(setting, dataset.version, dataset.case_ids(), TRIALS))
         layers(setting, chunk[:CASES], Path(folder) / "cold")

@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import batch
+from grid import cluster as ray_cluster
 from grid.build import BudgetConfig, ClusterConfig, build, build_engine
 from grid.cell import Setting
 from grid.engines.base import CHOOSE, SAMPLE, HostedEngine
 from grid.engines.vllm_start import CPU_ENVIRONMENT
+from grid.plan import Plan
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import Replica
@@ -107,7 +109,7 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
 
     budget, cluster = BudgetConfig(llm_calls=5000, tool_calls=1000), ClusterConfig(kind="local", dashboard=False)
     dataset = build(settings[0], budget).dataset
-    plan = batch.Plan(
+    plan = Plan(
         name="throughput",
         root=root,
         settings=settings,
@@ -117,7 +119,7 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
         budget=budget,
         cluster=cluster,
     )
-    batch.connect(cluster)
+    ray_cluster.connect(cluster)
     try:
         model = settings[0].config["model"]
         engine = cast(HostedEngine, build_engine(model))
@@ -125,13 +127,13 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
         with Fleet(settings, 1, 600, print) as fleet:  # joins it
             reports: list[batch.Report] = []
             started = time.perf_counter()
-            batch.run(plan, set(), reports.append, fleet)
+            batch.Run(plan, (), reports.append, fleet).go()
             spent = time.perf_counter() - started
             (total,) = fleet.totals()
             (handle,) = recording.handles.values()
             recorded = ray.get(handle.take.remote())
     finally:
-        batch.disconnect()
+        ray_cluster.disconnect()
     if any(report.error or report.failed for report in reports):
         raise RuntimeError(f"cells failed: {reports}")
     return spent, total, recorded

@@ -20,7 +20,7 @@ from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.run import Stamp, run_chunk
-from grid.schema import TABLES, TIMES
+from grid.store.schema import TABLES, TIMES
 from grid.types import NO_TOOL
 
 CONF = Path(__file__).parents[2] / "conf"

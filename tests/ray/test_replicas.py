@@ -21,9 +21,11 @@ import pytest
 from grid import batch, store
 from grid.build import ClusterConfig
 from grid.check import check_sweep
+from grid.cluster import connect, disconnect
 from grid.errors import ConfigError, EngineError
+from grid.plan import Plan
 from grid.replicas.fleet import Fleet, Totals
-from grid.schema import TIMES
+from grid.store.schema import TIMES
 from tests.configs import job
 
 pytest.importorskip("torch")
@@ -51,9 +53,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster(cache: None) -> Iterator[None]:
-    batch.connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
+    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
     yield
-    batch.disconnect()
+    disconnect()
 
 
 def model(folder: Path, **values: Any) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def model(folder: Path, **values: Any) -> dict[str, Any]:
     return target | {"max_tokens": 48, "serving": {"max_batch": 1}} | values
 
 
-def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(PLANNERS)) -> batch.Plan:
+def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(PLANNERS)) -> Plan:
     jobs = [
         job(
             root,
@@ -116,7 +118,7 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
             os.kill(fleet.totals()[0].stats.pid, signal.SIGKILL)
 
     with Fleet(plan.settings, replicas, 120, print) as fleet:
-        batch.run(plan, set(), report, fleet)
+        batch.Run(plan, (), report, fleet).go()
         if kill_after:
             wait_for(lambda: fleet.totals()[0].restarts == 1)
         totals = fleet.totals()

@@ -24,7 +24,7 @@ from grid.environments.base import Environment
 from grid.errors import BudgetError, ContextError, ModelError, ToolError
 from grid.planners.base import Budget
 from grid.run import Stamp, run_chunk
-from grid.schema import EPISODES, SCHEMA_VERSION, TIMES
+from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 
 SWEEP = Path(__file__).parents[2] / "launch" / "sweep.py"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from grid.batch import Plan
 from grid.build import build
 from grid.check import check_sweep
 from grid.engines.lexical import Lexical
 from grid.pilot import tokens_per_cell
+from grid.plan import Plan
 from grid.run import Stamp, run_chunk
 from tests.configs import job
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
 from grid.batch import Report
+from grid.cell import GROUPS, Setting
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import ReplicaStats
 from grid.types import Usage
@@ -17,24 +19,31 @@ from launch import progress
 from launch.progress import SweepProgress
 
 
-def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [100.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0], time=lambda: now[0]))
+    settings = [Setting({group: {} for group in GROUPS}, dict.fromkeys(GROUPS, "x"), seed) for seed in (0, 1)]
     output = io.StringIO()
     fleet = Fleet([], 1, 1.0, print)
     stats = ReplicaStats("one", 1, requests=7, usage=Usage(input_tokens=1200, output_tokens=34))
     fleet._totals = {"one": Totals("model", "one", {1: stats, 2: stats}), "two": Totals("model", "two")}
-    with SweepProgress(Console(file=output, width=200), {"a": 4, "b": 2}) as shown:
+    with SweepProgress(Console(file=output), tmp_path, settings, {settings[0].id: 4, settings[1].id: 2}) as shown:
         for _ in range(14):
             now[0] += 5
-            shown.tick(fleet)
+            shown.tick(fleet, in_flight=6)
         now[0] += 5
-        shown.update(cast(Any, Report("a", 4, ok=3, failed=1, usage=Usage(input_tokens=10))))
+        shown.update(Report(settings[0].id, 4, ok=3, failed=1, usage=Usage(input_tokens=10)))
+        told = json.loads((tmp_path / "progress.json").read_text())
     lines = output.getvalue().splitlines()
     assert len(lines) == 4  # after 30, 60 and 75 s, and the last
     assert "cells 0/6" in lines[0]
     assert "elapsed 0:30" in lines[0]
     assert lines[0].endswith("replicas answered 14 requests, 2,468 tokens")
+    assert (told["state"], told["done"], told["in_flight"], told["seconds"]) == ("running", 4, 6, 75)
+    assert [(one["done"], one["tokens"]) for one in told["settings"]] == [(4, 10), (0, 0)]
+    assert json.loads((tmp_path / "progress.json").read_text())["state"] == "ended"
     assert "cells 4/6  settings 1/2  ok 3  failed 1" in lines[2]
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from grid import store
 from grid.errors import StoreError
-from grid.schema import SCHEMA_VERSION, TABLES
+from grid.store.files import StoreWarning
+from grid.store.schema import SCHEMA_VERSION, TABLES
 from grid.types import ErrorKind
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -134,7 +135,7 @@ def test_an_interrupted_write_leaves_the_store_readable(
 
     monkeypatch.setattr(os, "replace", interrupted)
     again = {"episodes": [episode("b", "2")], "steps": [step("b", "2")], "attempts": [attempt("2")]}
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(StoreError, match=r"cannot be written to .no space left"):
         store.write(tmp_path, again)
     monkeypatch.undo()
 
@@ -142,36 +143,53 @@ def test_an_interrupted_write_leaves_the_store_readable(
     store.check(tmp_path)
     assert store.read(tmp_path, "episodes")["cell_id"].to_pylist() == ["a"]
     assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a"]
-    assert store.finished(tmp_path) == {"a"}
+    assert set(store.finished(tmp_path)) == {"a"}
     store.write(tmp_path, again)
-    assert store.finished(tmp_path) == {"a", "b"}
+    assert set(store.finished(tmp_path)) == {"a", "b"}
     assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("table", get_args(store.Table))
-@pytest.mark.parametrize("version", [b"0", None])
-def test_another_schema_version_is_refused_by_name(tmp_path: Path, table: store.Table, version: bytes | None) -> None:
+@pytest.mark.parametrize("version", ["0", "99"])
+def test_another_schema_version_is_refused_by_name(tmp_path: Path, table: store.Table, version: str) -> None:
     path = tmp_path / table / "old.parquet"
     path.parent.mkdir()
-    metadata = {b"schema_version": version} if version else None
+    metadata = {"schema_version": version}
     pq.write_table(TABLES[table].empty_table().replace_schema_metadata(metadata), path)
+    assert store.put_aside(tmp_path) == []
     for use in (lambda: store.check(tmp_path), lambda: store.read(tmp_path, table)):
         with pytest.raises(StoreError) as caught:
             use()
-        for part in (str(path), (version or b"none").decode(), SCHEMA_VERSION):
+        for part in (str(path), version, SCHEMA_VERSION):
             assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_truncated_file_is_refused_by_name(tmp_path: Path, share: float) -> None:
+def broken(path: Path, content: bytes, how: str) -> None:
+    """Make a file of a table one that cannot be read."""
+    if how == "foreign":
+        pq.write_table(TABLES["episodes"].empty_table(), path)
+    elif how == "text":
+        path.write_text("cell_id,success\n1,true\n")
+    else:
+        path.write_bytes(content[: int(float(how) * len(content))])
+
+
+@pytest.mark.parametrize("how", ["0.0", "0.5", "0.99", "foreign", "text"])
+def test_a_file_that_cannot_be_read_is_left_out_with_a_warning_and_put_aside(tmp_path: Path, how: str) -> None:
     store.write(tmp_path, {"episodes": [episode("a")]})
     (path,) = (tmp_path / "episodes").iterdir()
     content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
+    store.write(tmp_path, {"episodes": [episode("b")]})
+    broken(path, content, how)
     for use in (lambda: store.check(tmp_path), lambda: store.read(tmp_path, "episodes")):
-        with pytest.raises(StoreError) as caught:
+        with pytest.warns(StoreWarning, match=path.name):
             use()
-        assert str(path) in str(caught.value)
+    (line,) = store.put_aside(tmp_path)
+    assert path.name in line
+    assert set(store.finished(tmp_path)) == {"b"}
+    assert (tmp_path / ".aside" / "episodes" / path.name).is_file()
+    store.write(tmp_path, {"episodes": [episode("a")]})
+    assert set(store.finished(tmp_path)) == {"a", "b"}
 
 
 def test_finished_by_retry(tmp_path: Path) -> None:
@@ -182,9 +200,9 @@ def test_finished_by_retry(tmp_path: Path) -> None:
     rows += [episode("broken"), episode("broken", minute=1, status="failed", error_kind="infrastructure")]
     store.write(tmp_path, {"episodes": rows})
     every = {row["cell_id"] for row in rows}
-    assert store.finished(tmp_path) == store.finished(tmp_path, "none") == every
-    assert store.finished(tmp_path, "infrastructure") == every - {"infrastructure", "broken"}
-    assert store.finished(tmp_path, "all") == {"ok", "repaired"}
+    assert set(store.finished(tmp_path)) == set(store.finished(tmp_path, "none")) == every
+    assert set(store.finished(tmp_path, "infrastructure")) == every - {"infrastructure", "broken"}
+    assert set(store.finished(tmp_path, "all")) == {"ok", "repaired"}
 
 
 def test_only_one_holder_of_the_lock(tmp_path: Path) -> None:
@@ -223,7 +241,7 @@ def test_leading_zeros_stay(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode("007", case_id="007", answer="1e5")]})
     (row,) = store.read(tmp_path, "episodes", ["cell_id", "case_id", "answer"]).to_pylist()
     assert row == {"cell_id": "007", "case_id": "007", "answer": "1e5"}
-    assert store.finished(tmp_path) == {"007"}
+    assert set(store.finished(tmp_path)) == {"007"}
 
 
 @pytest.mark.parametrize("table", get_args(store.Table))
@@ -241,6 +259,6 @@ def test_an_empty_folder_gives_empty_tables(tmp_path: Path, table: store.Table) 
         assert isinstance(data, pa.Table)
         assert data.num_rows == 0
         assert data.schema == TABLES[table]
-        assert store.finished(root) == set()
+        assert set(store.finished(root)) == set()
         store.check(root)
     assert not (tmp_path / "absent").exists()

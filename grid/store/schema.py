@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 
 EPISODES = pa.schema(
     [
@@ -86,6 +86,7 @@ ATTEMPTS = pa.schema(
     [
         ("attempt_id", pa.string()),
         ("setting_id", pa.string()),
+        ("status", pa.string()),
         ("cells", pa.int32()),
         ("ok", pa.int32()),
         ("failed", pa.int32()),

@@ -1,0 +1,57 @@
+"""A checked sweep: its settings with their cells, lazily, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from grid import store
+from grid.build import BudgetConfig, ClusterConfig
+from grid.cell import Cell, Setting, cells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, and where results go."""
+
+    name: str
+    root: Path
+    settings: Sequence[Setting]
+    case_ids: dict[str, Sequence[str]]
+    dataset_versions: dict[str, str]
+    trials: int
+    budget: BudgetConfig
+    cluster: ClusterConfig
+    retry: store.Retry = "none"
+    git_commit: str | None = None
+
+    def cells_of(self, setting: Setting) -> Iterator[Cell]:
+        """All cells of a setting, finished ones included."""
+        return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
+
+    def cells_in(self, setting: Setting) -> int:
+        """How many they are."""
+        return len(self.case_ids[setting.id]) * self.trials
+
+    def total(self) -> int:
+        """Cells in all."""
+        return sum(map(self.cells_in, self.settings))
+
+    def finished(self) -> store.CellIds:
+        """The ids of the cells that need not run; hold the folder's lock from here to the run."""
+        return store.finished(self.root, self.retry)
+
+    def missing(self, done: Container[str]) -> dict[str, int]:
+        """How many cells of each setting are not `done`, by the setting's id."""
+        return {
+            setting.id: sum(cell.cell_id not in done for cell in self.cells_of(setting)) for setting in self.settings
+        }
+
+    def chunks(self, done: Container[str], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
+        """The cells that are not `done`, setting by setting; `size` is asked before each chunk."""
+        for setting in self.settings:
+            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in done)
+            while chunk := list(islice(pending, size(setting))):
+                yield setting, chunk

@@ -1,0 +1,59 @@
+"""Holding a results folder: one writer at a time, whose death lets go."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from grid.errors import StoreError
+
+_OWNER = ".owner"
+
+
+@contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """Hold a results folder for one sweep.
+
+    The operating system's lock dies with its process; a file beside it says who holds it, for people.
+
+    Raises:
+        StoreError: another sweep holds it, or it cannot be written to.
+    """
+    lock = FileLock(root / ".lock", timeout=0)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise StoreError(
+            f"{root}: another sweep is writing to this name{_owner(root)}; wait for it or choose another name="
+        ) from None
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written to ({error}); choose another store.root=") from None
+    try:
+        _sign(root)
+        yield
+    finally:
+        lock.release()
+
+
+def _sign(root: Path) -> None:
+    since = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
+    try:
+        (root / _OWNER).write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}))
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
+
+
+def _owner(root: Path) -> str:
+    try:
+        owner = json.loads((root / _OWNER).read_text())
+        return f" (process {owner['pid']} on {owner['host']}, since {owner['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

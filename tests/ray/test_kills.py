@@ -1,0 +1,144 @@
+"""Whatever is killed, and whenever: no row is lost, doubled or otherwise than an undisturbed sweep's."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid import batch, store
+from grid.build import ClusterConfig
+from grid.check import check_sweep
+from grid.cluster import connect, disconnect
+from grid.errors import UnfinishedError
+from grid.plan import Plan
+from grid.replicas.fleet import Fleet
+from launch.benchmarks.chaos import KINDS, WORKER, chaos, victims_of
+from tests.configs import job
+from tests.deadly import DEADLY, deadly, hanging
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, seed: int) -> None:
+    log = chaos(tmp_path, 20, seed, ["planner=react", "dataset.limit=60", "trials=4"], print)
+    assert sum(log.kills.values()) >= 20
+    assert set(log.kills) == set(KINDS)
+    assert (log.lost, log.twice, log.differing) == (0, 0, 0)
+    assert log.spent >= log.counted > 0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
+    yield
+    disconnect()
+
+
+def plan_of(root: Path, cases: int = 8, **limits: Any) -> Plan:
+    (root / "test").mkdir(exist_ok=True)
+    return check_sweep([job(root, dataset__limit=cases, cluster={"kind": "local"} | limits)]).plan
+
+
+def run(plan: Plan) -> list[batch.Report]:
+    reports: list[batch.Report] = []
+    with Fleet(plan.settings, 1, 60, print) as fleet:
+        batch.Run(plan, plan.finished(), reports.append, fleet).go()
+    assert [one.error for one in reports if one.error] == []
+    return reports
+
+
+def rows(plan: Plan) -> dict[str, dict[str, Any]]:
+    found = store.read(plan.root, "episodes").to_pylist()
+    assert len({row["cell_id"] for row in found}) == len(found)
+    return {row["case_id"]: row for row in found}
+
+
+def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_chunk", deadly)
+    plan = plan_of(tmp_path)
+    reports = run(plan)
+    found = rows(plan)
+    assert len(found) == 8
+    assert DEADLY in found
+    assert {case for case, row in found.items() if row["status"] == "failed"} == {DEADLY}
+    assert found[DEADLY]["error_kind"] == "infrastructure"
+    assert "ended 3 times while it ran alone" in found[DEADLY]["error_message"]
+    assert (sum(one.cells for one in reports), sum(one.failed for one in reports)) == (8, 1)
+    attempts = store.read(plan.root, "attempts").to_pylist()
+    died = [row["cells"] for row in attempts if row["status"] == "died"]
+    assert sorted(died, reverse=True) == [8, 4, 2, 1, 1, 1]
+    assert len(plan_of(tmp_path).finished()) == 8
+    monkeypatch.undo()
+    again = check_sweep([job(tmp_path, dataset__limit=8, retry_failed=True)]).plan
+    run(again)
+    assert {row["status"] for row in rows(again).values()} == {"ok"}
+
+
+def test_a_case_that_hangs_is_ended_as_a_timeout(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "_chunk", hanging)
+    monkeypatch.setattr(batch, "_GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(batch, "_TICK_SECONDS", 0.2)
+    plan = plan_of(tmp_path, cases=4, case_seconds=2.0)
+    run(plan)
+    found = rows(plan)
+    assert len(found) == 4
+    assert {case: row["error_kind"] for case, row in found.items() if row["error_kind"]} == {DEADLY: "timeout"}
+
+
+def test_a_worker_that_grows_too_large_is_ended(cluster: None, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, cases=1, worker_memory_gib=0.01)
+    run(plan)
+    (row,) = rows(plan).values()
+    assert row["error_kind"] == "infrastructure"
+
+
+def test_a_folder_that_takes_no_more_ends_the_run_with_a_message(cluster: None, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    (plan.root / "steps").write_text("no folder")
+    with pytest.raises(UnfinishedError, match="cannot be written to"):
+        run(plan)
+    (plan.root / "steps").unlink()
+    run(plan)
+    assert len(rows(plan)) == 8
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_interrupts(tmp_path: Path, times: int) -> None:
+    command = [sys.executable, "launch/sweep.py", "-m", f"store.root={tmp_path}", "name=x", "robustness=none"]
+    command += ["planner=react", "dataset.limit=50", "trials=20", "cluster.dashboard=false"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        while not victims_of(process.pid, WORKER):
+            assert process.poll() is None
+            time.sleep(0.2)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        said = ""
+        while "interrupted" not in said:
+            said += process.stdout.readline()
+        if times == 2:
+            process.send_signal(signal.SIGINT)
+        said += process.stdout.read()
+        assert process.wait(60) == 1
+    assert "interrupted: no further cells are begun" in said
+    assert ("stopped: what is written stays" in said) == (times == 2)
+    if times == 1:
+        assert "cells are missing: run again with the same name" in said
+        assert 0 < store.read(tmp_path / "x", "episodes").num_rows < 1000
+    store.check(tmp_path / "x")
+    with store.locked(tmp_path / "x"):
+        pass

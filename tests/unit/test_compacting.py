@@ -1,0 +1,130 @@
+"""Small files become large ones, and at no moment does a reader see too few or too many rows."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from grid import store
+from grid.store import compacting
+from grid.store.__main__ import main
+from tests.unit.test_store import attempt, episode, step
+
+
+def fill(root: Path, chunks: int = 12) -> None:
+    """Chunks of two cells with a step each; every third chunk is tried twice."""
+    for number in range(chunks):
+        for attempt_id in ("1", "2") if number % 3 == 0 else ("1",):
+            names = [f"{number:02d}{half}" for half in "ab"]
+            minute = int(attempt_id)
+            store.write(
+                root,
+                {
+                    "episodes": [episode(name, attempt_id, minute=minute) for name in names],
+                    "steps": [step(name, attempt_id) for name in names],
+                    "attempts": [attempt(f"{number}-{attempt_id}")],
+                },
+            )
+
+
+def everything(root: Path) -> dict[str, Any]:
+    found = {}
+    for table in ("episodes", "steps", "attempts"):
+        rows = store.read(root, table).to_pylist()
+        found[table] = sorted(map(repr, rows))
+    return found
+
+
+def count(root: Path) -> int:
+    return sum(1 for _ in root.glob("*/*.parquet"))
+
+
+def test_rows_stay_and_files_become_few(tmp_path: Path) -> None:
+    fill(tmp_path)
+    before = everything(tmp_path)
+    assert len(before["episodes"]) == 24
+    assert len(before["attempts"]) == 16
+    assert store.compact(tmp_path) == {"episodes": (16, 1), "steps": (16, 1), "attempts": (16, 1)}
+    assert count(tmp_path) == 3
+    assert everything(tmp_path) == before
+    assert store.compact(tmp_path) == {"episodes": (1, 1), "steps": (1, 1), "attempts": (1, 1)}
+    fill(tmp_path)  # the very same chunks again
+    assert everything(tmp_path) == before
+
+
+def test_large_files_are_left_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compacting, "ROWS", 8)
+    fill(tmp_path)
+    assert store.compact(tmp_path)["episodes"] == (16, 4)
+    names = {path.name for path in (tmp_path / "episodes").iterdir()}
+    assert store.compact(tmp_path)["episodes"] == (4, 4)
+    assert {path.name for path in (tmp_path / "episodes").iterdir()} == names
+
+
+def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path)
+    before, unlink = everything(tmp_path), Path.unlink
+
+    def killed(path: Path, missing_ok: bool = False) -> None:
+        if ".tmp" not in path.parts:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.compact(tmp_path)
+    monkeypatch.undo()
+    assert count(tmp_path) == 3 * 16 + 1
+    assert everything(tmp_path) == before
+    store.compact(tmp_path)
+    assert count(tmp_path) == 3
+    assert everything(tmp_path) == before
+
+
+def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compacting, "ROWS", 6)
+    fill(tmp_path, chunks=40)
+    before, wrong, ended = everything(tmp_path), [], threading.Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            if everything(tmp_path) != before:
+                wrong.append("rows differ")
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for rows in (6, 20, 1000):
+        monkeypatch.setattr(compacting, "ROWS", rows)
+        store.compact(tmp_path)
+    ended.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    assert count(tmp_path) == 3
+
+
+def test_rows_are_chosen_by_any_column(tmp_path: Path) -> None:
+    fill(tmp_path)
+    data = store.read(tmp_path, "episodes", ["case_id"], pc.field("cell_id") == "03a")
+    assert data.num_rows == 1
+    assert data.column_names == ["case_id"]
+    assert store.read(tmp_path, "steps", where=pc.field("cell_id").isin(["03a", "04b"])).num_rows == 2
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(tmp_path)
+    monkeypatch.setattr("sys.argv", ["store", "compact", str(tmp_path)])
+    with store.locked(tmp_path):
+        assert main() == 2
+    assert "another sweep is writing to this name (process" in capsys.readouterr().err
+    assert main() == 0
+    assert "episodes: 16 files before, 1 now" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["store", "compact", str(tmp_path / "nothing")])
+    assert main() == 2
