@@ -106,6 +106,12 @@ class Run:
         Raises:
             UnfinishedError: rows cannot be written, or no machine of the cluster is left.
         """
+        try:
+            self._go()
+        except StoreError as error:
+            raise UnfinishedError(str(error)) from None
+
+    def _go(self) -> None:
         import ray
 
         ticked = time.monotonic()
@@ -176,7 +182,7 @@ class Run:
             report: Report = ray.get(task)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, StoreError):
-                raise UnfinishedError(str(error.cause)) from None
+                raise error.cause from None
             last = str(error).strip().splitlines()[-1]
             self._report(Report(tried.work.setting.id, len(tried.work.cells), error=last))
         except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
