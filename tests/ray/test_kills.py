@@ -26,7 +26,7 @@ from tests.deadly import DEADLY, deadly, hanging
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, seed: int) -> None:
     log = chaos(tmp_path, 20, seed, ["planner=react", "dataset.limit=60", "trials=4"], print)
     assert sum(log.kills.values()) >= 20
