@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class Run:
     def __init__(
         self,
         plan: Plan,
-        done: Container[str],
+        done: store.CellIds,
         report: Callable[[Report], None],
         fleet: Fleet,
         tick: Callable[[], None] | None = None,

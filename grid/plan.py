@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -10,6 +10,8 @@ from pathlib import Path
 from grid import store
 from grid.build import BudgetConfig, ClusterConfig
 from grid.cell import Cell, Setting, cells
+
+_BLOCK = 10_000  # cells
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,21 @@ class Plan:
         """The ids of the cells that need not run; hold the folder's lock from here to the run."""
         return store.finished(self.root, self.retry)
 
-    def missing(self, done: Container[str]) -> dict[str, int]:
+    def missing(self, done: store.CellIds) -> dict[str, int]:
         """How many cells of each setting are not `done`, by the setting's id."""
-        return {
-            setting.id: sum(cell.cell_id not in done for cell in self.cells_of(setting)) for setting in self.settings
-        }
+        return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
-    def chunks(self, done: Container[str], size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
+    def chunks(self, done: store.CellIds, size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
         """The cells that are not `done`, setting by setting; `size` is asked before each chunk."""
         for setting in self.settings:
-            pending = (cell for cell in self.cells_of(setting) if cell.cell_id not in done)
+            pending = self._pending(setting, done)
             while chunk := list(islice(pending, size(setting))):
                 yield setting, chunk
+
+    def _pending(self, setting: Setting, done: store.CellIds) -> Iterator[Cell]:
+        """The setting's cells that are not `done`; looked up some thousand at a time."""
+        every = self.cells_of(setting)
+        while block := list(islice(every, _BLOCK)):
+            for cell, known in zip(block, done.holds([cell.cell_id for cell in block]), strict=True):
+                if not known:
+                    yield cell

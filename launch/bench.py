@@ -1,4 +1,4 @@
-"""Measurements, with their spread: `python launch/bench.py overhead|choose|throughput|chaos|gpu`."""
+"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|throughput|chaos|gpu`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.console import Console
 
 BENCHMARKS = {
     "overhead": "the null engine: episodes per second, and the share of each layer",
+    "scale": "a million cells of one step: cells per second, memory, files, starting again, a table",
     "choose": "an exact choice among 100 options against a prefill and against passes that share nothing",
     "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",

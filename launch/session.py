@@ -40,10 +40,11 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
             return True
         if any(pending.values()):
             _run(checked, console, done, pending)
+            pending = plan.missing(store.finished(plan.root))
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         print_report(plan.root, console)
-        return _complete(checked, console)
+        return _complete(checked, console, sum(pending.values()))
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> None:
@@ -128,10 +129,9 @@ def say(console: Console, line: str) -> None:
     console.print(line, markup=False, soft_wrap=True)
 
 
-def _complete(checked: Checked, console: Console) -> bool:
+def _complete(checked: Checked, console: Console, missing: int) -> bool:
     """Whether all cells are there and none is an infrastructure failure; failures are listed by kind."""
     plan = checked.plan
-    missing = sum(plan.missing(store.finished(plan.root)).values())
     wanted = {setting.id for setting in plan.settings}
     broken = store.read(
         plan.root, "episodes", ["setting_id", "error_kind", "error_message"], pc.field("error_kind").is_valid()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 T = TypeVar("T")
 ASIDE = ".aside"
 _VERSION_KEY, _REPLACES_KEY = b"schema_version", b"replaces"
-_TRIES = 10  # at reading, while files are being replaced
+_PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
 
 
 class StoreWarning(UserWarning):
@@ -82,24 +83,27 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[p
             draft.unlink(missing_ok=True)
 
 
-def load(root: Path, table: str, columns: list[str] | None = None) -> pa.Table:
-    """All rows of a table's files, those of cells that were run again included. Unreadable files are warned of.
+def scan(root: Path, table: str, look: Callable[[ds.Dataset], T]) -> T:
+    """What `look` makes of a table's rows, those of cells that were run again included.
+
+    It is called again where a file was replaced while it looked. Unreadable files are warned of.
 
     Raises:
-        StoreError: a file has another schema version.
+        StoreError: a file has another schema version, or breaks while it is read.
     """
 
-    def whole() -> pa.Table:
+    def whole() -> T:
         paths = [file.path for file in files(root, table)]
         if not paths:
-            empty: pa.Table = TABLES[table].empty_table()
-            return empty.select(columns) if columns else empty
-        return ds.dataset(paths, schema=TABLES[table], format="parquet").to_table(columns=columns)
+            return look(ds.dataset(TABLES[table].empty_table()))
+        return look(ds.dataset(paths, schema=TABLES[table], format="parquet"))
 
     try:
         return _until_none_vanishes(whole)
     except (pa.ArrowInvalid, OSError) as error:
         raise StoreError(f"{root / table}: a file cannot be read ({error}); move it away to go on") from None
+    finally:
+        pa.default_memory_pool().release_unused()  # it keeps what it has had, unasked
 
 
 def files(root: Path, table: str) -> list[File]:
@@ -140,12 +144,13 @@ def put_aside(root: Path) -> list[str]:
 
 def _until_none_vanishes(look: Callable[[], T]) -> T:
     """Look again where a file was replaced by a larger one between its listing and its opening."""
-    for _ in range(_TRIES):
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
         try:
             return look()
         except FileNotFoundError:
-            continue
-    return look()
+            if time.monotonic() > until:
+                raise
 
 
 def _readable(root: Path, table: str) -> Iterator[File]:

@@ -2,95 +2,193 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from grid.store.files import Table, load
+from grid.store.files import Table, scan
+from grid.store.schema import TABLES
 from grid.types import ErrorKind
 
 Retry = Literal["none", "infrastructure", "all"]
-_KEYS = {"episodes": ["cell_id", "attempt_id", "created_at"], "steps": ["cell_id", "attempt_id", "branch", "step"]}
+Keys: TypeAlias = "npt.NDArray[np.bytes_]"
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
+_TRY = ["cell_id", "attempt_id"]
+_ORDER = {"episodes": ["cell_id"], "steps": ["cell_id", "branch", "step"], "attempts": ["created_at", "attempt_id"]}
+_WHERE, _BATCH = "_where", 65_536
 
 
 class CellIds:
     """Ids of cells, in some sixteen bytes each."""
 
-    def __init__(self, ids: Sequence[str]) -> None:
-        self._ids = np.sort(np.array(ids, dtype="S")) if len(ids) else np.array([], dtype="S1")
+    def __init__(self, ids: Keys) -> None:
+        self._ids = np.sort(ids)
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def __contains__(self, cell_id: object) -> bool:
-        wanted = str(cell_id).encode()
-        place = int(self._ids.searchsorted(wanted))
-        return place < len(self._ids) and bool(self._ids[place] == wanted)
+    def holds(self, ids: Sequence[str]) -> Mask:
+        """Whether each of the ids is among them."""
+        return _places(np.array(ids, dtype="S"), self._ids)[1]
 
     def __iter__(self) -> Iterator[str]:
         return (cell_id.decode() for cell_id in self._ids)
 
 
 def read(
-    root: str | Path, table: Table, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+    root: str | Path,
+    table: Table,
+    columns: Sequence[str] | None = None,
+    where: pc.Expression | None = None,
+    categories: Sequence[str] = (),
 ) -> pa.Table:
     """One table of a results folder, also while a sweep writes to it.
 
-    `episodes` has one row per cell, the latest; `steps` those of these rows; `attempts` every row. An empty folder
-    gives an empty table.
+    `episodes` has one row per cell, the latest, in the order of the cells' ids; `steps` those of these rows, in the
+    order of ids, branches and steps; `attempts` every row, in the order of time. An empty folder gives an empty table.
 
     Args:
         root: the folder.
         table: its name.
-        columns: these only, in this order.
+        columns: these only, in this order; no other is read but for the ids.
         where: the rows for which it holds, of whatever columns: `pc.field("planner") == "react"`.
+        categories: columns of few different texts, which come dictionary-encoded: small, and categories in pandas.
 
     Raises:
         StoreError: a file has another schema version or cannot be read.
     """
-    needed = None
-    if columns is not None and where is None:
-        needed = list(dict.fromkeys([*columns, *_KEYS.get(table, [])]))
-    data = load(Path(root), table, needed)
+    names = list(columns) if columns is not None else TABLES[table].names
+    wanted = _Wanted(names, _ORDER[table], categories)
     if table == "episodes":
-        data = _latest(data)
-    elif table == "steps":
-        data = _of_latest(Path(root), data)
-    if where is not None:
-        data = data.filter(where)
-    return data.select(list(columns)) if columns is not None else data
+        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest(data)), where))
+    keep = _Tries(root).hold if table == "steps" else _all  # before the steps, which are written first
+    return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none") -> CellIds:
     """The ids of the cells that need not run again."""
-    data = _latest(load(root, "episodes", ["cell_id", "created_at", "status", "error_kind"]))
+    where = None
     if retry == "infrastructure":
-        data = data.filter(pc.not_equal(pc.fill_null(data["error_kind"], ""), ErrorKind.INFRASTRUCTURE))
+        where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
     elif retry == "all":
-        data = data.filter(pc.equal(data["status"], "ok"))
-    return CellIds(data["cell_id"].to_numpy())
+        where = pc.field("status") == pc.scalar("ok")
+    return CellIds(_keys(read(root, "episodes", ["cell_id"], where)["cell_id"]))
 
 
-def _of_latest(root: Path, steps: pa.Table) -> pa.Table:
-    """The steps of the rows that `episodes` has."""
-    keep = _latest(load(root, "episodes", _KEYS["episodes"]))
-    steps = steps.filter(pc.is_in(_tries(steps), value_set=_tries(keep).combine_chunks()))
-    return steps.sort_by([("cell_id", "ascending"), ("branch", "ascending"), ("step", "ascending")])
+@dataclass(frozen=True)
+class _Wanted:
+    """What a reader asks for; `order` are the columns that rows are sorted by."""
+
+    columns: Sequence[str]
+    order: Sequence[str]
+    categories: Sequence[str]
+
+    def of(
+        self, data: ds.Dataset, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
+    ) -> pa.Table:
+        """The rows for which `keep` and `where` hold; a batch at a time, so that the others are never held.
+
+        `keep` meets every row, with its ids.
+        """
+        names = list(dict.fromkeys([*self.columns, *self.order]))
+        ids = [name for name in _TRY if name in data.schema.names]
+        read = {name: pc.field(name) for name in [*names, *ids]}
+        read[_WHERE] = pc.scalar(True) if where is None else where
+        parts = []
+        for batch in _batches(data, read):
+            kept = pc.and_(pc.fill_null(batch[_WHERE], False), pa.array(keep(batch)))
+            parts.append(self._encoded(batch.select(names).filter(kept)))
+        empty = self._encoded(pa.RecordBatch.from_pylist([], pa.schema([data.schema.field(name) for name in names])))
+        rows = pa.Table.from_batches(parts, empty.schema).unify_dictionaries()
+        del parts
+        return self._sorted(rows)
+
+    def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name in self.categories:
+            place = batch.schema.get_field_index(name)
+            batch = batch.set_column(place, name, batch[name].dictionary_encode())
+        return batch
+
+    def _sorted(self, rows: pa.Table) -> pa.Table:
+        keys = [_keys(rows[name]) if name in _TRY else rows[name].to_numpy() for name in self.order]
+        places = np.lexsort(keys[::-1])
+        return rows.select(list(self.columns)).take(places)
 
 
-def _latest(data: pa.Table) -> pa.Table:
-    """One row per cell, the latest created (the last in file order of equals), sorted by cell."""
-    data = data.append_column("_row", pa.array(range(len(data)), pa.int64()))
-    data = data.sort_by([("cell_id", "ascending"), ("created_at", "ascending"), ("_row", "ascending")])
-    cells = data["cell_id"].to_numpy()
-    last = np.append(cells[1:] != cells[:-1], [True] if len(cells) else [])
-    return data.filter(pa.array(last, pa.bool_())).drop_columns(["_row"])
+def _batches(data: ds.Dataset, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
+    """The rows in the files' order; few are read ahead, as files may hold much that is not asked for."""
+    options = {"batch_size": _BATCH, "batch_readahead": 1, "fragment_readahead": 1}
+    found: Iterator[pa.RecordBatch] = data.scanner(columns=dict(columns), **options).to_batches()
+    return found
 
 
-def _tries(data: pa.Table) -> pa.ChunkedArray:
-    """Which try of which cell each row belongs to."""
-    return pc.binary_join_element_wise(data["cell_id"], data["attempt_id"], "/")
+def _table(data: ds.Dataset, columns: Sequence[str]) -> pa.Table:
+    """All rows, in the files' order."""
+    schema = pa.schema([data.schema.field(name) for name in columns])
+    return pa.Table.from_batches(_batches(data, {name: pc.field(name) for name in columns}), schema)
+
+
+def _latest(data: ds.Dataset) -> Mask:
+    """Whether each row is its cell's latest created; of equals, the last in the files' order."""
+    rows = _table(data, ["cell_id", "created_at"])
+    cells, made = _keys(rows["cell_id"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
+    order = np.lexsort((made, cells))
+    last = np.ones(len(order), dtype=bool)
+    last[:-1] = cells[order][1:] != cells[order][:-1]
+    found = np.zeros(len(order), dtype=bool)
+    found[order[last]] = True
+    return found
+
+
+class _Tries:
+    """Which try the latest row of each cell comes from."""
+
+    def __init__(self, root: str | Path) -> None:
+        rows = read(root, "episodes", _TRY, categories=["attempt_id"])
+        attempts = rows["attempt_id"].combine_chunks()
+        self._cells, self._names, self._tries = _keys(rows["cell_id"]), attempts.dictionary, attempts.indices.to_numpy()
+
+    def hold(self, batch: pa.RecordBatch) -> Mask:
+        """Whether each step is of its cell's latest try."""
+        tries = pc.fill_null(pc.index_in(batch["attempt_id"], self._names), -1).to_numpy()
+        places, known = _places(_keys(batch["cell_id"]), self._cells)
+        return known & (self._tries[places] == tries) if len(self._cells) else known
+
+
+def _all(batch: pa.RecordBatch) -> Mask:
+    return np.ones(len(batch), dtype=bool)
+
+
+def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
+    """The mask, a piece for each batch, in the batches' order."""
+    place = 0
+
+    def piece(batch: pa.RecordBatch) -> Mask:
+        nonlocal place
+        place += len(batch)
+        return mask[place - len(batch) : place]
+
+    return piece
+
+
+def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
+    """Ids as bytes of one width: they are compared without an object for each."""
+    text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    width = max(pc.max(pc.binary_length(text)).as_py() or 0, 1)
+    fixed = pc.utf8_rpad(text, width, "\0").cast(pa.binary()).cast(pa.binary(width))
+    return np.frombuffer(fixed.buffers()[1], dtype=f"S{width}", count=len(fixed), offset=fixed.offset * width)
+
+
+def _places(keys: Keys, ordered: Keys) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Where each key is among sorted ones, and whether it is there at all."""
+    if not len(ordered):
+        return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
+    places = np.minimum(ordered.searchsorted(keys), len(ordered) - 1)
+    return places, np.asarray(ordered[places] == keys)

@@ -42,7 +42,7 @@ def null_setting() -> Setting:
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
     }
-    labels = {"model": "null", "planner": "react", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+    labels = {"model": "null_engine", "planner": "react", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
     return Setting(config, labels, seed=0)
 
 
@@ -145,7 +145,7 @@ def through_ray(setting: Setting, cluster: ClusterConfig, root: Path, seed: int)
     finished: list[batch.Report] = []
     started = time.perf_counter()
     with Fleet(plan.settings, cluster.replicas, cluster.ready_seconds, print) as fleet:
-        batch.Run(plan, (), finished.append, fleet).go()
+        batch.Run(plan, plan.finished(), finished.append, fleet).go()
     seconds = time.perf_counter() - started
     rows = int(store.read(root, "episodes", ["status"]).num_rows)
     if rows != plan.total() or any(report.error or report.failed for report in finished):

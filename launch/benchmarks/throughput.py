@@ -127,7 +127,7 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
         with Fleet(settings, 1, 600, print) as fleet:  # joins it
             reports: list[batch.Report] = []
             started = time.perf_counter()
-            batch.Run(plan, (), reports.append, fleet).go()
+            batch.Run(plan, plan.finished(), reports.append, fleet).go()
             spent = time.perf_counter() - started
             (total,) = fleet.totals()
             (handle,) = recording.handles.values()

@@ -118,7 +118,7 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
             os.kill(fleet.totals()[0].stats.pid, signal.SIGKILL)
 
     with Fleet(plan.settings, replicas, 120, print) as fleet:
-        batch.Run(plan, (), report, fleet).go()
+        batch.Run(plan, plan.finished(), report, fleet).go()
         if kill_after:
             wait_for(lambda: fleet.totals()[0].restarts == 1)
         totals = fleet.totals()

@@ -25,7 +25,13 @@ SETTING: dict[str, Any] = {
     "robustness": {},
     "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
 }
-LABELS = {"model": "null", "planner": "egb_logits", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+LABELS = {
+    "model": "null_engine",
+    "planner": "egb_logits",
+    "dataset": "slate",
+    "robustness": "none",
+    "retriever": "bm25",
+}
 
 
 def refused(use: Callable[[], object]) -> ConfigError:
@@ -191,7 +197,7 @@ def test_a_pair_that_cannot_go_together_names_both_files(monkeypatch: pytest.Mon
     monkeypatch.setattr(Null, "provides", frozenset({"sample"}))
     reason = invalid_reason(Setting(SETTING, LABELS, 0))
     assert reason is not None
-    for part in ("conf/planner/egb_logits.yaml", "conf/model/null.yaml", "choose"):
+    for part in ("conf/planner/egb_logits.yaml", "conf/model/null_engine.yaml", "choose"):
         assert part in reason
     assert "sample" not in reason, "only what is missing"
 
@@ -217,4 +223,4 @@ def test_a_sweep_leaves_out_such_pairs_and_runs_the_rest(tmp_path: Path, monkeyp
     assert [setting.labels["planner"] for setting in checked.plan.settings] == ["egb_sampling"]
     assert checked.plan.total() == 2
     error = refused(lambda: check_sweep([invalid]))
-    assert "conf/model/null.yaml" in error.allowed
+    assert "conf/model/null_engine.yaml" in error.allowed

@@ -122,6 +122,13 @@ def test_no_two_cells_of_a_large_enumeration_are_alike() -> None:
     assert all(0 <= number < 2**63 for cell in found for number in (cell.seed, cell.disturbance_seed))
 
 
+@pytest.mark.parametrize("case", ["case-1", 'a "quoted" \\ one', "é\n☃", ""])
+def test_an_id_is_the_digest_of_setting_case_and_trial(case: str) -> None:
+    whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": grid.cell.SCORING}
+    (cell,) = enumerated(cases=[case], trials=1)
+    assert cell.cell_id == grid.cell._digest([grid.cell._digest(whole), case, 0])
+
+
 def test_cells_are_made_lazily() -> None:
     stream = cells(Setting(CONFIG, LABELS, 0), "v1", CASES, 10**12)
     assert inspect.isgenerator(stream)

@@ -56,7 +56,7 @@ def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], lis
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
-    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", 1, 2), Stamp("s", None), "a"))
+    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "d"), Stamp("s", None), "a"))
 
 
 def test_a_whole_episode() -> None:

@@ -205,6 +205,26 @@ def test_finished_by_retry(tmp_path: Path) -> None:
     assert set(store.finished(tmp_path, "all")) == {"ok", "repaired"}
 
 
+def test_ids_are_looked_up_many_at_a_time(tmp_path: Path) -> None:
+    assert store.finished(tmp_path).holds(["a", "b"]).tolist() == [False, False]
+    store.write(tmp_path, {"episodes": [episode(cell) for cell in ("c" * 16, "a", "b" * 16)]})
+    found = store.finished(tmp_path)
+    assert len(found) == 3
+    asked = ["a", "b", "b" * 16, "c" * 16, "c" * 17, "d", ""]
+    assert found.holds(asked).tolist() == [True, False, True, True, False, False, False]
+
+
+def test_categories_are_encoded_and_mean_the_same(tmp_path: Path) -> None:
+    for cell, planner in (("a", "react"), ("b", None), ("c", "egb"), ("d", "react")):
+        store.write(tmp_path, {"episodes": [episode(cell, planner=planner)]})
+    columns = ["planner", "cell_id"]
+    encoded = store.read(tmp_path, "episodes", columns, categories=["planner"])
+    assert pa.types.is_dictionary(encoded["planner"].type)
+    assert encoded.to_pylist() == store.read(tmp_path, "episodes", columns).to_pylist()
+    empty = store.read(tmp_path / "absent", "episodes", columns, categories=["planner"])
+    assert empty.to_pylist() == []
+
+
 def test_only_one_holder_of_the_lock(tmp_path: Path) -> None:
     root = tmp_path / "new" / "folder"
     with store.locked(root):

@@ -1,0 +1,45 @@
+"""Cases of one substep and one tool: what the grid costs without a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.environments.lookup import LookupSimulator, build_entries
+from grid.strict import STRICT
+from grid.types import Case, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
+
+_TOOL = ToolSpec("answer", "Answers the question.", (), ("result",))
+_STEP = Substep("1.1", "answer the question", "answer")
+_CALLS: dict[str, ToolCall] = {_STEP.id: ToolCall(_TOOL.name, {})}
+_ENTRIES = build_entries(_CALLS, {_STEP.id: {"result": "done"}})
+
+
+@dataclass(frozen=True, config=STRICT)
+class Null:
+    """`cases` alike; the first `limit` are run. Whoever calls the tool has resolved the case."""
+
+    cases: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
+    limit: Annotated[int, Field(ge=1)] | None = None
+    version: ClassVar[str] = "null-1"
+    tools: ClassVar[Mapping[str, ToolSpec]] = {_TOOL.name: _TOOL}
+    skipped: ClassVar[Sequence[Skipped]] = ()
+
+    def case_ids(self) -> Sequence[str]:
+        """Their numbers."""
+        return [f"{number:07d}" for number in range(min(self.cases, self.limit or self.cases))]
+
+    def problem(self, case_id: str) -> Problem:
+        """The one case there is, under its number."""
+        return Problem(
+            case=Case(case_id, "A question.", Plan((_STEP,))),
+            reference=Reference(_CALLS, (_STEP.id,)),
+            environment=LookupSimulator(_ENTRIES, frozenset({_STEP.id})),
+            candidates=lambda case, substep: (_TOOL,),
+            library=self.tools,
+            same_function={},
+        )

@@ -1,0 +1,105 @@
+"""A large sweep of next to nothing: what the grid itself does per second, needs in memory, leaves on the disk."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from grid import store
+
+T = TypeVar("T")
+_ENDS = 10_000  # cells at the start and at the end whose rates are compared
+_SETTINGS, _TRIALS = 2, 200
+_LOOK_SECONDS = 0.2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How many cells."""
+    parser.add_argument("--cells", type=int, default=1_000_000, help=f"a multiple of {_SETTINGS * _TRIALS}")
+    parser.add_argument("--root", type=Path, help="where results go and stay; a folder that is removed, unless given")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """The null engine on cases of one step, as a user would run it; then the same command again, and a table."""
+    with tempfile.TemporaryDirectory() as scratch:
+        root: Path = arguments.root or Path(scratch)
+        command = _command(root, arguments.cells)
+        seconds, peak = _measured(command)
+        console.print(
+            f"{arguments.cells:,} cells in {seconds:.1f} s with everything: {arguments.cells / seconds:,.0f} cells/s"
+        )
+        folder = root / "scale"
+        first, last = _rates(folder)
+        console.print(
+            f"rows: {first:,.0f} cells/s over the first {_ENDS:,}, {last:,.0f} over the last {_ENDS:,} "
+            f"({last / first:.2f} times)"
+        )
+        console.print(f"driver's peak memory {peak / 2**20:,.0f} MiB; {len(list(folder.rglob('*.parquet'))):,} files")
+        again, peak = _measured(command)
+        console.print(f"the same command again, all done: {again:.1f} s, driver's peak memory {peak / 2**20:,.0f} MiB")
+        taken, table = _timed(lambda: _success(folder))
+        console.print(f"success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
+        console.print(table.to_string())
+
+
+def _command(root: Path, cells: int) -> list[str]:
+    return [
+        sys.executable,
+        "launch/sweep.py",
+        "-m",
+        "model=null_engine",
+        "dataset=null_cases",
+        f"dataset.cases={cells // (_SETTINGS * _TRIALS)}",
+        "planner=baseline_llm,react",
+        "robustness=none",
+        f"trials={_TRIALS}",
+        "name=scale",
+        f"store.root={root}",
+    ]
+
+
+def _measured(command: list[str]) -> tuple[float, int]:
+    """Seconds from start to end, and the process's peak memory in bytes."""
+    started, peak = time.monotonic(), 0
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            peak = max(peak, _peak(process.pid))
+            time.sleep(_LOOK_SECONDS)
+    if process.returncode:
+        raise RuntimeError(f"the sweep ended with status {process.returncode}")
+    return time.monotonic() - started, peak
+
+
+def _peak(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024
+    return 0  # it has ended and was not waited for yet
+
+
+def _rates(folder: Path) -> list[float]:
+    """Cells per second over the first rows that were made and over the last."""
+    made = np.sort(store.read(folder, "episodes", ["created_at"])["created_at"].to_numpy())
+    first, last = made[_ENDS] - made[0], made[-1] - made[-_ENDS - 1]
+    return [float(_ENDS / (span / np.timedelta64(1, "s"))) for span in (first, last)]
+
+
+def _success(folder: Path) -> pd.DataFrame:
+    rows: pd.DataFrame = store.read(folder, "episodes", ["planner", "success"]).to_pandas()
+    return rows.groupby("planner")["success"].agg(["mean", "count"])
+
+
+def _timed(function: Callable[[], T]) -> tuple[float, T]:
+    started = time.monotonic()
+    result = function()
+    return time.monotonic() - started, result
