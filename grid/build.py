@@ -53,6 +53,8 @@ class BudgetConfig(_Section):
 
     llm_calls: Annotated[int, Field(ge=1)]
     tool_calls: Annotated[int, Field(ge=1)]
+    prompt_characters: Annotated[int, Field(ge=1)] = 1_000_000
+    observation_characters: Annotated[int, Field(ge=1)] = 100_000
 
 
 class ClusterConfig(_Section):
@@ -124,7 +126,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
             cast(Robustness, make(f"robustness.{name}", part, "robustness"))
             for name, part in config["robustness"].items()
         ),
-        budget=Budget(budget.llm_calls, budget.tool_calls),
+        budget=Budget(**budget.model_dump()),
     )
 
 

@@ -20,7 +20,7 @@ from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Traj
 
 CONCURRENT_CELLS = 16
 ENDED, DIED = "ended", "died"  # an attempt's status
-_MAX_MESSAGE = 2000
+_MAX_MESSAGE, _MAX_TEXT = 2000, 200_000  # characters of an error's message, and of any other text of a row
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
@@ -96,7 +96,7 @@ def killed_cell(
     """The row of a cell that ends the worker which runs it."""
     scores = Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(Reference({}, ())) | asdict(scores)
-    return row | _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | _times(0.0, stamp)
+    return _storable(row | _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | _times(0.0, stamp))
 
 
 async def run_cell(
@@ -131,7 +131,8 @@ async def run_cell(
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
     row |= _outcome(episode, trajectory, status, kind, message)
     row |= _times(time.perf_counter() - started, stamp)
-    return row, _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+    steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
+    return _storable(row), [_storable(step) for step in steps]
 
 
 def _outcome(
@@ -141,8 +142,8 @@ def _outcome(
     return asdict(episode.usage if episode else Usage()) | {
         "status": status,
         "error_kind": kind,
-        "error_message": _storable(message[:_MAX_MESSAGE]) if message else None,
-        "answer": _storable(trajectory.answer) if trajectory.answer else None,
+        "error_message": message[:_MAX_MESSAGE] if message else None,
+        "answer": trajectory.answer or None,
         "n_steps": len(trajectory.steps),
         "tool_calls": episode.tool_calls if episode else 0,
         "resolved_checks": episode.resolved_checks if episode else 0,
@@ -169,9 +170,15 @@ def _so_far(episode: Episode | None) -> Trajectory:
     return Trajectory(tuple({step.substep.id: step for step in decisions}.values()), decisions)
 
 
-def _storable(text: str) -> str:
-    """The text without half surrogate pairs, which no table can hold."""
-    return text.encode("utf-8", "replace").decode()
+def _storable(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
+    return {key: _text(value) if isinstance(value, str) else value for key, value in row.items()}
+
+
+def _text(text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def error_kind(error: Exception) -> ErrorKind:

@@ -56,6 +56,11 @@ class Prompt:
         """The prompt as plain text, sections apart by a blank line."""
         return "\n\n".join("\n".join(section.entries) for section in self.sections)
 
+    def size(self) -> int:
+        """Characters of the sections and of the options."""
+        entries = sum(len(entry) for section in self.sections for entry in section.entries)
+        return entries + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
+
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
         """All entries of one kind of section."""
         return tuple(entry for section in self.sections if section.kind == kind for entry in section.entries)

@@ -10,7 +10,7 @@ from grid import references
 from grid.datasets.base import Candidates
 from grid.engines.base import Choice, Engine, Prompt
 from grid.environments.base import Environment
-from grid.errors import BudgetError
+from grid.errors import BudgetError, ContextError, ToolError
 from grid.seeds import derive_seed
 from grid.types import Case, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 
@@ -21,6 +21,8 @@ class Budget:
 
     llm_calls: int = 5000
     tool_calls: int = 1000
+    prompt_characters: int = 1_000_000
+    observation_characters: int = 100_000
 
 
 @dataclass
@@ -50,27 +52,41 @@ class Episode:
     async def sample(
         self, prompt: Prompt, *key: object, n: int = 1, temperature: float = 1.0, max_tokens: int = 512
     ) -> tuple[tuple[str, ...], Usage]:
-        """`n` completions and what they cost; `key` names the decision. Raises BudgetError past the budget."""
-        self._allow(n)
+        """`n` completions and what they cost; `key` names the decision.
+
+        Raises:
+            BudgetError: too many calls.
+            ContextError: too long a prompt.
+        """
+        self._allow(prompt, n)
         seed = derive_seed(self.seed, *key)
         sampled = await self.engine.sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
         self.usage += sampled.usage
         return sampled.completions, sampled.usage
 
     async def choose(self, prompt: Prompt, *key: object) -> Choice:
-        """The exact distribution over the prompt's numbered options; `key` names the decision."""
-        self._allow(1)
+        """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
+        self._allow(prompt, 1)
         choice = await self.engine.choose(prompt, seed=derive_seed(self.seed, *key))
         self.usage += choice.usage
         return choice
 
     def execute(self, call: ToolCall, path: tuple[Step, ...]) -> tuple[ToolCall, Observation]:
-        """Fill references from the outputs on `path`, run the call, return it as run with its observation."""
+        """Fill references from the outputs on `path`, run the call, return it as run with its observation.
+
+        Raises:
+            BudgetError: too many calls.
+            ToolError: too long an observation.
+        """
         if self.tool_calls >= self.budget.tool_calls:
             raise BudgetError(f"more than budget.tool_calls={self.budget.tool_calls} tool calls in one episode")
         self.tool_calls += 1
         concrete = references.resolve(call, references.outputs_of(path))
-        return concrete, self.environment.execute(concrete)
+        observation = self.environment.execute(concrete)
+        size, allowed = len(observation.text()), self.budget.observation_characters
+        if size > allowed:
+            raise ToolError(f"{concrete.tool} returned {size:,} characters, budget.observation_characters={allowed}")
+        return concrete, observation
 
     def snapshot(self) -> Hashable:
         """Mark the environment's state."""
@@ -85,7 +101,10 @@ class Episode:
         self.resolved_checks += 1
         return self.environment.resolved()
 
-    def _allow(self, calls: int) -> None:
+    def _allow(self, prompt: Prompt, calls: int) -> None:
+        size, allowed = prompt.size(), self.budget.prompt_characters
+        if size > allowed:
+            raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
         if self.usage.llm_calls + self.usage.forward_passes + calls > self.budget.llm_calls:
             raise BudgetError(f"more than budget.llm_calls={self.budget.llm_calls} model calls in one episode")
 

@@ -11,6 +11,7 @@ import pytest
 
 import grid.cell
 from grid.cell import Cell, Setting, cells
+from grid.metrics.stepwise import SCORING
 
 CONFIG: dict[str, Any] = {
     "model": {"_target_": "grid.engines.lexical.Lexical", "temperature": 0.7},
@@ -124,7 +125,7 @@ def test_no_two_cells_of_a_large_enumeration_are_alike() -> None:
 
 @pytest.mark.parametrize("case", ["case-1", 'a "quoted" \\ one', "é\n☃", ""])
 def test_an_id_is_the_digest_of_setting_case_and_trial(case: str) -> None:
-    whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": grid.cell.SCORING}
+    whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": SCORING}
     (cell,) = enumerated(cases=[case], trials=1)
     assert cell.cell_id == grid.cell._digest([grid.cell._digest(whole), case, 0])
 

@@ -88,3 +88,29 @@ def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) 
     assert (episode_row["error_kind"], episode_row["success"]) == (kind, success)
     assert len(steps) == 4
     assert episode_row["error_message"].encode()
+
+
+@pytest.mark.parametrize(
+    ("budget", "kind", "said"),
+    [
+        (Budget(prompt_characters=20), "context", "budget.prompt_characters=20"),
+        (Budget(observation_characters=4), "tool", "budget.observation_characters=4"),
+    ],
+)
+def test_what_is_too_long_ends_the_case_and_says_so(budget: Budget, kind: str, said: str) -> None:
+    episode_row, _ = row(ReAct(), budget)
+    assert (episode_row["status"], episode_row["error_kind"]) == ("failed", kind)
+    assert said in episode_row["error_message"]
+
+
+def test_a_text_without_end_is_cut_in_the_row() -> None:
+    @dataclass(frozen=True)
+    class Talking:
+        needs: ClassVar[frozenset[str]] = frozenset()
+
+        async def solve(self, episode: Episode) -> Trajectory:
+            return Trajectory((), (), answer="é" * 3_000_000)
+
+    episode_row, _ = row(Talking())
+    assert len(episode_row["answer"]) < 201_000
+    assert episode_row["answer"].endswith("(3,000,000 characters)")
