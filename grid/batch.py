@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,7 +34,10 @@ _GRACE_SECONDS = 60.0  # for a chunk beyond the deadlines of its cells
 
 @dataclass
 class Report:
-    """What a chunk did; `error` where its cells have no rows, and why."""
+    """What a try of a chunk did; `error` where its cells have no rows, and why.
+
+    A try whose worker died has spent `usage` and `seconds` on no cells: they are tried again.
+    """
 
     setting_id: str
     cells: int
@@ -71,7 +74,7 @@ class Run:
     Args:
         plan: what is to be run.
         done: the ids of cells that need not run.
-        report: called in the driver as each chunk ends, in the order of ending.
+        report: called in the driver as each try of a chunk ends, in the order of ending.
         fleet: holds the replicas of the plan's models.
         tick: called every few seconds.
     """
@@ -96,9 +99,12 @@ class Run:
         """Set it, and no further chunk is begun."""
 
     @property
-    def cells_in_flight(self) -> int:
-        """Cells of the chunks that were begun and have not ended."""
-        return sum(len(one.work.cells) for one in self._in_flight.values())
+    def cells_in_flight(self) -> Counter[str]:
+        """Cells of the chunks that were begun and have not ended, by setting id."""
+        cells: Counter[str] = Counter()
+        for one in self._in_flight.values():
+            cells[one.work.setting.id] += len(one.work.cells)
+        return cells
 
     def go(self) -> None:
         """Run until nothing is left, or until what is in flight has ended after `stopping` was set.
@@ -198,6 +204,7 @@ class Run:
         spent = self._fleet.spent(work.setting.config["model"], tried.attempt_id)
         lost = died_attempt(tried.attempt_id, work.setting, len(work.cells), spent, seconds, self._stamp)
         store.write(self._plan.root, {"attempts": [lost]})
+        self._report(Report(work.setting.id, 0, usage=spent, seconds=seconds))
         middle = len(work.cells) // 2
         if middle:
             halves = work.cells[:middle], work.cells[middle:]

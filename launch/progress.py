@@ -1,4 +1,4 @@
-"""A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow, Ray metrics."""
+"""A sweep's progress: a live line in a terminal, plain lines elsewhere, a file that others can follow."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class SweepProgress:
         self._file(0.0)
 
     def update(self, report: Report) -> None:
-        """Take in one chunk's report."""
+        """Take in what a try of a chunk reports."""
         tally = self._settings[report.setting_id]
         tally.done += report.cells
         tally.ok += report.ok

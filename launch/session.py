@@ -22,6 +22,7 @@ from grid.check import Checked
 from grid.errors import StoreError
 from grid.pilot import CASES, tokens_per_cell
 from grid.replicas.fleet import Fleet
+from launch.metrics import SweepMetrics
 from launch.progress import STOPPING, SweepProgress
 from launch.summary import replicas_table
 
@@ -88,9 +89,20 @@ def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[
         needing = [setting for setting in plan.settings if pending[setting.id]]
         with Fleet(needing, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
             with SweepProgress(console, plan.root, needing, pending) as progress:
-                run = batch.Run(plan, done, progress.update, fleet, lambda: progress.tick(fleet, run.cells_in_flight))
+                metrics = SweepMetrics(plan.name, needing)
+
+                def ended(report: batch.Report) -> None:
+                    progress.update(report)
+                    metrics.count(report)
+
+                def tick() -> None:
+                    progress.tick(fleet, run.cells_in_flight.total())
+                    metrics.look(run.cells_in_flight)
+
+                run = batch.Run(plan, done, ended, fleet, tick)
                 with stopped_by_interrupt(run, progress):
                     run.go()
+                metrics.look(run.cells_in_flight)
             totals = fleet.totals()
     finally:
         cluster.disconnect()
@@ -113,7 +125,7 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
             raise KeyboardInterrupt
         run.stopping, progress.state = True, STOPPING
         progress.say(
-            f"interrupted: no further cells are begun, {run.cells_in_flight:,} in flight are finished; "
+            f"interrupted: no further cells are begun, {run.cells_in_flight.total():,} in flight are finished; "
             "once more stops at once"
         )
 

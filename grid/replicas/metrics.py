@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from grid.engines.base import Occupancy
+from grid.meters import Meters
 from grid.types import Usage
 
 GAUGES = {
@@ -26,17 +25,10 @@ class ReplicaMetrics:
 
     def __init__(self, name: str) -> None:
         import ray
-        from ray.util.metrics import Counter, Gauge
 
-        def made(kind: Any, names: dict[str, str]) -> dict[str, Any]:
-            found = {key: kind(key, description=text, tag_keys=("replica",)) for key, text in names.items()}
-            for metric in found.values():
-                metric.set_default_tags({"replica": name})
-            return found
-
-        self._gauges, self._counters = made(Gauge, GAUGES), made(Counter, COUNTERS)
+        self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
         if ray.get_runtime_context().was_current_actor_reconstructed:
-            self._counters["grid_replica_restarts"].inc(1)
+            self._add("restarts", 1)
 
     def count(self, usage: Usage) -> None:
         """Count one answered request."""
@@ -47,11 +39,13 @@ class ReplicaMetrics:
 
     def look(self, seen: Occupancy) -> None:
         """Set what is in hand now."""
-        self._gauges["grid_replica_running_requests"].set(seen.running)
-        self._gauges["grid_replica_waiting_requests"].set(seen.waiting)
+        self._set("running_requests", seen.running)
+        self._set("waiting_requests", seen.waiting)
         if seen.kv_cache is not None:
-            self._gauges["grid_replica_kv_cache_use"].set(seen.kv_cache)
+            self._set("kv_cache_use", seen.kv_cache)
 
     def _add(self, name: str, amount: int) -> None:
-        if amount > 0:  # Ray refuses to count nothing
-            self._counters[f"grid_replica_{name}"].inc(amount)
+        self._meters.add(f"grid_replica_{name}", amount, self._tags)
+
+    def _set(self, name: str, value: float) -> None:
+        self._meters.set(f"grid_replica_{name}", value, self._tags)

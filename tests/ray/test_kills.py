@@ -75,8 +75,9 @@ def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
     assert "ended 3 times while it ran alone" in found[DEADLY]["error_message"]
     assert (sum(one.cells for one in reports), sum(one.failed for one in reports)) == (8, 1)
     attempts = store.read(plan.root, "attempts").to_pylist()
-    died = [row["cells"] for row in attempts if row["status"] == "died"]
-    assert sorted(died, reverse=True) == [8, 4, 2, 1, 1, 1]
+    died = [row for row in attempts if row["status"] == "died"]
+    assert sorted((row["cells"] for row in died), reverse=True) == [8, 4, 2, 1, 1, 1]
+    assert sorted(one.seconds for one in reports if not one.cells) == sorted(row["seconds"] for row in died)
     assert len(plan_of(tmp_path).finished()) == 8
     monkeypatch.undo()
     again = check_sweep([job(tmp_path, dataset__limit=8, retry_failed=True)]).plan

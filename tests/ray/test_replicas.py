@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +23,7 @@ from grid.errors import ConfigError, EngineError
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
+from tests.clusters import UNGUARDED, free_port, head, wait_for
 from tests.configs import job
 
 pytest.importorskip("torch")
@@ -125,13 +123,6 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
     return Ran(store.read(plan.root, "episodes").to_pylist(), store.read(plan.root, "steps").to_pylist(), totals)
 
 
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.2)
-
-
 @pytest.fixture(scope="module")
 def undisturbed(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run(tmp_path_factory.mktemp("undisturbed"), folder, replicas=1)
@@ -190,36 +181,33 @@ def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: N
 
 
 def test_a_pool_outlives_the_sweeps_that_join_it(folder: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {"RAY_AUTH_MODE": "disabled"}
-    short = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
-    head = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
-    head += ["--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
-    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "cluster=address"]
-    values += [f"cluster.address=127.0.0.1:{port}", "cluster.replicas=2"]
+    page = f"http://127.0.0.1:{(port := free_port())}/metrics"
+    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "cluster=address", "cluster.replicas=2"]
     sweep = ["-m", "planner=react", "robustness=none", "dataset.limit=1", "dataset.max_substeps=8", "retriever.top_k=4"]
 
     def command(*words: str) -> str:
         done = subprocess.run(
-            [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=os.environ | UNGUARDED,
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    ray = subprocess.Popen(head, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
-    try:
-        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+    def counts_requests() -> bool:
+        return b"ray_grid_replica_requests_total{" in urllib.request.urlopen(page, timeout=10).read()
+
+    with head(f"--metrics-export-port={port}") as address:
+        values += [f"cluster.address={address}"]
         replicas = str(ROOT / "launch" / "replicas.py")
         assert "2 replicas run" in command(replicas, "start", *values)
         out = command(str(ROOT / "launch" / "sweep.py"), *sweep, *values, "trials=1")
         assert "joined a running pool of 2 replicas" in out
         assert "1 ok, 0 failed" in out
         assert "replicas" in command(replicas, "status", *values)
+        wait_for(counts_requests)
         assert "2 replicas stopped" in command(replicas, "stop", *values)
         assert "no pool runs" in command(replicas, "status", *values)
-    finally:
-        os.killpg(ray.pid, signal.SIGKILL)
-        ray.wait(timeout=60)
-        shutil.rmtree(short, ignore_errors=True)

@@ -1,18 +1,14 @@
-"""Routing of cases to replicas, and the dashboard's names."""
+"""Routing of cases to replicas."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.engines.base import Prompt, Section, TextAnswer
 from grid.replicas.client import Router, case_key
-from grid.replicas.metrics import COUNTERS, GAUGES
 
 NAMES = [f"replica-{index}" for index in range(4)]
 
@@ -66,10 +62,3 @@ def test_all_prompts_of_a_case_have_one_key() -> None:
 
     assert case_key(prompt("buy", "nothing")) == case_key(prompt("buy", "something"))
     assert case_key(prompt("buy", "nothing")) != case_key(prompt("sell", "nothing"))
-
-
-def test_the_dashboard_shows_every_metric_and_no_other() -> None:
-    text = (Path(__file__).parents[2] / "launch" / "grafana.json").read_text(encoding="utf-8")
-    json.loads(text)
-    shown = set(re.findall(r"ray_(grid_replica_\w+)", text))
-    assert shown == set(GAUGES) | {f"{name}_total" for name in COUNTERS}

@@ -1,0 +1,50 @@
+"""A Ray cluster of one machine that outlives the drivers which join it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
+"""For the environment of those that join."""
+
+
+@contextmanager
+def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[str]:
+    """Start a head with two CPUs and no dashboard; gives its address, and ends it."""
+    port = free_port()
+    short = tempfile.mkdtemp(prefix="ray-")  # sockets lie in it, whose paths are bounded
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}", *options]
+    command += ["--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false", f"--temp-dir={short}"]
+    ray = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+        yield f"127.0.0.1:{port}"
+    finally:
+        os.killpg(ray.pid, signal.SIGKILL)
+        ray.wait(timeout=60)
+        shutil.rmtree(short, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Return once the condition holds."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.2)
