@@ -23,7 +23,7 @@ GAUGES = {
     "grid_sweep_cells_per_second": "cells done a second, over the last minute",
     "grid_sweep_tokens_per_second": "prompt and generated tokens a second, over the last minute",
 }
-TAGS = ("sweep", *GROUPS, "setting_id")  # two settings that differ in their seed alone have the same labels
+TAGS = ("sweep", *GROUPS, "setting_id")  # the tables' id tells apart runs of a name whose seed or budget differs
 _WINDOW_SECONDS = 60.0
 
 
