@@ -94,7 +94,7 @@ class Run:
         self._in_flight: dict[Any, _Try] = {}
         self._cost: dict[str, float] = {}  # seconds a cell, by setting
         self._ended, self._compacting = 0, None
-        self._stamp = Stamp(plan.name, plan.git_commit)
+        self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
         self.stopping = False
         """Set it, and no further chunk is begun."""
 

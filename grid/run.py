@@ -34,11 +34,21 @@ _UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
 
 @dataclass(frozen=True)
 class Stamp:
-    """What goes into every row of a run: the sweep's name, and where the code came from."""
+    """What goes into every row of a run: the sweep's name, where the code came from, and when it was made.
+
+    `after` is the newest row there was: of a cell's rows the latest counts, also where a clock was set back or
+    another machine's is slow.
+    """
 
     sweep: str
     git_commit: str | None
-    now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+    after: dt.datetime | None = None
+    clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+
+    def now(self) -> dt.datetime:
+        """The clock's time, or one that is later than `after`."""
+        now = self.clock()
+        return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
 
 
 @dataclass

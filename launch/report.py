@@ -63,14 +63,19 @@ def follow(folder: Path, console: Console) -> None:
 
 
 def _states(folder: Path) -> Iterator[str]:
-    """Each new state as a line; and a line for each second in which there should have been one."""
+    """Each new state as a line; and a line for each second in which there should have been one.
+
+    How long there was none is measured here: the sweep's machine may have another time.
+    """
     last: dict[str, Any] = {}
+    changed = time.monotonic()
     while last.get("state") != ENDED:
         if last:
             time.sleep(_LOOK_SECONDS)
         told = json.loads((folder / FILE).read_text())
-        silent = time.time() - told["updated_at"]
+        silent = time.monotonic() - changed
         if told != last:
+            changed = time.monotonic()
             stopping = "  stopping: what is in flight is finished" if told["state"] == STOPPING else ""
             yield line(told) + stopping
         elif silent > _SILENT_SECONDS:

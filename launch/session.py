@@ -118,7 +118,7 @@ def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[
 
 @contextmanager
 def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[None]:
-    """Ctrl-C once ends the run when what is in flight has ended; twice ends it at once."""
+    """Ctrl-C, or SIGTERM, once ends the run when what is in flight has ended; twice ends it at once."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if run.stopping:
@@ -129,11 +129,12 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
             "once more stops at once"
         )
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def say(console: Console, line: str) -> None:

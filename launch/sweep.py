@@ -6,6 +6,7 @@ Hydra composes the jobs; our launcher gets all of them at once, checks the whole
 from __future__ import annotations
 
 import sys
+import tempfile
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -28,7 +29,9 @@ def main(config: DictConfig) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        with tempfile.TemporaryDirectory() as scratch:  # Hydra writes a file before anything is checked
+            sys.argv.append(f"hydra.sweep.dir={scratch}")
+            main()
     except SweepEnded:
         raise
     except SystemExit as ended:

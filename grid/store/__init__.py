@@ -3,6 +3,19 @@
 from grid.store.compacting import compact
 from grid.store.files import Rows, Table, check, put_aside, write
 from grid.store.holding import locked
-from grid.store.tables import CellIds, Retry, finished, read
+from grid.store.tables import CellIds, Retry, finished, newest, read
 
-__all__ = ["CellIds", "Retry", "Rows", "Table", "check", "compact", "finished", "locked", "put_aside", "read", "write"]
+__all__ = [
+    "CellIds",
+    "Retry",
+    "Rows",
+    "Table",
+    "check",
+    "compact",
+    "finished",
+    "locked",
+    "newest",
+    "put_aside",
+    "read",
+    "write",
+]

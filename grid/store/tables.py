@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,12 @@ def finished(root: Path, retry: Retry = "none") -> CellIds:
     elif retry == "all":
         where = pc.field("status") == pc.scalar("ok")
     return CellIds(_keys(read(root, "episodes", ["cell_id"], where)["cell_id"]))
+
+
+def newest(root: Path) -> dt.datetime | None:
+    """When the newest row of `episodes` was made; None where there is none."""
+    found: dt.datetime | None = scan(root, "episodes", lambda data: pc.max(_table(data, ["created_at"])[0]).as_py())
+    return found
 
 
 @dataclass(frozen=True)

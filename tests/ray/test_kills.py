@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import signal
 import subprocess
 import sys
@@ -83,6 +84,18 @@ def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
     again = check_sweep([job(tmp_path, dataset__limit=8, retry_failed=True)]).plan
     run(again)
     assert {row["status"] for row in rows(again).values()} == {"ok"}
+
+
+def test_a_row_made_by_a_clock_that_was_ahead_is_replaced_all_the_same(cluster: None, tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, cases=2)
+    run(plan)
+    ahead = store.read(plan.root, "episodes").to_pylist()[0]
+    ahead |= {"status": "failed", "error_kind": "infrastructure", "attempt_id": "ahead"}
+    ahead["created_at"] += dt.timedelta(days=400)
+    store.write(plan.root, {"episodes": [ahead]})
+    assert rows(plan)[ahead["case_id"]]["status"] == "failed"
+    run(check_sweep([job(tmp_path, dataset__limit=2, retry_failed=True)]).plan)
+    assert {row["status"] for row in rows(plan).values()} == {"ok"}
 
 
 def test_a_case_that_hangs_is_ended_as_a_timeout(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,6 +89,13 @@ def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) 
     assert (episode_row["error_kind"], episode_row["success"]) == (kind, success)
     assert len(steps) == 4
     assert episode_row["error_message"].encode()
+
+
+def test_rows_are_never_older_than_those_there_are() -> None:
+    then = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    hours = [-1, 0, 1]
+    made = [Stamp("s", None, then, lambda hour=hour: then + dt.timedelta(hours=hour)).now() for hour in hours]  # type: ignore[misc]
+    assert made == [then + dt.timedelta(microseconds=1)] * 2 + [then + dt.timedelta(hours=1)]
 
 
 @pytest.mark.parametrize(
