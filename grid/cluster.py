@@ -49,11 +49,9 @@ def connect(cluster: ClusterConfig) -> str:
         allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
         raise ConfigError("cluster.auth", cluster.auth, allowed) from None
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(
-            "cluster.address",
-            cluster.address,
-            f"a Ray cluster that answers with cluster.auth={cluster.auth} ({error})",
-        ) from None
+        auth = "token, the same on both sides" if cluster.auth == "token" else cluster.auth
+        allowed = f"a Ray cluster of the same Ray and Python version that answers with cluster.auth={auth} ({error})"
+        raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
 
 
