@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -25,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 SBATCH = ROOT / "launch/slurm.sbatch"
 SCHEMA = Path(__file__).parent / "data/kuberay_rayjob_schema.yaml"
 PATIENCE_SECONDS = 60.0
+_JOBS = itertools.count()
 
 # Slurm's programs: srun runs its command on this machine once, as the second node would.
 SRUN = """#!/bin/bash
@@ -77,7 +79,7 @@ class Allocation:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.job = f"test-{os.getpid()}-{folder.name}"
+        self.job = f"{os.getpid()}{next(_JOBS)}"  # as short as Slurm's: it is part of the path of Ray's sockets
         self.output = folder / "output"
         programs = folder / "environment/bin"
         programs.mkdir(parents=True)
