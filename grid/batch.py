@@ -88,11 +88,11 @@ class Run:
         tick: Callable[[], None] | None = None,
     ) -> None:
         self._plan, self._report, self._fleet, self._tick = plan, report, fleet, tick
-        self._limit = plan.cluster.chunks_in_flight or 2 * cpus()
         self._fresh = plan.chunks(done, self._size)
         self._again: deque[_Work] = deque()
         self._in_flight: dict[Any, _Try] = {}
         self._cost: dict[str, float] = {}  # seconds a cell, by setting
+        self._limit = self._bound()
         self._ended, self._compacting = 0, None
         self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
         self.stopping = False
@@ -133,10 +133,15 @@ class Run:
                 ticked = time.monotonic()
                 if not alive():
                     raise UnfinishedError("no machine of the Ray cluster is left; run again with the same name")
+                self._limit = self._bound()
                 if self._tick:
                     self._tick()
         if self._compacting is not None:
             ray.wait([self._compacting])
+
+    def _bound(self) -> int:
+        """Chunks that may be in flight; machines come and go."""
+        return self._plan.cluster.chunks_in_flight or 2 * cpus()
 
     def _begin(self) -> None:
         import ray

@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
 from grid import store
 from grid.store.schema import TIMES
+from launch.benchmarks.nodes import Local, Nodes
+from launch.benchmarks.victims import DRIVER, RAYLET, Deck, Session, kill
 
-DRIVER, WORKER, RAYLET = "driver", "worker", "raylet"
-KINDS = (DRIVER, RAYLET, *[WORKER] * 6)  # a worker's death ends no run, so that more fit in
+UNDISTURBED = "undisturbed"
 _END_SECONDS = 120.0  # for a driver whose cluster has died
-_NAMES = {WORKER: "ray::_chunk", RAYLET: "/raylet/raylet"}
-_ENVIRONMENT = {  # a dead raylet is noticed after 2 s, and not after 15
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "3",
-}
-_COMMAND = ["launch/sweep.py", "-m", "robustness=none", "cluster.dashboard=false"]
+_PAUSE_SECONDS = 0.1, 1.5  # between two looks, at each of which something is killed
+# A cell whose worker died three times while it ran alone is a row that says so, and is run again at the next start.
+_COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
+
+
+class Tokens(NamedTuple):
+    """Of prompts and answers: those of all attempts, and those of the episodes."""
+
+    spent: int
+    counted: int
 
 
 @dataclass
@@ -38,95 +40,114 @@ class Log:
 
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
+    joined: int = 0
+    """Nodes that took the place of a killed one."""
+    used: int = 0
+    """Those of them on which chunks ran."""
     lost: int = 0
     twice: int = 0
     differing: int = 0
-    spent: int = 0  # tokens of all attempts
-    counted: int = 0  # tokens of the episodes
+    tokens: dict[str, Tokens] = field(default_factory=dict)
+    """By results folder."""
+
+    def wrong(self) -> list[str]:
+        """What ought not to be, a line each."""
+        rows = {"lost": self.lost, "twice": self.twice, "differing from the undisturbed run's": self.differing}
+        lines = [f"{count} rows {what}" for what, count in rows.items() if count]
+        for name, (spent, counted) in self.tokens.items():
+            if spent < counted or (name == UNDISTURBED and spent != counted):
+                lines.append(f"{name}: {spent:,} tokens in attempts, {counted:,} in episodes")
+        return lines
 
 
-def chaos(root: Path, kills: int, seed: int, overrides: list[str], say: Callable[[str], None]) -> Log:
-    """Run a sweep undisturbed, and again and again with SIGKILLs until there were so many; then to its end.
+@dataclass
+class _Chaos:
+    """One run of the benchmark."""
 
-    Each round is a results folder of its own; within one, the sweep is resumed after whatever it was killed by.
-    """
-    rng, log = random.Random(seed), Log()
-    _sweep_to_end(root, "undisturbed", overrides)
-    rounds = 0
-    while sum(log.kills.values()) < kills:
-        name, rounds = f"round-{rounds}", rounds + 1
-        while True:
-            code = _disturbed(root, name, overrides, rng, kills, log, say)
-            if code == 0:
-                break
-        _compare(root, name, log)
-        say(f"{name}: {sum(log.kills.values())} kills so far, {log.lost} rows lost, {log.twice} twice")
-    return log
+    root: Path
+    kills: int
+    overrides: list[str]
+    say: Callable[[str], None]
+    rng: random.Random
+    place: Local | Nodes
 
+    def __post_init__(self) -> None:
+        self.log, self._deck = Log(), Deck(self.rng)
 
-def _disturbed(
-    root: Path, name: str, overrides: list[str], rng: random.Random, kills: int, log: Log, say: Callable[[str], None]
-) -> int:
-    """One start of the sweep, killed at random moments; its exit status."""
-    log.starts += 1
-    with _Sweep(root, name, overrides) as process:
-        while process.poll() is None and sum(log.kills.values()) < kills:
-            time.sleep(rng.uniform(0.1, 1.5))
-            kind = rng.choice(KINDS)
-            victims = victims_of(process.pid, kind) if _working(process.pid) else []
-            if not victims:
-                continue
-            victim = rng.choice(victims)
-            os.kill(victim, signal.SIGKILL)
-            log.kills[kind] += 1
-            say(f"{time.strftime('%H:%M:%S')} {name}: killed {kind} {victim}")
-            if kind != WORKER:
-                break
-        return process.wait(_END_SECONDS)
+    def run(self) -> Log:
+        with self._sweep(UNDISTURBED) as sweep:
+            if sweep.process.wait() != 0:
+                raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
+        self._compare(UNDISTURBED)
+        rounds = 0
+        while self._killed() < self.kills:
+            name, rounds = f"round-{rounds}", rounds + 1
+            while self._disturbed(name) != 0:
+                pass
+            self._compare(name)
+            spent, counted = self.log.tokens[name]
+            self.say(
+                f"{name}: {self._killed()} kills so far, {self.log.lost} rows lost, {self.log.twice} twice, "
+                f"{self.log.differing} differing; tokens of attempts {spent:,}, of episodes {counted:,}"
+            )
+        self.log.joined, self.log.used = self.place.joined, self.place.used
+        return self.log
 
+    def _disturbed(self, name: str) -> int:
+        """One start of the sweep, killed at random moments; its exit status."""
+        self.log.starts += 1
+        with self._sweep(name) as sweep:
+            while sweep.process.poll() is None:
+                time.sleep(self.rng.uniform(*_PAUSE_SECONDS))
+                self.place.look()
+                if self._killed() < self.kills and self._kill_one(name, sweep.id) in (DRIVER, RAYLET):
+                    return sweep.process.wait(_END_SECONDS)
+            return sweep.process.wait()
 
-class _Sweep:
-    """The sweep in a session of its own, all of whose processes are gone afterwards."""
+    def _kill_one(self, name: str, driver: int) -> str | None:
+        """Kill one of those that are there; its kind."""
+        victims = self.place.victims(driver)
+        if not victims:
+            return None
+        kind = self._deck.draw(victims)
+        victim = self.rng.choice(victims[kind])
+        if not kill(victim):
+            return None
+        self.log.kills[kind] += 1
+        self.say(f"{time.strftime('%H:%M:%S')} {name}: killed {kind} {victim}")
+        return kind
 
-    def __init__(self, root: Path, name: str, overrides: list[str]) -> None:
-        self._log = (root / f"{name}.log").open("a")
-        command = [sys.executable, *_COMMAND, f"store.root={root}", f"name={name}", *overrides]
-        self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=self._log, env=os.environ | _ENVIRONMENT, start_new_session=True
+    def _killed(self) -> int:
+        return sum(self.log.kills.values())
+
+    def _sweep(self, name: str) -> Session:
+        command = [sys.executable, *_COMMAND, f"store.root={self.root}", f"name={name}"]
+        return Session(
+            [*command, *self.place.overrides, *self.overrides], self.place.environment, self.root / f"{name}.log"
         )
 
-    def __enter__(self) -> subprocess.Popen[bytes]:
-        return self._process
-
-    def __exit__(self, *error: object) -> None:
-        for pid in [self._process.pid, *_descendants(self._process.pid)]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        self._process.wait()
-        self._log.close()
+    def _compare(self, name: str) -> None:
+        """Count rows that are missing, doubled or not as those of the undisturbed run, and tokens."""
+        expected, found = (_rows(self.root / folder) for folder in (UNDISTURBED, name))
+        self.log.lost += len(expected.keys() - found.keys())
+        self.log.twice += store.read(self.root / name, "episodes").num_rows - len(found)
+        self.log.differing += sum(found.get(cell) not in (None, row) for cell, row in expected.items())
+        self.log.tokens[name] = Tokens(_tokens(self.root / name, "attempts"), _tokens(self.root / name, "episodes"))
 
 
-def _sweep_to_end(root: Path, name: str, overrides: list[str]) -> None:
-    with _Sweep(root, name, overrides) as process:
-        if process.wait() != 0:
-            raise RuntimeError(f"the sweep failed: {root / name}.log")
+def chaos(root: Path, kills: int, seed: int, overrides: list[str], say: Callable[[str], None], nodes: int = 1) -> Log:
+    """Run a sweep undisturbed, and again and again with SIGKILLs until there were so many; then to its end.
 
+    Each round is a results folder of its own; within one, the sweep is resumed after whatever it was killed by. With
+    more than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced.
 
-def _compare(root: Path, name: str, log: Log) -> None:
-    """Count rows that are missing, doubled or not as those of the undisturbed run."""
-    expected, found = (_rows(root / folder) for folder in ("undisturbed", name))
-    log.lost += len(expected.keys() - found.keys())
-    log.twice += store.read(root / name, "episodes").num_rows - len(found)
-    log.differing += sum(found.get(cell) not in (None, row) for cell, row in expected.items())
-    for table in ("episodes", "attempts"):
-        data = store.read(root / name, table, ["input_tokens", "output_tokens"])
-        tokens = sum(sum(column.to_pylist()) for column in data.columns)
-        if table == "episodes":
-            log.counted += tokens
-        else:
-            log.spent += tokens
+    Raises:
+        RuntimeError: the undisturbed sweep, or the cluster, fails by itself.
+        subprocess.TimeoutExpired: a driver whose Ray was killed does not end.
+    """
+    rng = random.Random(seed)
+    with Local() if nodes == 1 else Nodes(nodes, root, rng, say) as place:
+        return _Chaos(root, kills, overrides, say, rng, place).run()
 
 
 def _rows(root: Path) -> dict[str, object]:
@@ -135,41 +156,18 @@ def _rows(root: Path) -> dict[str, object]:
     return {row["cell_id"]: row for row in data.select(kept).to_pylist()}
 
 
-def _working(driver: int) -> bool:
-    """Whether the driver's cluster runs chunks."""
-    return bool(victims_of(driver, WORKER))
-
-
-def victims_of(driver: int, kind: str) -> list[int]:
-    """The processes of a kind under a driver."""
-    if kind == DRIVER:
-        return [driver]
-    return [pid for pid in _descendants(driver) if _NAMES[kind] in _command(pid)]
-
-
-def _descendants(parent: int) -> Iterator[int]:
-    """All processes under a process, deepest last."""
-    found = [parent]
-    for pid in found:
-        try:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        except OSError:
-            continue
-        found += map(int, children)
-    return iter(found[1:])
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
+def _tokens(root: Path, table: store.Table) -> int:
+    data = store.read(root, table, ["input_tokens", "output_tokens"])
+    return sum(sum(column.to_pylist()) for column in data.columns)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How many kills, and of what."""
+    """How many kills, of what, and where."""
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--nodes", type=int, default=1, help="raylets of a cluster that the sweep joins; 1: its own Ray"
+    )
     parser.add_argument(
         "overrides",
         nargs="*",
@@ -179,11 +177,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print the log, kill by kill, and the sums."""
+    """Print the log, kill by kill, and the sums; exit status 1 where anything is wrong."""
     with tempfile.TemporaryDirectory() as folder:
-        log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, console.print)
+        log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, console.print, arguments.nodes)
+    spent, counted = (
+        sum(column) for column in zip(*(t for n, t in log.tokens.items() if n != UNDISTURBED), strict=True)
+    )
     console.print(
         f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts: rows lost {log.lost}, rows twice "
-        f"{log.twice}, rows differing from the undisturbed run's {log.differing}; tokens of attempts {log.spent:,}, of "
-        f"episodes {log.counted:,}"
+        f"{log.twice}, rows differing from the undisturbed run's {log.differing}; tokens of attempts {spent:,}, of "
+        f"episodes {counted:,}, undisturbed {log.tokens[UNDISTURBED]}"
     )
+    if log.joined:
+        console.print(f"nodes that joined in the place of killed ones {log.joined}, of them with chunks {log.used}")
+    if log.wrong():
+        sys.exit("\n".join(log.wrong()))
