@@ -22,6 +22,7 @@ from launch.benchmarks.victims import DRIVER, RAYLET, Deck, Session, kill
 
 UNDISTURBED = "undisturbed"
 _END_SECONDS = 120.0  # for a driver whose cluster has died
+_SPARE_ROUNDS = 3  # after the last kill, for chunks on the node that joined last
 _PAUSE_SECONDS = 0.1, 1.5  # between two looks, at each of which something is killed
 # A cell whose worker died three times while it ran alone is a row that says so, and is run again at the next start.
 _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
@@ -79,8 +80,9 @@ class _Chaos:
             if sweep.process.wait() != 0:
                 raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
         self._compare(UNDISTURBED)
-        rounds = 0
-        while self._killed() < self.kills:
+        rounds = spare = 0
+        while self._killed() < self.kills or (not self.place.settled and spare < _SPARE_ROUNDS):
+            spare += self._killed() == self.kills
             name, rounds = f"round-{rounds}", rounds + 1
             while self._disturbed(name) != 0:
                 pass
@@ -180,14 +182,14 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print the log, kill by kill, and the sums; exit status 1 where anything is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, console.print, arguments.nodes)
-    spent, counted = (
-        sum(column) for column in zip(*(t for n, t in log.tokens.items() if n != UNDISTURBED), strict=True)
-    )
+    disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]
     console.print(
         f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts: rows lost {log.lost}, rows twice "
-        f"{log.twice}, rows differing from the undisturbed run's {log.differing}; tokens of attempts {spent:,}, of "
-        f"episodes {counted:,}, undisturbed {log.tokens[UNDISTURBED]}"
+        f"{log.twice}, rows differing from the undisturbed run's {log.differing}"
     )
+    told = {UNDISTURBED: log.tokens[UNDISTURBED], "with kills": Tokens(*map(sum, zip(*disturbed, strict=True)))}
+    for name, (spent, counted) in told.items():
+        console.print(f"{name}: tokens of attempts {spent:,}, of episodes {counted:,}")
     if log.joined:
         console.print(f"nodes that joined in the place of killed ones {log.joined}, of them with chunks {log.used}")
     if log.wrong():

@@ -36,6 +36,7 @@ class Local:
     overrides: Sequence[str] = ("cluster.dashboard=false",)
     environment = os.environ | _ENVIRONMENT
     joined = used = 0
+    settled = True
 
     def victims(self, driver: int) -> dict[str, list[int]]:
         """By kind, what can be killed; nothing where no chunk runs."""
@@ -119,6 +120,11 @@ class Nodes:
         found = {kind: [pid for one in sessions for pid in victims_of(one, kind)] for kind in (WORKER, REPLICA)}
         raylets = [pid for one in sessions[1:] for pid in victims_of(one, RAYLET)]
         return _found({DRIVER: [driver], NODE: raylets, **found})
+
+    @property
+    def settled(self) -> bool:
+        """Whether the cluster is whole, and chunks have run on all its nodes."""
+        return all(node.used and node.session.process.poll() is None for node in self._nodes)
 
     def look(self) -> None:
         """Note where chunks run, and have another node join some time after one has died."""

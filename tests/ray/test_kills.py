@@ -38,23 +38,25 @@ def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, seed: int) -> 
     assert spent == counted > 0
 
 
-@pytest.mark.parametrize(("kills", "seed"), [(8, 0), pytest.param(30, 1, marks=pytest.mark.slow)])
-def test_a_sweep_survives_killed_replicas(tmp_path: Path, kills: int, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("kills", "planners"), [(6, "react"), pytest.param(20, "react,egb_logits", marks=pytest.mark.slow)]
+)
+def test_a_sweep_survives_killed_replicas(tmp_path: Path, kills: int, planners: str) -> None:
     pytest.importorskip("torch")
     from tests.models import make_model
 
     # One request at a time, so that a draw does not hang on what else is in the batch.
     model = ["model=local", f"model.path={make_model(tmp_path, context=16384)}", "model.serving.max_batch=1"]
     model += ["model.max_tokens=48", "cluster.replicas=2", "cluster.chunk_cells=4"]
-    cases = ["planner=react,egb_logits", "dataset.limit=4", "dataset.max_substeps=8", "retriever.top_k=4", "trials=2"]
-    log = chaos(tmp_path, kills, seed, [*model, *cases], print)
+    cases = [f"planner={planners}", "dataset.limit=4", "dataset.max_substeps=8", "retriever.top_k=4", "trials=2"]
+    log = chaos(tmp_path, kills, 0, [*model, *cases], print)
     assert log.wrong() == []
-    assert log.kills[REPLICA] >= kills // 8
+    assert log.kills[REPLICA] > 0
 
 
 @pytest.mark.parametrize(("kills", "seed"), [(6, 0), pytest.param(30, 1, marks=pytest.mark.slow)])
 def test_a_sweep_survives_nodes_that_die_and_join(tmp_path: Path, kills: int, seed: int) -> None:
-    log = chaos(tmp_path, kills, seed, ["planner=react", "dataset.limit=200", "trials=6"], print, nodes=2)
+    log = chaos(tmp_path, kills, seed, ["planner=react", "dataset.limit=100", "trials=4"], print, nodes=2)
     assert log.wrong() == []
     assert sum(log.kills.values()) == kills
     assert {NODE, WORKER} <= set(log.kills)
