@@ -23,7 +23,7 @@ from grid.replicas.fleet import Fleet
 from launch.benchmarks.chaos import UNDISTURBED, chaos
 from launch.benchmarks.victims import DRIVER, NODE, RAYLET, REPLICA, WORKER, victims_of
 from tests.configs import job
-from tests.deadly import DEADLY, deadly, hanging
+from tests.deadly import DEADLY, GO, deadly, hanging, waiting
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,6 +152,29 @@ def test_a_folder_that_takes_no_more_ends_the_run_with_a_message(cluster: None, 
         run(plan)
     (plan.root / "steps").unlink()
     run(plan)
+    assert len(rows(plan)) == 8
+
+
+def test_chunks_in_flight_follow_the_cpus_of_the_cluster(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpus, seen = [1], list[int]()
+
+    def tick() -> None:
+        if not (plan.root / GO).exists():
+            seen.append(one.cells_in_flight)
+        cpus[0] = 3
+        if seen[-1] == 6 or len(seen) == 50:
+            (plan.root / GO).touch()
+
+    monkeypatch.setattr(batch, "cpus", lambda: cpus[0])
+    monkeypatch.setattr(batch, "_chunk", waiting)
+    monkeypatch.setattr(batch, "_TICK_SECONDS", 0.2)
+    plan = plan_of(tmp_path, chunk_cells=1)
+    with Fleet(plan.settings, 1, 60, print) as fleet:
+        one = batch.Run(plan, plan.finished(), lambda report: None, fleet, tick)
+        one.go()
+    assert (seen[0], seen[-1]) == (2, 6)
     assert len(rows(plan)) == 8
 
 
