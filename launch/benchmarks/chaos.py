@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from rich.console import Console
 from grid import store
 from grid.store.schema import TIMES
 from launch.benchmarks.nodes import Local, Nodes
-from launch.benchmarks.victims import DRIVER, RAYLET, Deck, Session, kill
+from launch.benchmarks.victims import DRIVER, KINDS, RAYLET, Deck, Session, kill
 
 UNDISTURBED = "undisturbed"
 _END_SECONDS = 120.0  # for a driver whose cluster has died
@@ -41,6 +41,8 @@ class Log:
 
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
+    failed: int = 0
+    """Starts that ended with another status than 0 though neither driver nor Ray was killed."""
     joined: int = 0
     """Nodes that took the place of a killed one."""
     used: int = 0
@@ -71,9 +73,10 @@ class _Chaos:
     say: Callable[[str], None]
     rng: random.Random
     place: Local | Nodes
+    kinds: Sequence[str]
 
     def __post_init__(self) -> None:
-        self.log, self._deck = Log(), Deck(self.rng)
+        self.log, self._deck = Log(), Deck(self.kinds, self.rng)
 
     def run(self) -> Log:
         with self._sweep(UNDISTURBED) as sweep:
@@ -104,14 +107,16 @@ class _Chaos:
                 self.place.look()
                 if self._killed() < self.kills and self._kill_one(name, sweep.id) in (DRIVER, RAYLET):
                     return sweep.process.wait(_END_SECONDS)
-            return sweep.process.wait()
+            code = sweep.process.wait()
+            self.log.failed += code != 0
+            return code
 
     def _kill_one(self, name: str, driver: int) -> str | None:
         """Kill one of those that are there; its kind."""
         victims = self.place.victims(driver)
-        if not victims:
-            return None
         kind = self._deck.draw(victims)
+        if kind is None:
+            return None
         victim = self.rng.choice(victims[kind])
         if not kill(victim):
             return None
@@ -137,11 +142,20 @@ class _Chaos:
         self.log.tokens[name] = Tokens(_tokens(self.root / name, "attempts"), _tokens(self.root / name, "episodes"))
 
 
-def chaos(root: Path, kills: int, seed: int, overrides: list[str], say: Callable[[str], None], nodes: int = 1) -> Log:
+def chaos(
+    root: Path,
+    kills: int,
+    seed: int,
+    overrides: list[str],
+    say: Callable[[str], None],
+    nodes: int = 1,
+    kinds: Sequence[str] = KINDS,
+) -> Log:
     """Run a sweep undisturbed, and again and again with SIGKILLs until there were so many; then to its end.
 
     Each round is a results folder of its own; within one, the sweep is resumed after whatever it was killed by. With
-    more than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced.
+    more than one of `nodes` it joins a cluster of so many raylets, some of which die and are replaced. Each of `kinds`
+    is killed as often as it is named, where it is there.
 
     Raises:
         RuntimeError: the undisturbed sweep, or the cluster, fails by itself.
@@ -149,7 +163,7 @@ def chaos(root: Path, kills: int, seed: int, overrides: list[str], say: Callable
     """
     rng = random.Random(seed)
     with Local() if nodes == 1 else Nodes(nodes, root, rng, say) as place:
-        return _Chaos(root, kills, overrides, say, rng, place).run()
+        return _Chaos(root, kills, overrides, say, rng, place, kinds).run()
 
 
 def _rows(root: Path) -> dict[str, object]:
@@ -184,8 +198,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, console.print, arguments.nodes)
     disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]
     console.print(
-        f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts: rows lost {log.lost}, rows twice "
-        f"{log.twice}, rows differing from the undisturbed run's {log.differing}"
+        f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts, of which {log.failed} failed by "
+        f"themselves: rows lost {log.lost}, rows twice {log.twice}, rows differing from the undisturbed run's "
+        f"{log.differing}"
     )
     told = {UNDISTURBED: log.tokens[UNDISTURBED], "with kills": Tokens(*map(sum, zip(*disturbed, strict=True)))}
     for name, (spent, counted) in told.items():

@@ -46,17 +46,18 @@ class Session:
 
 
 class Deck:
-    """Kinds of victims in a random order in which each comes up in its share."""
+    """Kinds of victims in a random order in which each comes up as often as it is among `kinds`."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self._rng, self._kinds = rng, list[str]()
+    def __init__(self, kinds: Sequence[str], rng: random.Random) -> None:
+        self._all, self._rng, self._kinds = kinds, rng, list[str]()
 
-    def draw(self, there: Collection[str]) -> str:
-        """The next kind of those that are there."""
+    def draw(self, there: Collection[str]) -> str | None:
+        """The next kind of those that are there, None where none is."""
         if not any(kind in there for kind in self._kinds):
-            self._kinds = self._rng.sample(KINDS, len(KINDS))
-        kind = next(kind for kind in self._kinds if kind in there)
-        self._kinds.remove(kind)
+            self._kinds = self._rng.sample(self._all, len(self._all))
+        kind = next((kind for kind in self._kinds if kind in there), None)
+        if kind:
+            self._kinds.remove(kind)
         return kind
 
 
