@@ -53,8 +53,8 @@ class Deck:
 
     def draw(self, there: Collection[str]) -> str | None:
         """The next kind of those that are there, None where none is."""
-        if not any(kind in there for kind in self._kinds):
-            self._kinds = self._rng.sample(self._all, len(self._all))
+        if any(kind in there for kind in self._all) and not any(kind in there for kind in self._kinds):
+            self._kinds += self._rng.sample(self._all, len(self._all))  # those that were not there stay due
         kind = next((kind for kind in self._kinds if kind in there), None)
         if kind:
             self._kinds.remove(kind)

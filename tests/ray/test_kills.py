@@ -163,7 +163,7 @@ def test_chunks_in_flight_follow_the_cpus_of_the_cluster(
 
     def tick() -> None:
         if not (plan.root / GO).exists():
-            seen.append(one.cells_in_flight)
+            seen.append(one.cells_in_flight.total())
         cpus[0] = 3
         if seen[-1] == 6 or len(seen) == 50:
             (plan.root / GO).touch()
