@@ -1,4 +1,4 @@
-"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|throughput|chaos|gpu`."""
+"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|throughput|chaos|gpu|kopl`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ BENCHMARKS = {
     "choose": "an exact choice among 100 options against a prefill and against passes that share nothing",
     "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
+    "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

@@ -1,0 +1,248 @@
+"""The 27 functions of KoPL (planning_horizon table 7): what each takes and returns, and how a planner is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from grid.environments.kopl import filters, queries
+from grid.environments.kopl.results import Answer, Result, Texts, Values
+from grid.environments.kopl.sets import EntitySet
+from grid.types import Parameter, ToolSpec
+
+RESULT = "result"
+"""The type of a parameter that takes an earlier call's output."""
+Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
+_SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
+_ENTITIES = "An earlier result that is an entity set."
+_RESULTS: Mapping[str, tuple[Sort, str]] = {
+    "entities": ("entities", _ENTITIES),
+    "l_entities": ("entities", "The first entity set."),
+    "r_entities": ("entities", "The second entity set."),
+    "s_entities": ("entities", "The entity set that relations start from."),
+    "t_entities": ("entities", "The entity set that relations lead to."),
+    "s_value": ("values", "An earlier result that is values of an attribute or qualifier."),
+}
+_TEXTS: Mapping[str, str] = {
+    "name": "The name, exactly.",
+    "concept_name": "The concept's name.",
+    "key": "The attribute's key.",
+    "value": "The attribute's value; a number has its unit behind it, a date is year-month-day.",
+    "qkey": "The qualifier's key.",
+    "qvalue": "The qualifier's value; a number has its unit behind it, a date is year-month-day.",
+    "t_value": "The value to check against; a number has its unit behind it, a date is year-month-day.",
+    "relation": "The relation's name.",
+    "direction": "forward where the given entities are the relation's subject, backward where they are its object.",
+}
+_OPERATOR = "One of =, !=, <, >."
+_VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
+
+
+def sort_of(result: Result) -> Sort:
+    """What sort of result it is."""
+    return _SORTS[type(result)]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function. `nothing` says what an empty result means, with the text arguments filled in.
+
+    `run` takes the base, the results, then the texts, both in the order of `results` and `texts`.
+    """
+
+    name: str
+    results: tuple[str, ...]
+    texts: tuple[str, ...]
+    returns: Sort
+    run: Callable[..., Result]
+    description: str
+    nothing: str
+    operator: str = _OPERATOR
+
+    def sort(self, parameter: str) -> Sort:
+        """The sort of result that a parameter takes."""
+        return _RESULTS[parameter][0]
+
+    def spec(self) -> ToolSpec:
+        """The function as a tool."""
+        results = tuple(Parameter(name, RESULT, _RESULTS[name][1]) for name in self.results)
+        texts = tuple(Parameter(name, "string", _TEXTS.get(name, self.operator)) for name in self.texts)
+        return ToolSpec(self.name, self.description, results + texts, (RESULT, "value"), "knowledge base")
+
+    def vocabularies(self) -> Mapping[str, str]:
+        """Of the parameters that take an identifier the vocabulary's name in `KnowledgeBase.vocabularies`."""
+        own = {"name": "entity"} if self.name == "Find" else {}
+        return own | {name: _VOCABULARIES[name] for name in self.texts if name in _VOCABULARIES}
+
+
+def _filters() -> list[Function]:
+    kinds = {
+        "Str": ("string", "equals a text"),
+        "Num": ("quantity", "is a number that compares as said"),
+        "Year": ("year", "is a year, or a date in a year, that compares as said"),
+        "Date": ("date", "is a date that compares as said"),
+    }
+    found = []
+    for ending, (kind, words) in kinds.items():
+        op, shown = (("op",), "{op}") if ending != "Str" else ((), "=")
+        found += [
+            Function(
+                f"Filter{ending}",
+                ("entities",),
+                ("key", "value", *op),
+                "entities",
+                partial(filters.filter_attribute, kind=kind),
+                f"Keep the entities that have an attribute whose value {words}.",
+                f"none of the given entities has {{key}} {shown} {{value}}",
+            ),
+            Function(
+                f"QFilter{ending}",
+                ("entities",),
+                ("qkey", "qvalue", *op),
+                "entities",
+                partial(filters.filter_qualifier, kind=kind),
+                f"Keep the entities found by a fact (filter by attribute, Relate) with a qualifier that {words}.",
+                f"none of the given entities' facts has the qualifier {{qkey}} {shown} {{qvalue}}",
+            ),
+            Function(
+                f"Verify{ending}",
+                ("s_value",),
+                ("t_value", *op),
+                "answer",
+                partial(queries.verify, kind=kind),
+                f"Say yes, no or not sure: whether each of the given values {words}.",
+                "there is nothing to check",
+            ),
+        ]
+    return found
+
+
+_OTHERS = [
+    Function("FindAll", (), (), "entities", filters.find_all, "Take all entities there are.", "there is no entity"),
+    Function(
+        "Find",
+        (),
+        ("name",),
+        "entities",
+        filters.find,
+        "Take the entities that have a name.",
+        "there is no entity of the name {name}",
+    ),
+    Function(
+        "FilterConcept",
+        ("entities",),
+        ("concept_name",),
+        "entities",
+        filters.filter_concept,
+        "Keep the entities that belong to a concept or to one below it.",
+        "none of the given entities is a {concept_name}",
+    ),
+    Function(
+        "Relate",
+        ("entities",),
+        ("relation", "direction"),
+        "entities",
+        filters.relate,
+        "Go from the given entities along a relation to the entities at its other end.",
+        "none of the given entities has the relation {relation} ({direction})",
+    ),
+    Function(
+        "And",
+        ("l_entities", "r_entities"),
+        (),
+        "entities",
+        filters.both,
+        "Take the entities that are in both sets.",
+        "the two sets have no entity in common",
+    ),
+    Function(
+        "Or",
+        ("l_entities", "r_entities"),
+        (),
+        "entities",
+        filters.either,
+        "Take the entities that are in one set or the other.",
+        "both sets are empty",
+    ),
+    Function(
+        "QueryName",
+        ("entities",),
+        (),
+        "texts",
+        queries.query_name,
+        "Return the names of the given entities.",
+        "there is no entity to name",
+    ),
+    Function(
+        "Count", ("entities",), (), "answer", queries.count, "Return how many entities are given.", "there is none"
+    ),
+    Function(
+        "SelectBetween",
+        ("l_entities", "r_entities"),
+        ("key", "op"),
+        "answer",
+        queries.select_between,
+        "Return the name of that one of two entities whose number under a key is less or greater.",
+        "there is no number to compare",
+        operator="less or greater.",
+    ),
+    Function(
+        "SelectAmong",
+        ("entities",),
+        ("key", "op"),
+        "texts",
+        queries.select_among,
+        "Return the names of the entities with the smallest or largest number under a key.",
+        "there is no number to compare",
+        operator="smallest or largest.",
+    ),
+    Function(
+        "QueryAttr",
+        ("entities",),
+        ("key",),
+        "values",
+        queries.query_attribute,
+        "Return the values that the given entities have under an attribute key.",
+        "none of the given entities has the attribute {key}",
+    ),
+    Function(
+        "QueryAttrUnderCondition",
+        ("entities",),
+        ("key", "qkey", "qvalue"),
+        "values",
+        queries.query_attribute_under_condition,
+        "Return those values under an attribute key that carry a qualifier of a certain value.",
+        "no {key} of the given entities has the qualifier {qkey} = {qvalue}",
+    ),
+    Function(
+        "QueryRelation",
+        ("s_entities", "t_entities"),
+        (),
+        "texts",
+        queries.query_relation,
+        "Return the relations that lead from one entity to another.",
+        "no relation leads from the first entities to the second",
+    ),
+    Function(
+        "QueryAttrQualifier",
+        ("entities",),
+        ("key", "value", "qkey"),
+        "values",
+        queries.query_attribute_qualifier,
+        "Return what a qualifier says of the attribute that has a certain value.",
+        "no {key} = {value} of the given entities has the qualifier {qkey}",
+    ),
+    Function(
+        "QueryRelationQualifier",
+        ("s_entities", "t_entities"),
+        ("relation", "qkey"),
+        "values",
+        queries.query_relation_qualifier,
+        "Return what a qualifier says of a relation between two entities.",
+        "no relation {relation} between the given entities has the qualifier {qkey}",
+    ),
+]
+FUNCTIONS: Mapping[str, Function] = {function.name: function for function in [*_OTHERS, *_filters()]}
+TOOLS: Mapping[str, ToolSpec] = {name: function.spec() for name, function in FUNCTIONS.items()}

@@ -1,0 +1,163 @@
+"""KoPL's functions that return values, names, numbers and verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from grid.environments.kopl.base import KnowledgeBase
+from grid.environments.kopl.errors import KoplError
+from grid.environments.kopl.filters import check_operator
+from grid.environments.kopl.results import Answer, Texts, Values
+from grid.environments.kopl.sets import Attribute, EntitySet, Relation
+from grid.environments.kopl.values import Value, condition, parse, shown
+
+BETWEEN = ("less", "greater")
+AMONG = ("smallest", "largest")
+_NONE: Sequence[Attribute] = ()
+
+
+def query_name(kb: KnowledgeBase, entities: EntitySet) -> Texts:
+    """Each entity's name."""
+    return Texts(kb.names if entities.is_everything else list(map(kb.names.__getitem__, entities.ids)))
+
+
+def count(kb: KnowledgeBase, entities: EntitySet) -> Answer:
+    """How many there are; an entity found by two facts counts twice, as in KoPL."""
+    return Answer(str(len(entities)))
+
+
+def select_between(kb: KnowledgeBase, l_entities: EntitySet, r_entities: EntitySet, key: str, op: str) -> Answer:
+    """The name of the entity with the lower or higher number; of equals the first has the lower, the last the higher.
+
+    Only numbers in the unit that most of them have are compared (of two as frequent, the one met first).
+    """
+    _one_of(op, BETWEEN)
+    found = _numbers(kb, (*l_entities.ids, *r_entities.ids), key)
+    pick = min(found, key=_number) if op == "less" else max(reversed(found), key=_number)
+    return Answer(kb.names[pick[0]])
+
+
+def select_among(kb: KnowledgeBase, entities: EntitySet, key: str, op: str) -> Texts:
+    """The names of all entities with the lowest or highest number; units as in `select_between`."""
+    _one_of(op, AMONG)
+    index = kb.attributes.get(key)
+    ids = index.by_entity if index and entities.is_everything else entities.distinct
+    found = _numbers(kb, ids, key)
+    best = (min if op == "smallest" else max)(found, key=_number)[1].number
+    return Texts(list(dict.fromkeys(kb.names[entity] for entity, value in found if value.number == best)))
+
+
+def query_attribute(kb: KnowledgeBase, entities: EntitySet, key: str) -> Values:
+    """Every value of the attribute."""
+    return Values([fact.value for fact in _facts(kb, entities, key)])
+
+
+def query_attribute_under_condition(kb: KnowledgeBase, entities: EntitySet, key: str, qkey: str, qvalue: str) -> Values:
+    """The values of the attribute that have a qualifier of this value."""
+    test = condition("=", parse(_kind(kb, qkey), qvalue))
+    return Values([fact.value for fact in _facts(kb, entities, key) if any(map(test, fact.qualifiers.get(qkey, ())))])
+
+
+def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, kind: str) -> Answer:
+    """`yes` where all values hold, `no` where none does, else `not sure`."""
+    target = parse(kind, t_value)
+    check_operator(op)
+    right = sum(map(condition(op, target), s_value.values))
+    if right == 0:
+        return Answer("no")
+    return Answer("yes" if right == len(s_value.values) else "not sure")
+
+
+def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Texts:
+    """The relations that lead from the first entities to the second."""
+    return Texts([fact.predicate for fact in _between(kb, s_entities, t_entities)])
+
+
+def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
+    """The qualifiers of the attributes that have this value."""
+    test = condition("=", parse(_kind(kb, key), value))
+    return Values(
+        [
+            qualifier
+            for fact in _facts(kb, entities, key)
+            if test(fact.value)
+            for qualifier in fact.qualifiers.get(qkey, ())
+        ]
+    )
+
+
+def query_relation_qualifier(
+    kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet, relation: str, qkey: str
+) -> Values:
+    """The qualifiers of the facts by which a relation leads from the first entities to the second."""
+    return Values(
+        [
+            value
+            for fact in _between(kb, s_entities, t_entities)
+            if fact.predicate == relation
+            for value in fact.qualifiers.get(qkey, ())
+        ]
+    )
+
+
+def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribute]:
+    """The facts under a key, in the order of the entities, as often as each is in the set."""
+    index = kb.attributes.get(key)
+    return index.facts_of(entities) if index else ()
+
+
+def _between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
+    """The forward relations from each first entity to each second, in their orders.
+
+    Costs both sets and, of each first entity, the fewer of its relations and the second entities.
+    """
+    everything = t_entities.is_everything
+    places: dict[int, list[int]] = {}
+    for place, entity in enumerate(() if everything else t_entities.ids):
+        places.setdefault(entity, []).append(place)
+    pairs = kb.pairs
+    for source in s_entities.ids:
+        leads = pairs.get(source)
+        if leads is None:
+            continue
+        if everything:
+            hits = [(other, other) for other in leads]
+        elif len(leads) < len(places):
+            hits = [(place, other) for other in leads for place in places.get(other, ())]
+        else:
+            hits = [(place, other) for other in places if other in leads for place in places[other]]
+        for _, other in sorted(hits):
+            yield from leads[other]
+
+
+def _numbers(kb: KnowledgeBase, entities: Iterable[int], key: str) -> list[tuple[int, Value]]:
+    """The entities with their numbers under a key, in the most frequent unit; raises KoplError where there is none."""
+    index = kb.attributes.get(key)
+    by_entity = index.by_entity if index else {}
+    found = [
+        (entity, fact.value)
+        for entity in entities
+        for fact in by_entity.get(entity, _NONE)
+        if fact.value.kind == "quantity"
+    ]
+    if not found:
+        raise KoplError(f"none of the given entities has a number as {shown(key)}")
+    unit = Counter(value.unit for _, value in found).most_common(1)[0][0]
+    return [pair for pair in found if pair[1].unit == unit]
+
+
+def _number(pair: tuple[int, Value]) -> float:
+    return pair[1].number
+
+
+def _kind(kb: KnowledgeBase, key: str) -> str:
+    kind = kb.kinds.get(key)
+    if kind is None:
+        raise KoplError(f"no attribute or qualifier has the key {shown(key)}")
+    return kind
+
+
+def _one_of(op: str, allowed: tuple[str, str]) -> None:
+    if op not in allowed:
+        raise KoplError(f"{shown(op)} is neither {allowed[0]} nor {allowed[1]}")

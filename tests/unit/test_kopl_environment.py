@@ -1,0 +1,258 @@
+"""KoPL's functions as tools: what calls return, when they have failed, and what resolves a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from grid.environments.kopl.environment import KoplEnvironment
+from grid.environments.kopl.errors import ProgramError
+from grid.environments.kopl.functions import FUNCTIONS, TOOLS
+from grid.environments.kopl.programs import check, run
+from grid.environments.kopl.reading import parse
+from grid.environments.kopl.results import is_empty, same_answer, texts
+from grid.environments.schema import SchemaEnvironment, failed
+from grid.types import Json, ToolCall
+from launch.benchmarks.kopl_worlds import Programs, random_base
+from tests.kopl_world import SOURCE, environment, raw_base
+
+
+def call(world: KoplEnvironment, tool: str, **arguments: Json) -> Mapping[str, Json]:
+    return world.execute(ToolCall(tool, arguments)).content
+
+
+def error(world: KoplEnvironment, tool: str, **arguments: Json) -> str:
+    """The error of a call that must fail and leave the state as it was."""
+    before = world.snapshot()
+    content = call(world, tool, **arguments)
+    assert list(content) == ["error"]
+    assert world.snapshot() == before
+    return str(content["error"])
+
+
+def test_there_are_27_tools_with_named_parameters() -> None:
+    world = environment("x")
+    assert len(world.tools) == len(TOOLS) == 27
+    assert isinstance(world, SchemaEnvironment)
+    for tool in world.tools:
+        assert tool.description.endswith(".")
+        assert {parameter.type for parameter in tool.parameters} <= {"result", "string"}
+        assert all(parameter.description for parameter in tool.parameters)
+    assert [p.name for p in TOOLS["QueryRelationQualifier"].parameters] == [
+        "s_entities",
+        "t_entities",
+        "relation",
+        "qkey",
+    ]
+    assert TOOLS["SelectAmong"].parameters[-1].description == "smallest or largest."
+
+
+def test_a_question_from_its_first_call_to_its_answer() -> None:
+    world = environment("Rhine")
+    assert call(world, "FindAll") == {
+        "result": "$0",
+        "value": {
+            "entities": 8,
+            "names": ["body of water", "river", "lake", "country", "Elbe", "Rhine", "Como", "Czechia"],
+        },
+    }
+    assert world.answer() is None, "a set of entities is no answer"
+    assert call(world, "FilterConcept", entities="$0", concept_name="river")["result"] == "$1"
+    assert not world.resolved()
+    assert call(world, "SelectAmong", entities="$1", key="river length", op="largest") == {
+        "result": "$2",
+        "value": "Rhine",
+    }
+    assert world.resolved()
+    assert world.answer() == "Rhine"
+    call(world, "Count", entities="$1")
+    assert (world.resolved(), world.answer()) == (False, "2"), "the latest result counts"
+
+
+def test_facts_are_carried_to_qualifier_filters() -> None:
+    world = environment("Czechia")
+    call(world, "Find", name="Elbe")
+    call(world, "Relate", entities="$0", relation="flows through", direction="forward")
+    assert call(world, "QFilterYear", entities="$1", qkey="start", qvalue="1993", op="=")["value"] == {
+        "entities": 1,
+        "names": ["Czechia"],
+    }
+    assert "carry no facts" in error(world, "QFilterYear", entities="$0", qkey="start", qvalue="1993", op="=")
+    call(world, "QueryName", entities="$2")
+    assert world.resolved()
+
+
+def test_what_returns_nothing_has_failed_and_says_why() -> None:
+    world = environment("x")
+    call(world, "FindAll")
+    call(world, "Find", name="Como")
+    assert error(world, "Find", name="Danube") == "there is no entity 'Danube'."
+    assert error(world, "FilterConcept", entities="$1", concept_name="river") == (
+        "none of the given entities is a 'river'."
+    )
+    assert error(world, "FilterConcept", entities="$1", concept_name="pond") == "there is no concept 'pond'."
+    assert error(world, "QueryAttr", entities="$1", key="length") == "there is no attribute key 'length'."
+    assert error(world, "QueryAttr", entities="$1", key="river length") == (
+        "none of the given entities has the attribute 'river length'."
+    )
+    assert error(world, "FilterNum", entities="$0", key="river length", value="9 metre", op="<") == (
+        "none of the given entities has 'river length' '<' '9 metre'."
+    )
+    assert error(world, "FilterNum", entities="$0", key="river length", value="long", op="<") == (
+        "'long' is not a number, with its unit behind it."
+    )
+    assert "none of =, !=, <, >" in error(world, "FilterNum", entities="$0", key="river length", value="9", op="<=")
+    assert error(world, "Relate", entities="$1", relation="flows through", direction="forward") == (
+        "none of the given entities has the relation 'flows through' ('forward')."
+    )
+    assert error(world, "SelectAmong", entities="$0", key="founded on", op="largest") == (
+        "none of the given entities has a number as 'founded on'."
+    )
+    assert error(world, "QueryRelation", s_entities="$1", t_entities="$0") == (
+        "no relation leads from the first entities to the second."
+    )
+    assert "{x}" in error(world, "FilterStr", entities="$0", key="river length", value="{x}")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("Fly", {}, "there is no tool 'Fly'."),
+        ("Find", {}, "the call of Find lacks name; its parameters are name."),
+        ("Find", {"name": "Elbe", "age": "3"}, "the call of Find has no parameter 'age'; its parameters are name."),
+        ("FindAll", {"name": "Elbe"}, "the call of FindAll has no parameter 'name'; its parameters are none."),
+        ("Find", {"name": 7}, "name: a text is expected, not int."),
+        ("Find", {"name": None}, "name: a text is expected, not NoneType."),
+        ("Find", {"name": ["Elbe"]}, "name: a text is expected, not list."),
+        ("Count", {"entities": "$1"}, "entities: '$1' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": "$99"}, "entities: '$99' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": "$-1"}, "entities: '$-1' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": "$00"}, "entities: '$00' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": "$" + "9" * 5000}, "is no earlier result"),
+        ("Count", {"entities": "Elbe"}, "entities: 'Elbe' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": {"$0": 1}}, "entities: a text is expected, not dict."),
+        ("VerifyNum", {"s_value": "$0", "t_value": "1", "op": "="}, "s_value: $0 holds entities, not values."),
+    ],
+)
+def test_calls_that_do_not_fit_fail(tool: str, arguments: dict[str, Any], message: str) -> None:
+    world = environment("x")
+    assert "none so far" in error(world, "Count", entities="$0")
+    call(world, "FindAll")
+    found = error(world, tool, **arguments)
+    assert message in found
+    assert len(found) < 300
+
+
+def test_restoring_goes_back_and_results_are_counted_anew() -> None:
+    world = environment("river")
+    call(world, "FindAll")
+    mark = world.snapshot()
+    assert isinstance(hash(mark), int)
+    call(world, "Find", name="Elbe")
+    later = world.snapshot()
+    world.restore(mark)
+    assert call(world, "Find", name="Rhine")["result"] == "$1"
+    world.restore(later)
+    assert call(world, "QueryName", entities="$1")["value"] == "Elbe"
+    with pytest.raises(TypeError):
+        world.restore("$1")
+
+
+def test_long_results_are_told_by_their_first_ten() -> None:
+    raw = raw_base()
+    raw["entities"] |= {f"x{i}": raw["entities"]["e3"] | {"name": f"pond {i}"} for i in range(30)}
+    world = KoplEnvironment(parse(raw, SOURCE), ("34",))
+    call(world, "FindAll")
+    call(world, "FilterConcept", entities="$0", concept_name="lake")
+    assert call(world, "QueryName", entities="$1")["value"] == {
+        "values": 31,
+        "first": ["Como", *(f"pond {i}" for i in range(9))],
+    }
+    assert call(world, "QueryAttr", entities="$1", key="surface area")["value"] == {
+        "values": 31,
+        "first": ["146 square kilometre"] * 10,
+    }
+    assert world.answer() == "146 square kilometre"
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "same"),
+    [
+        (["206 centimetre"], ["206.0 centimetre"], True),
+        (["206 centimetre"], ["206 metre"], False),
+        (["206 centimetre"], ["206"], False),
+        (["2003-06-26"], ["2003/6/26"], True),
+        (["2003-06-26"], ["2003"], False),
+        (["2003"], ["2003.0"], True),
+        (["0.30000000000000004"], ["0.3"], True),
+        (["a", "b", "a"], ["b", "a"], True),
+        (["a"], ["a", "b"], False),
+        (["a", "b"], ["a"], False),
+        (["Elbe"], ["elbe"], False),
+        (["yes"], ["yes"], True),
+        ([], [], True),
+        ([], ["no"], False),
+    ],
+)
+def test_answers_are_compared_as_values(found: list[str], wanted: list[str], same: bool) -> None:
+    assert same_answer(found, wanted) is same
+    assert same_answer(wanted, found) is same
+
+
+STEP = {"function": "FindAll", "inputs": [], "dependencies": []}
+
+
+@pytest.mark.parametrize(
+    ("program", "step", "message"),
+    [
+        ([], None, "at least one step"),
+        ("FindAll", None, "a list"),
+        ([STEP, 7], 1, "a step is an object, not int"),
+        ([{"function": "Fly", "inputs": [], "dependencies": []}], 0, "'Fly' is none of the 27 functions"),
+        ([{"inputs": [], "dependencies": []}], 0, "'None' is none of the 27 functions"),
+        ([STEP | {"function": "Find"}], 0, "Find has 1 inputs (name), not 0"),
+        ([STEP | {"inputs": ["x"]}], 0, "FindAll has 0 inputs (none), not 1"),
+        ([STEP | {"inputs": [3]}], 0, "`inputs` is a list of texts"),
+        ([STEP | {"inputs": None}], 0, "`inputs` is a list of texts"),
+        ([STEP, STEP | {"function": "Count"}], 1, "Count takes 1 results (entities), not 0"),
+        ([STEP, STEP | {"function": "Count", "dependencies": ["0"]}], 1, "`dependencies` is a list of step numbers"),
+        ([STEP, STEP | {"function": "Count", "dependencies": [True]}], 1, "`dependencies` is a list of step numbers"),
+        ([STEP, STEP | {"function": "Count", "dependencies": [1]}], 1, "it depends on itself"),
+        ([STEP, STEP | {"function": "Count", "dependencies": [2]}, STEP], 1, "step 2, which is not before it"),
+        ([STEP, STEP | {"function": "Count", "dependencies": [99]}], 1, "step 99, which is not before it"),
+        ([STEP, STEP | {"function": "Count", "dependencies": [-1]}], 1, "step -1, which is not before it"),
+        (
+            [STEP, STEP | {"function": "Count", "dependencies": [0]}, STEP | {"function": "What", "dependencies": [1]}],
+            2,
+            "entities of QueryName takes entities, but step 1 (Count) returns answer",
+        ),
+    ],
+)
+def test_programs_that_cannot_run(program: Any, step: int | None, message: str) -> None:
+    with pytest.raises(ProgramError) as caught:
+        check(program)
+    assert caught.value.step == step
+    assert message in caught.value.message
+
+
+def test_calls_do_what_programs_do() -> None:
+    kb = parse(random_base(7, 100), SOURCE)
+    programs = Programs(kb, 7, wild=0)
+    ran = set()
+    for number in range(270):
+        program = programs.program(list(FUNCTIONS)[number % 27], 4 + number % 8)
+        results = run(kb, program)
+        world = KoplEnvironment(kb, texts(results[-1]) or ("nothing",))
+        for place, step in enumerate(program):
+            function = FUNCTIONS[step["function"]]
+            given = {name: f"${i}" for name, i in zip(function.results, step["dependencies"], strict=True)}
+            words = dict(zip(function.texts, step["inputs"], strict=True))
+            observation = world.execute(ToolCall(function.name, given | words))
+            assert not failed(observation), (program, observation)
+            assert observation.content["result"] == f"${place}"
+            assert not is_empty(results[place])
+        assert world.resolved() is (texts(results[-1]) is not None)
+        ran.add(program[-1]["function"])
+    assert ran == set(FUNCTIONS)
