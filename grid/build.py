@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.cell import GROUPS, Setting
 from grid.datasets.base import Dataset, Problem
-from grid.engines.base import Engine
+from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import Budget, Planner
 from grid.retrievers.base import Index, Retriever
@@ -32,7 +32,7 @@ ROOMS = {
 _MEMBERS = {
     "model": ("provides", "home", "sample", "choose"),
     "planner": ("needs", "solve"),
-    "dataset": ("case_ids", "problem"),
+    "dataset": ("provides", "case_ids", "problem"),
     "robustness": ("disturb",),
     "retriever": ("index",),
 }
@@ -138,12 +138,16 @@ def build_engine(model: Mapping[str, Any]) -> Engine:
 def invalid_reason(setting: Setting) -> str | None:
     """Why a setting's parts do not go together, naming both YAML files; None where they do."""
     planner = cast(type[Planner], load_class("planner", setting.config["planner"]))
-    missing = planner.needs - build_engine(setting.config["model"]).provides
+    dataset = cast(type[Dataset], load_class("dataset", setting.config["dataset"]))
+    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE}
+    needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
+    missing = verbs - build_engine(setting.config["model"]).provides
     if missing:
-        verbs = ", ".join(sorted(missing))
+        return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
+    missing = cases - dataset.provides
+    if missing:
         return (
-            f"conf/planner/{_file(setting, 'planner')}.yaml needs {verbs}, "
-            f"which conf/model/{_file(setting, 'model')}.yaml cannot do"
+            f"{needs} {', '.join(sorted(missing))}, which conf/dataset/{_file(setting, 'dataset')}.yaml does not have"
         )
     return None
 

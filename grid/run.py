@@ -127,6 +127,7 @@ async def run_cell(
             candidates_of=problem.candidates,
             budget=built.budget,
             seed=cell.seed,
+            demonstrations=problem.demonstrations,
         )
         async with asyncio.timeout(case_seconds):
             trajectory = await built.planner.solve(episode)
@@ -256,9 +257,9 @@ def _step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference:
 
 def _against(step: Step, reference: Reference) -> dict[str, Any]:
     call = reference.calls.get(step.substep.id)
-    known = step.substep.id in reference.calls
+    known = reference.followed and step.substep.id in reference.calls
     return {
         "tool_required": call is not None if known else None,
         "reference_tool": (call.tool if call else NO_TOOL) if known else None,
-        "tool_matches": tool_matches(step, reference),
+        "tool_matches": tool_matches(step, reference) if known else None,
     }

@@ -91,11 +91,22 @@ class Reference:
     """What a planner never sees: per substep the reference call (None: no tool), in plan order.
 
     Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
-    are the case's resolution.
+    are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
+    the calls; otherwise there are other ways to the resolution.
     """
 
     calls: Mapping[str, ToolCall | None]
     resolution: tuple[str, ...]
+    followed: bool = True
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A solved question of the training split; its calls may hold `OUTPUT_FROM_STEP_i.field`."""
+
+    question: str
+    calls: Mapping[str, ToolCall]
+    answer: str
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from grid.environments.base import Environment
-from grid.types import Case, Reference, Skipped, Substep, ToolSpec
+from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec
+
+OUTLINE, DEMONSTRATIONS = "outline", "demonstrations"
 
 
 class Candidates(Protocol):
@@ -16,6 +18,18 @@ class Candidates(Protocol):
     def __call__(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The candidate tools of one substep of a case."""
         ...
+
+
+class Demonstrations(Protocol):
+    """Solved questions like a case's."""
+
+    def __call__(self, count: int) -> Sequence[Demonstration]:
+        """The `count` nearest, the nearest first."""
+        ...
+
+
+def _none(count: int) -> Sequence[Demonstration]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -32,10 +46,16 @@ class Problem:
     candidates: Candidates
     library: Mapping[str, ToolSpec]
     same_function: Mapping[str, str]
+    demonstrations: Demonstrations = _none
 
 
 class Dataset(Protocol):
-    """A benchmark. Built from YAML; reads its files on first use and then answers from memory."""
+    """A benchmark. Built from YAML; reads its files on first use and then answers from memory.
+
+    `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS.
+    """
+
+    provides: ClassVar[frozenset[str]]
 
     @property
     def version(self) -> str:

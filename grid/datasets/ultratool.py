@@ -15,12 +15,12 @@ from dataclasses import dataclass as plain_dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
+from grid.datasets.base import OUTLINE, Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, properties, type_of
@@ -51,6 +51,7 @@ class _Record:
 class UltraTool:
     """UltraTool's test queries in file order; `limit` counts queries, skipped ones included."""
 
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
 

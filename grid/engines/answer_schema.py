@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.engines.base import ToolCallAnswer
+from grid.engines.base import JsonAnswer, PlanAnswer, ToolCallAnswer
 from grid.types import NO_TOOL, ToolSpec
 
 MAX_CHARACTERS = 120  # of a thought or a string argument: a model that rambles still comes to its end
@@ -15,17 +15,24 @@ _TEXT = {"$ref": "#/$defs/text"}  # one definition, so that it is compiled once
 _DEFINITIONS = {"text": {"type": "string", "pattern": f"^.{{0,{MAX_CHARACTERS}}}$"}}
 
 
-def answer_schema(answer: ToolCallAnswer) -> dict[str, Any]:
-    """One object: a thought where one is asked for, then a tool of those offered and its own arguments only."""
-    calls = [_call(answer, tool.name, _arguments(tool)) for tool in answer.tools]
-    if answer.may_decline:
-        calls.append(_call(answer, NO_TOOL, _object({}, [])))
-    return (calls[0] if len(calls) == 1 else {"anyOf": calls}) | {"$defs": _DEFINITIONS}
+def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
+    """One object: a call (a thought first where one is asked for), or a plan of calls.
+
+    Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
+    """
+    thought = isinstance(answer, ToolCallAnswer) and answer.thought
+    calls = [_call(tool.name, _arguments(tool), thought) for tool in answer.tools]
+    if isinstance(answer, ToolCallAnswer) and answer.may_decline:
+        calls.append(_call(NO_TOOL, _object({}, []), thought))
+    call = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    if isinstance(answer, PlanAnswer):
+        plan = {"type": "array", "items": call, "minItems": 1, "maxItems": answer.most}
+        call = _object({"plan": plan}, ["plan"])
+    return call | {"$defs": _DEFINITIONS}
 
 
-def _call(answer: ToolCallAnswer, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    thought = {"thought": _TEXT} if answer.thought else {}
-    properties = thought | {"tool": {"const": name}, "arguments": arguments}
+def _call(name: str, arguments: dict[str, Any], thought: bool) -> dict[str, Any]:
+    properties = ({"thought": _TEXT} if thought else {}) | {"tool": {"const": name}, "arguments": arguments}
     return _object(properties, list(properties))
 
 

@@ -39,6 +39,22 @@ class ToolCallAnswer:
 
 
 @dataclass(frozen=True)
+class PlanAnswer:
+    """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: calls of `tools` in order, `most` at most.
+
+    The first is step number `first` of the whole plan; an argument `$i` is the result of step i.
+    """
+
+    tools: tuple[ToolSpec, ...]
+    first: int
+    most: int
+
+
+JsonAnswer = ToolCallAnswer | PlanAnswer
+"""Answers that have a JSON schema."""
+
+
+@dataclass(frozen=True)
 class ChoiceAnswer:
     """The number of one of `options` is wanted; option k is the text numbered k (from 0)."""
 
@@ -50,7 +66,7 @@ class Prompt:
     """Sections in the order in which they are rendered (static ones first, so that prefixes are shared)."""
 
     sections: tuple[Section, ...]
-    answer: TextAnswer | ToolCallAnswer | ChoiceAnswer
+    answer: TextAnswer | ToolCallAnswer | PlanAnswer | ChoiceAnswer
 
     def text(self) -> str:
         """The prompt as plain text, sections apart by a blank line."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import ToolCallAnswer
+from grid.engines.base import JsonAnswer
 from grid.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Grammars:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_limit_bytes=_CACHE_BYTES)
         self._lock = threading.Lock()
 
-    def matcher(self, answer: ToolCallAnswer) -> Callable[[], Any]:
+    def matcher(self, answer: JsonAnswer) -> Callable[[], Any]:
         """What makes a fresh matcher for each completion; it terminates with the object's closing brace."""
         import xgrammar
 

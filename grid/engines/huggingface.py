@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Occupancy, Prompt, Sampled, ToolCallAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.batches import Batches
 from grid.engines.choice import ChoiceSearch
 from grid.engines.language_model import LanguageModel
@@ -120,9 +120,9 @@ class HuggingFace(LanguageModel):
         max_tokens = min(max_tokens, self.max_tokens)
         tokens = self.fitting(loaded.renderer, prompt, max_tokens, loaded.context)
         matcher, finished = None, None
-        if isinstance(prompt.answer, ToolCallAnswer) and loaded.grammars:
+        if isinstance(prompt.answer, JsonAnswer) and loaded.grammars:
             matcher = await asyncio.to_thread(loaded.grammars.matcher, prompt.answer)
-        elif isinstance(prompt.answer, ToolCallAnswer):
+        elif isinstance(prompt.answer, JsonAnswer):
             finished = holds_json
         seeds = [derive_seed(seed, index) for index in range(n)]
         drawing = Drawing(tokens, seeds, temperature, max_tokens, matcher, finished)

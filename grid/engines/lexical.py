@@ -4,8 +4,9 @@ It sees what a language model would see, the prompt's sections, and nothing else
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
 latest history. 'No tool' gains where the substep's first word is one that its text names. The scores become a
 distribution through a temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled
-by name and type from the history's outputs and the values in the texts. Good for smoke runs, for statistics
-and for measuring the grid; its results say nothing about language models.
+by name and type from the history's outputs and the values in the texts. Where a prompt has demonstrations, its plans
+are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring the grid; its results say
+nothing about language models.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ from grid.engines.base import (
     Choice,
     ChoiceAnswer,
     Home,
+    PlanAnswer,
     Prompt,
     Sampled,
     TextAnswer,
     ToolCallAnswer,
 )
 from grid.engines.extraction import unlabelled
+from grid.engines.plans import next_calls
 from grid.strict import STRICT
 from grid.types import NO_TOOL, Usage, to_json
 from grid.words import stems
@@ -61,6 +64,8 @@ class Lexical:
         """`n` completions: tool calls as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
         if isinstance(prompt.answer, TextAnswer):
             texts = [_lesson(prompt)] * n
+        elif prompt.entries("demonstrations"):
+            texts = [self._plan(prompt, temperature, seed, index) for index in range(n)]
         elif isinstance(prompt.answer, ToolCallAnswer):
             texts = self._calls(prompt, prompt.answer, n, temperature, seed)
         else:
@@ -75,6 +80,18 @@ class Lexical:
         probabilities = _softmax(self._scores(prompt, prompt.answer.options) / self.temperature)
         usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
         return Choice(tuple(probabilities.tolist()), usage)
+
+    def _plan(self, prompt: Prompt, temperature: float, seed: int, index: int) -> str:
+        """The rest of a plan, or its next call, after the demonstrations."""
+        question = Counter(stems(prompt.entries("task")[0]))
+        calls = next_calls(
+            prompt,
+            lambda texts: bm25(question, texts) / self.temperature,
+            lambda scores: _gumbel_argmax(scores, temperature, seed, index),
+        )
+        if isinstance(prompt.answer, PlanAnswer):
+            return to_json({"plan": calls})
+        return to_json(calls[0] if calls else {"tool": NO_TOOL, "arguments": {}})
 
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
         lines = prompt.entries("tools")[-(len(answer.tools) + answer.may_decline) :]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ToolCallAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, JsonAnswer, PlanAnswer, Prompt, Sampled
 from grid.strict import STRICT
 from grid.types import Usage, to_json
 
@@ -22,9 +22,12 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments, `n` times; empty text for a text answer."""
-        tool = prompt.answer.tools[0].name if isinstance(prompt.answer, ToolCallAnswer) and prompt.answer.tools else ""
-        return Sampled((to_json({"tool": tool, "arguments": {}}) if tool else "",) * n, Usage(llm_calls=n))
+        """The first tool without arguments, or a plan of it, `n` times; empty text for a text answer."""
+        answer, text = prompt.answer, ""
+        if isinstance(answer, JsonAnswer) and answer.tools:
+            call = {"tool": answer.tools[0].name, "arguments": {}}
+            text = to_json({"plan": [call]} if isinstance(answer, PlanAnswer) else call)
+        return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """All probability on option 0."""

@@ -21,6 +21,7 @@ from grid.engines.base import (
     Choice,
     ChoiceAnswer,
     Home,
+    JsonAnswer,
     Occupancy,
     Prompt,
     Sampled,
@@ -202,7 +203,7 @@ class OpenAIHTTP:
             "temperature": temperature,
             self.limit_key: min(max_tokens, self.max_tokens),
         }
-        if self.structured and isinstance(prompt.answer, ToolCallAnswer):
+        if self.structured and isinstance(prompt.answer, JsonAnswer):
             schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]

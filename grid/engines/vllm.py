@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Occupancy, Prompt, Sampled, ToolCallAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.gate import KindGate
 from grid.engines.language_model import LanguageModel
 from grid.engines.vllm_start import LastStep, Started, start
@@ -193,7 +193,7 @@ class VLLM(LanguageModel):
         }
 
     def _schema(self, prompt: Prompt) -> Any:
-        if not self.structured or not isinstance(prompt.answer, ToolCallAnswer):
+        if not self.structured or not isinstance(prompt.answer, JsonAnswer):
             return None
         from vllm.sampling_params import StructuredOutputsParams
 

@@ -14,8 +14,11 @@ SCORING = "1"
 def score(trajectory: Trajectory, reference: Reference, resolved: bool) -> Scores:
     """All metrics of one episode. `resolved` is the environment's word on the final state.
 
-    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count.
+    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Rates are
+    None where no plan was given to follow.
     """
+    if not reference.followed:
+        return Scores(success=resolved, repeated_call=repeats_a_call(trajectory.steps))
     steps = {step.substep.id: step for step in trajectory.steps}
     needing = [steps.get(place) for place, call in reference.calls.items() if call]
     reached = [step for step in needing if step]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from grid import references
-from grid.datasets.base import Candidates
+from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.environments.base import Environment
 from grid.errors import BudgetError, ContextError, ToolError
@@ -40,6 +40,7 @@ class Episode:
     candidates_of: Candidates
     budget: Budget
     seed: int
+    demonstrations: Demonstrations = lambda count: ()
     usage: Usage = field(default_factory=Usage)
     tool_calls: int = 0
     resolved_checks: int = 0
@@ -110,7 +111,7 @@ class Episode:
 
 
 class Planner(Protocol):
-    """A planning algorithm. `needs` names the engine verbs that it uses."""
+    """A planning algorithm. `needs` names the engine's verbs that it uses, and what it needs of a dataset's cases."""
 
     needs: ClassVar[frozenset[str]]
 

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.datasets.base import OUTLINE
 from grid.engines.base import CHOOSE, SAMPLE
 from grid.planners.base import Episode
 from grid.planners.stepwise import (
@@ -107,7 +108,7 @@ class EGBSampling(EntropyGuidedBranching):
     """Algorithm 2: entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls."""
 
     samples: Annotated[int, Field(ge=1, le=1000)] = 10
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """Majority vote of m actions."""
@@ -126,7 +127,7 @@ class EGBLogits(EntropyGuidedBranching):
     """
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, OUTLINE})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.datasets.base import OUTLINE
 from grid.engines.base import SAMPLE
 from grid.planners.base import Episode
 from grid.planners.stepwise import rollout, single_pass
@@ -20,7 +21,7 @@ class ReAct:
     """One sampled thought and action a substep, on all that was observed before."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Work through the plan once."""
@@ -33,7 +34,7 @@ class BaselineLLM:
     """One sampled action a substep without execution history (egb_slate §6.1): a plan carried out open-loop."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Work through the plan once, each decision blind to what was done and observed."""

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.datasets.base import OUTLINE
 from grid.engines.base import SAMPLE, Prompt, Section, TextAnswer
 from grid.planners.base import Episode
 from grid.planners.stepwise import ROLE, history_section, rollout, single_pass, task_section
@@ -30,7 +31,7 @@ class Reflexion:
     attempts: Annotated[int, Field(ge=1, le=100)] = 5
     memory: Annotated[int, Field(ge=1, le=20)] = 3
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Try, ask whether the case is resolved, reflect, try again; the last attempt is returned."""

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.datasets.base import OUTLINE
 from grid.engines.base import SAMPLE
 from grid.planners.base import Episode
 from grid.planners.stepwise import Decision, View, rollout, sample_actions, single_pass
@@ -28,7 +29,7 @@ class SelfConsistency:
     level: Literal["step", "plan"] = "step"
     samples: Annotated[int, Field(ge=1, le=1000)] = 10
     temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Vote by step or by plan."""

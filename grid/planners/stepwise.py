@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from grid.answers import read_call
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer, numbered
-from grid.planners.answers import read_call
 from grid.planners.base import Episode
 from grid.types import NO_TOOL, OptionProbability, Step, Substep, ToolCall, ToolSpec, Usage
 

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from grid.build import ROOMS, BudgetConfig, Built, ClusterConfig, build, invalid_reason, load_class, make
 from grid.cell import Cell, Setting, cells
-from grid.datasets.base import Dataset
+from grid.datasets.base import DEMONSTRATIONS, OUTLINE, Dataset
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
@@ -127,7 +127,7 @@ def test_planners_keep_their_protocol(name: str) -> None:
     planner = cast(Planner, make("planner", yaml("planner", name)))
     assert isinstance(planner.needs, frozenset)
     assert planner.needs
-    assert planner.needs <= {SAMPLE, CHOOSE}
+    assert planner.needs <= {SAMPLE, CHOOSE, OUTLINE, DEMONSTRATIONS}
     assert inspect.iscoroutinefunction(planner.solve)
 
 

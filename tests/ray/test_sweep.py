@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from grid import store
 from grid.build import BudgetConfig, Built, build
 from grid.cell import Setting, cells
-from grid.datasets.base import Dataset, Problem
+from grid.datasets.base import OUTLINE, Dataset, Problem
 from grid.datasets.slate.dataset import generate
 from grid.environments.base import Environment
 from grid.errors import BudgetError, ContextError, ModelError, ToolError
@@ -308,6 +308,7 @@ class OneBrokenCase:
     inner: Dataset
     broken: str
     error: Exception
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
 
     @property
     def version(self) -> str:

@@ -18,6 +18,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM
 
+from grid.answers import read_call
 from grid.engines.base import (
     CHOOSE,
     SAMPLE,
@@ -31,7 +32,6 @@ from grid.engines.base import (
 )
 from grid.engines.huggingface import HuggingFace, holds_json
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
-from grid.planners.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec, Usage
 from tests.models import PAIRS, make_model
 

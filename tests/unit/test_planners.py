@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from grid.answers import read_call
 from grid.errors import BudgetError
-from grid.planners.answers import read_call
 from grid.planners.base import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import platformdirs
 from filelock import FileLock
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
+from grid.datasets.base import OUTLINE, Problem
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
@@ -41,6 +41,7 @@ class Slate:
     `max_substeps` leaves longer cases out, before `limit` counts.
     """
 
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     max_substeps: Annotated[int, Field(ge=1)] | None = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from grid.types import Json, to_json
 from grid.untrusted import DECODER
 
 MAX_CHARACTERS = 20_000
 MAX_ARGUMENTS = 64
+MAX_STEPS = 256
 MAX_DEPTH = 16
 
 
@@ -15,6 +18,21 @@ def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
 
     Text around the object (a thought, a code fence) is allowed; `arguments` may be absent.
     """
+    return next((call for call in map(_as_call, _objects(text)) if call), None)
+
+
+def read_plan(text: str) -> list[tuple[str, dict[str, Json]]] | None:
+    """The calls of the first JSON object in `text` that has a list `plan` of them; None where there is none."""
+    for found in _objects(text):
+        steps = found.get("plan")
+        if isinstance(steps, list) and 0 < len(steps) <= MAX_STEPS:
+            calls = [call for call in map(_as_call, steps) if call]
+            return calls if len(calls) == len(steps) else None
+    return None
+
+
+def _objects(text: str) -> Iterator[dict[str, Json]]:
+    """The JSON objects in a text, outermost ones; as long as a limit lets it be read."""
     text = text[:MAX_CHARACTERS]
     start = text.find("{")
     while start >= 0:
@@ -23,11 +41,8 @@ def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
             continue
-        call = _as_call(found)
-        if call is not None:
-            return call
+        yield found
         start = text.find("{", end)
-    return None
 
 
 def _as_call(found: object) -> tuple[str, dict[str, Json]] | None:

@@ -1,0 +1,148 @@
+"""The lexical engine's plans: the nearest demonstration's, with its slots filled from the question. No language model.
+
+A value that stands in the demonstration's question is a slot: the words that the question has in its place, where both
+are laid side by side word by word, take its place. All else of the plan stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import cast
+
+import numpy as np
+
+from grid.answers import read_call, read_plan
+from grid.engines.base import Prompt
+from grid.types import Json
+
+Call = dict[str, Json]
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_STEP = re.compile(r"\$(\d+) = (\{.*\}) (returned|failed:) \{")
+_REFERENCE = re.compile(r"\$(\d+)")
+_MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A step of the history."""
+
+    number: int
+    call: Call
+    succeeded: bool
+
+
+def next_calls(
+    prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray], draw: Callable[[np.ndarray], int]
+) -> list[Call]:
+    """The calls that are left to make; empty where the plan is done, or there is no demonstration.
+
+    Args:
+        prompt: with demonstrations and a question; the steps made so far in its history.
+        scores: how near texts are to the question, shape (texts,).
+        draw: a place by its score.
+    """
+    question = prompt.entries("task")[0].removeprefix("Question: ")
+    solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    failed = [step.call for step in made if not step.succeeded]
+    plans = [_adapted(plan, text, question) for text, plan in solved]
+    left = [_left(plan, made) for plan in plans]
+    usable = [place for place, calls in enumerate(left) if not any(call in failed for call in calls)]
+    if not usable:
+        return []
+    near = scores([text for text, _ in solved])
+    shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
+    return left[usable[draw((near + _MADE_WEIGHT * shared)[usable])]]
+
+
+def _solved(entry: str) -> tuple[str, list[Call]] | None:
+    """A demonstration's question and plan."""
+    lines = entry.split("\n")
+    if len(lines) < 2 or not lines[1].startswith("Plan: "):
+        return None
+    calls = read_plan(lines[1])
+    if calls is None:
+        return None
+    return lines[0].removeprefix("Question: "), [{"tool": tool, "arguments": arguments} for tool, arguments in calls]
+
+
+def _made(entry: str) -> _Made | None:
+    found = _STEP.match(entry)
+    call = read_call(found[2]) if found else None
+    if not found or not call:
+        return None
+    return _Made(int(found[1]), {"tool": call[0], "arguments": call[1]}, found[3] == "returned")
+
+
+def _left(plan: Sequence[Call], made: Sequence[_Made]) -> list[Call]:
+    """The plan's calls that were not made yet, their references to the steps as they are numbered in the whole."""
+    places: dict[int, int] = {}
+    left: list[Call] = []
+    for index, call in enumerate(plan):
+        wanted = _renumbered(call, places)
+        known = next((step.number for step in made if step.succeeded and step.call == wanted), None)
+        places[index] = len(made) + len(left) if known is None else known
+        if known is None:
+            left.append(wanted)
+    return left
+
+
+def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
+    return call | {"arguments": {name: _renumber(value, places) for name, value in _arguments(call).items()}}
+
+
+def _renumber(value: Json, places: Mapping[int, int]) -> Json:
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return f"${places[int(found[1])]}" if found and int(found[1]) in places else value
+
+
+def _adapted(plan: Sequence[Call], solved: str, question: str) -> list[Call]:
+    """The plan with the question's words in its slots."""
+    slots = _Slots(solved, question)
+    adapted = []
+    for call in plan:
+        filled = {
+            name: slots.fill(value) if isinstance(value, str) else value for name, value in _arguments(call).items()
+        }
+        adapted.append(call | {"arguments": filled})
+    return adapted
+
+
+def _arguments(call: Call) -> dict[str, Json]:
+    return cast(dict[str, Json], call["arguments"])
+
+
+class _Slots:
+    """Two questions side by side."""
+
+    def __init__(self, solved: str, question: str) -> None:
+        self._question = question
+        self._there, self._here = (list(_TOKEN.finditer(text)) for text in (solved, question))
+        self._words = [token[0].lower() for token in self._there]
+        here = [token[0].lower() for token in self._here]
+        self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()
+
+    def fill(self, value: str) -> str:
+        """The question's words where the solved one has the value; the value where it has it nowhere."""
+        wanted = [token.lower() for token in _TOKEN.findall(value)]
+        if not wanted or value.startswith("$"):
+            return value
+        for start in range(len(self._words) - len(wanted) + 1):
+            if self._words[start : start + len(wanted)] == wanted:
+                first, last = self._place(start, 0), self._place(start + len(wanted), 1)
+                if first < last:
+                    return self._question[self._here[first].start() : self._here[last - 1].end()]
+        return value
+
+    def _place(self, place: int, end: int) -> int:
+        """Where a boundary between words lies in the question; `end` 1 for the boundary behind a value."""
+        for kind, low, high, to_low, to_high in self._blocks:
+            if low + end <= place < high + end:
+                if kind == "equal":
+                    return to_low + place - low
+                inside = to_low + min(place - low, to_high - to_low)
+                return to_high if end and place == high else inside
+        return len(self._here)
