@@ -11,6 +11,7 @@ from grid.errors import ConfigError, DataError
 from grid.untrusted import loads
 
 MAX_LINE_BYTES = 4_000_000
+MAX_FILE_BYTES = 1_000_000_000
 
 
 def folder(key: str, path: str | None, *needed: str) -> Path:
@@ -47,6 +48,18 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not isinstance(record, dict):
                 raise DataError(path, number, f"a JSON object is expected, not {type(record).__name__}")
             yield number, record
+
+
+def read_json(path: Path) -> Any:
+    """A whole file as one JSON value; raises DataError where it is too large, cannot be read or is broken."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")
+        return loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, None, f"broken JSON: {error}") from None
+    except OSError as error:
+        raise DataError(path, None, f"cannot be read: {error.strerror}") from None
 
 
 def fingerprint(*paths: Path) -> str:

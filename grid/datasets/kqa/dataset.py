@@ -1,0 +1,188 @@
+"""KQA Pro and its synthetic stand-in as datasets of the grid: same files, same tools (planning_horizon §4.1)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import platformdirs
+from filelock import FileLock
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import DEMONSTRATIONS, Problem
+from grid.datasets.files import fingerprint, folder
+from grid.datasets.kqa import stock
+from grid.datasets.kqa.demonstrations import Nearest
+from grid.datasets.kqa.generate import generate
+from grid.datasets.kqa.program import Executor, calls, executor
+from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
+from grid.environments.kopl.base import KnowledgeBase
+from grid.environments.kopl.environment import KoplEnvironment
+from grid.environments.kopl.functions import TOOLS
+from grid.environments.kopl.reading import read
+from grid.errors import ConfigError
+from grid.strict import STRICT
+from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
+
+GENERATOR = 1
+"""Raise when the same stock and seed give other questions."""
+ADAPTER = 1
+"""Raise when the same files give other cases or outcomes."""
+
+
+class Kqa:
+    """What both datasets share, over a folder with `kb.json`, `train.json` and `val.json`."""
+
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS})
+    limit: int | None
+    seed: int
+
+    @property
+    def root(self) -> Path:
+        """The folder."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """How many questions to draw from `val.json` and from `train.json`; None: all."""
+        return None, None
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter, the files' fingerprint, and what the samples are drawn by."""
+        drawn = "-".join(str(part) for part in (*self.sizes, self.seed) if part is not None)
+        files = fingerprint(*(self.root / name for name in (KB, TRAIN, TEST)))
+        return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}"
+
+    @cached_property
+    def kb(self) -> KnowledgeBase:
+        """The knowledge base, its remarks included."""
+        return read(self.root / KB)
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The 27 functions."""
+        _ = self.root  # raises ConfigError where there is none
+        return TOOLS
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Facts of the base and records of both splits that cannot be used, and why."""
+        return (*self.kb.remarks, *self._tests[1], *self._trainings[1])
+
+    @property
+    def questions(self) -> Mapping[str, Question]:
+        """The usable test questions by id."""
+        return self._tests[0]
+
+    @property
+    def trainings(self) -> Sequence[Question]:
+        """The usable training questions."""
+        return tuple(self._trainings[0].values())
+
+    def case_ids(self) -> Sequence[str]:
+        """The first `limit` test questions."""
+        return list(self.questions)[: self.limit]
+
+    def problem(self, case_id: str) -> Problem:
+        """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
+        question = self.questions[case_id]
+        steps: dict[str, ToolCall] = calls(question.dag)
+        return Problem(
+            case=Case(case_id, question.text, Plan(())),
+            reference=Reference(steps, (list(steps)[-1],), followed=False),
+            environment=KoplEnvironment(self.kb, (question.answer,)),
+            candidates=lambda case, substep: tuple(TOOLS.values()),
+            library=TOOLS,
+            same_function={},
+            demonstrations=partial(self.demonstrations, case_id),
+        )
+
+    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
+        """The training questions nearest to a case's, nearest first (B.1.1, 'In-context Demonstration')."""
+        return self._nearest(self.questions[case_id].text, count)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return Nearest(self.trainings)
+
+    @cached_property
+    def _run(self) -> Executor:
+        return executor(self.kb)
+
+    @cached_property
+    def _tests(self) -> tuple[dict[str, Question], list[Skipped]]:
+        tests, skipped = self._split(TEST, self.sizes[0])
+        if not tests:
+            raise ConfigError("dataset.path", str(self.root), f"{TEST} holds no usable question")
+        return tests, skipped
+
+    @cached_property
+    def _trainings(self) -> tuple[dict[str, Question], list[Skipped]]:
+        return self._split(TRAIN, self.sizes[1])
+
+    def _split(self, name: str, size: int | None) -> tuple[dict[str, Question], list[Skipped]]:
+        questions, unreadable = read_questions(self.root / name)
+        chosen, failed = sample(questions, size, self.seed, self._run)
+        return {question.id: question for question in chosen}, [*unreadable, *failed]
+
+
+@dataclass(config=STRICT)
+class KqaPro(Kqa):
+    """The released KQA Pro: questions drawn from `val.json`, demonstrations from `train.json`, by `seed`.
+
+    Both are balanced by DAG nodes, and so is every first part that `limit` takes.
+    """
+
+    path: str | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    cases: Annotated[int, Field(ge=1)] | None = 1000
+    demonstrations_from: Annotated[int, Field(ge=1)] | None = 1000
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @cached_property
+    def root(self) -> Path:
+        """The folder with the released files."""
+        return folder("dataset.path", self.path, KB, TRAIN, TEST)
+
+    @property
+    def sizes(self) -> tuple[int | None, int | None]:
+        """As configured."""
+        return self.cases, self.demonstrations_from
+
+
+@dataclass(config=STRICT)
+class KqaSynthetic(Kqa):
+    """A generated knowledge base with 500 test and 1,000 training questions, made once for a seed and cached."""
+
+    limit: Annotated[int, Field(ge=1)] | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @cached_property
+    def root(self) -> Path:
+        """The cached folder."""
+        return generated(self.seed)
+
+
+def generated(seed: int) -> Path:
+    """The cached folder of one seed, made under a lock the first time (also when what is there is incomplete)."""
+    texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
+    cache = platformdirs.user_cache_path("agent-grid") / "kqa"
+    cache.mkdir(parents=True, exist_ok=True)
+    target = cache / f"g{GENERATOR}-{texts}-s{seed}"
+    with FileLock(cache / f"{target.name}.lock"):
+        if not all((target / name).is_file() for name in (KB, TRAIN, TEST)):
+            shutil.rmtree(target, ignore_errors=True)
+            draft = Path(tempfile.mkdtemp(dir=cache, prefix=".draft-"))
+            try:
+                generate(draft, seed)
+                os.replace(draft, target)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    return target

@@ -1,0 +1,298 @@
+"""Whole questions, one maker for each function that a program may end in."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from grid.datasets.kqa.facts import Attribute, Facts
+from grid.datasets.kqa.phrases import FILTERS, Clause, Dead, Phrase, Phrases, listed
+from grid.datasets.kqa.stock import Operator, Words
+from grid.datasets.kqa.trees import Tree, joined
+
+Item = TypeVar("Item")
+LARGEST_SET = 150
+"""Entities that a set asked about holds at most."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A question without its answer."""
+
+    text: str
+    tree: Tree
+
+
+class Questions:
+    """Makes drafts; each maker raises Dead where the way it tried leads nowhere."""
+
+    def __init__(self, facts: Facts, words: Words, phrases: Phrases, rng: random.Random) -> None:
+        self.facts, self.words, self.phrases, self.rng = facts, words, phrases, rng
+        self.everyone = list(facts.name)
+        self.asked = ""
+        self.makers: dict[str, Callable[[], Draft]] = {
+            "QueryName": self.query_name,
+            "Count": self.count,
+            "SelectAmong": self.select_among,
+            "SelectBetween": self.select_between,
+            "QueryAttr": self.query_attr,
+            "QueryAttrUnderCondition": self.query_attr_under_condition,
+            "QueryAttrQualifier": self.query_attr_qualifier,
+            "QueryRelation": self.query_relation,
+            "QueryRelationQualifier": self.query_relation_qualifier,
+            "VerifyStr": lambda: self.verify("string"),
+            "VerifyNum": lambda: self.verify("quantity"),
+            "VerifyYear": lambda: self.verify("year"),
+            "VerifyDate": lambda: self.verify("date"),
+        }
+
+    def make(self, function: str) -> Draft:
+        """A draft that ends in a function."""
+        self.phrases.fresh()
+        self.asked = ""
+        return self.makers[function]()
+
+    def query_name(self) -> Draft:
+        """As in 'Who is the director of ...?'."""
+        target = self.rng.choice(self.everyone)
+        phrase = self.one(target, plain=False)
+        frame = "who" if "person" in self.facts.concepts[target] else "what"
+        return Draft(self.frame(frame, e=phrase.text), phrase.tree.then("QueryName"))
+
+    def count(self) -> Draft:
+        """As in 'How many films ... are there?'."""
+        phrase = self.several(self.rng.choice(self.everyone))
+        if len(self.phrases.names(phrase.tree)) == 1 and self.rng.random() < 0.7:
+            raise Dead
+        return Draft(self.frame("count", s=phrase.text), phrase.tree.then("Count"))
+
+    def select_among(self) -> Draft:
+        """'Which of the films ... is the longest?', or of some that are named."""
+        target, key = self.sized()
+        self.asked = key
+        superlative = self.rng.choice(["largest", "smallest"])
+        words = self.words.attributes[key]
+        predicate = self.rng.choice(words.most if superlative == "largest" else words.least)
+        if self.rng.random() < 0.4:
+            concept = self.concept(target)
+            others = self.rng.sample(self.peers(concept, key), self.rng.randint(2, 5))
+            hops = self.rng.choice([0, 0, 1])
+            chosen = [self.phrases.entity(other, hops, titled=False) for other in others]
+            shown = listed([phrase.text for phrase in chosen])
+            tree = joined("Or", [phrase.tree for phrase in chosen])
+            return Draft(self.frame("among_listed", s=shown, p=predicate), tree.then("SelectAmong", key, superlative))
+        phrase = self.several(target)
+        if not 2 <= len(self.phrases.names(phrase.tree)) <= LARGEST_SET:
+            raise Dead
+        return Draft(self.frame("among", s=phrase.text, p=predicate), phrase.tree.then("SelectAmong", key, superlative))
+
+    def select_between(self) -> Draft:
+        """As in 'Who is taller, ... or ...?'."""
+        if self.rng.random() < 0.35:
+            left, right, key = self.pair_of_one()
+        else:
+            first, key = self.sized()
+            self.asked = key
+            left = self.one(first)
+            right = self.one(self.rng.choice(self.peers(self.concept(first), key)))
+        if self.facts.values(left.target, key)[0].value == self.facts.values(right.target, key)[0].value:
+            raise Dead
+        more = self.rng.random() < 0.5
+        words = self.words.attributes[key]
+        text = self.rng.choice(words.more if more else words.less).format(l=left.text, r=right.text)
+        tree = Tree("SelectBetween", (key, "greater" if more else "less"), (left.tree, right.tree))
+        return Draft(text, tree)
+
+    def pair_of_one(self) -> tuple[Phrase, Phrase, str]:
+        """Two entities reached from one, and a quantity that both have: the tree repeats what its DAG holds once."""
+        start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
+        near = self.reached(start)
+        found = [*near, *(further for phrase in near for further in self.reached(phrase))]
+        left = self.rng.choice(found) if found else start
+        keys = [f.name for f in self.facts.single(left.target) if self.words.attributes[f.name].more]
+        if not keys:
+            raise Dead
+        key = self.rng.choice(keys)
+        others = [p for p in found if p.target != left.target and self.has(p.target, key) and self.alike(left, p)]
+        if not others:
+            raise Dead
+        return left, self.rng.choice(others), key
+
+    def alike(self, left: Phrase, right: Phrase) -> bool:
+        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
+        return self.facts.concepts[left.target][-2:-1] == self.facts.concepts[right.target][-2:-1]
+
+    def reached(self, start: Phrase) -> list[Phrase]:
+        """The entities that are a relation's one object of another."""
+        found = []
+        for fact in self.facts.relations[start.target]:
+            words = self.words.relations[fact.name].object
+            if fact.direction == "forward" and len(self.facts.related(start.target, fact.name, "forward")) == 1:
+                tree = start.tree.then("Relate", fact.name, "forward")
+                found.append(Phrase(self.rng.choice(words).format(x=start.text), tree, fact.other))
+        return found
+
+    def query_attr(self) -> Draft:
+        """As in 'When was ... born?'."""
+        target = self.rng.choice(self.everyone)
+        fact = self.pick([f for f in self.facts.single(target) if self.words.attributes[f.name].ask])
+        self.asked = fact.name
+        phrase = self.one(target)
+        text = self.rng.choice(self.words.attributes[fact.name].ask).format(e=phrase.text)
+        return Draft(text, phrase.tree.then("QueryAttr", fact.name))
+
+    def query_attr_under_condition(self) -> Draft:
+        """As in 'What was the population of ... in 2010?'."""
+        target = self.rng.choice(self.everyone)
+        fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].at)
+        wordings = self.words.attributes[fact.name].at[key]
+        return Draft(self.rng.choice(wordings).format(e=phrase.text, q=dict(fact.qualifiers)[key].text), tree)
+
+    def under_condition(
+        self, target: str, wanted: Callable[[Attribute, str], bool]
+    ) -> tuple[Attribute, str, Tree, Phrase]:
+        """A fact of the target with a qualifier's key, and the step that asks for the one under the other."""
+        found = [(f, key) for f in self.facts.attributes[target] for key, _ in f.qualifiers if wanted(f, key)]
+        if not found:
+            raise Dead
+        fact, key = self.rng.choice(found)
+        self.asked = fact.name
+        phrase = self.one(target)
+        value = dict(fact.qualifiers)[key].text
+        return fact, key, phrase.tree.then("QueryAttrUnderCondition", fact.name, key, value), phrase
+
+    def query_attr_qualifier(self) -> Draft:
+        """As in 'When did ... have a population of ...?'."""
+        target = self.rng.choice(self.everyone)
+        facts = self.facts.attributes[target]
+        found = [(f, key) for f in facts for key, _ in f.qualifiers if key in self.words.attributes[f.name].when]
+        if not found:
+            raise Dead
+        fact, key = self.rng.choice(found)
+        self.asked = fact.name
+        phrase = self.one(target)
+        shown = self.phrases.spoken(fact.value.kind, fact.value.text)
+        text = self.rng.choice(self.words.attributes[fact.name].when[key]).format(e=phrase.text, v=shown)
+        return Draft(text, phrase.tree.then("QueryAttrQualifier", fact.name, fact.value.text, key))
+
+    def query_relation(self) -> Draft:
+        """As in 'How is ... related to ...?'."""
+        subject = self.rng.choice(self.everyone)
+        fact = self.pick([f for f in self.facts.relations[subject] if f.direction == "forward"])
+        left, right = self.one(subject), self.one(fact.other)
+        return Draft(
+            self.frame("relation", l=left.text, r=right.text), Tree("QueryRelation", (), (left.tree, right.tree))
+        )
+
+    def query_relation_qualifier(self) -> Draft:
+        """As in 'When did ... join ...?'."""
+        subject = self.rng.choice(self.everyone)
+        facts = [f for f in self.facts.relations[subject] if f.direction == "forward"]
+        fact = self.pick([f for f in facts if self.words.relations[f.name].when])
+        key = self.rng.choice(list(self.words.relations[fact.name].when))
+        left, right = self.one(subject), self.one(fact.other)
+        text = self.rng.choice(self.words.relations[fact.name].when[key]).format(s=left.text, t=right.text)
+        return Draft(text, Tree("QueryRelationQualifier", (fact.name, key), (left.tree, right.tree)))
+
+    def verify(self, kind: str) -> Draft:
+        """'Was ... born before 1950?': half of them true."""
+        target = self.rng.choice(self.everyone)
+        if kind == "quantity" and self.rng.random() < 0.4:
+            return self.verify_under_condition(target)
+        kinds = ("year", "date") if kind == "year" else (kind,)
+        facts = [f for f in self.facts.single(target) if f.value.kind in kinds]
+        fact = self.pick([f for f in facts if self.words.attributes[f.name].check])
+        self.asked = fact.name
+        phrase = self.one(target)
+        text, step = self.checked(fact, self.words.attributes[fact.name].check, kind)
+        return Draft(text.replace("{e}", phrase.text), phrase.tree.then("QueryAttr", fact.name).then(*step))
+
+    def verify_under_condition(self, target: str) -> Draft:
+        """As in 'Did more than ... people live in ... in 2010?'."""
+        fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].check_at)
+        text, step = self.checked(fact, self.words.attributes[fact.name].check_at[key], "quantity")
+        shown = text.replace("{e}", phrase.text).replace("{q}", dict(fact.qualifiers)[key].text)
+        return Draft(shown, tree.then(*step))
+
+    def checked(self, fact: Attribute, wordings: dict[Operator, str], kind: str) -> tuple[str, tuple[str, ...]]:
+        """A yes-or-no wording about a fact's value, and its step."""
+        holds = self.rng.random() < 0.5
+        if kind == "string":
+            text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
+            return wordings["="].replace("{v}", text), ("VerifyStr", text)
+        operator = self.rng.choice(list(wordings))
+        found, bound = self.phrases.bound(fact.value, operator, holds)
+        if found != kind:
+            raise Dead
+        said = self.phrases.said(wordings[operator], found, bound)
+        return said, (f"Verify{FILTERS[kind]}", bound, operator)
+
+    def one(self, target: str, plain: bool = True) -> Phrase:
+        """A phrase for one entity, of a random complexity; `plain` allows its bare name."""
+        if self.rng.random() < 0.3:
+            return self.phrases.described(target, self.clauses(target), self.concept(target))
+        return self.phrases.entity(
+            target, self.rng.choice([0, 0, 0, 1, 1, 2, 2, 3, 4, 5]) if plain else self.rng.randint(1, 6)
+        )
+
+    def several(self, target: str) -> Phrase:
+        """A set that holds the target, with a join of its clauses."""
+        concept = self.concept(target)
+        join = self.rng.choice(["And", "Or"])
+        clauses = self.clauses(target)
+        if join == "Or" and sum(1 for c in clauses if c.source) > 1:
+            peer = self.rng.choice(self.facts.members[concept])
+            clauses = [clauses[0], self.phrases.relation_clause(peer, self.rng.randint(0, 2)), *clauses[2:]]
+        phrase = self.phrases.set_of(target, clauses, concept, join)
+        if not 1 <= len(self.phrases.names(phrase.tree)) <= LARGEST_SET:
+            raise Dead
+        return phrase
+
+    def clauses(self, target: str) -> list[Clause]:
+        """One to three relations (first) and up to three attributes, at least one of them all."""
+        self.phrases.used.add(target)
+        relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 3])
+        attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2, 3])
+        found = []
+        for _ in range(relations):
+            hops = self.rng.choice([0, 0, 0, 1, 1, 2, 3])
+            found.append(self.phrases.relation_clause(target, hops, self.rng.random() < 0.5))
+        qualified = relations < 2 and self.rng.random() < 0.5
+        found += [self.phrases.attribute_clause(target, qualified and not place) for place in range(attributes)]
+        keys = [step[1] for clause in found for step in clause.filters if step[0].startswith("Filter")]
+        if len(keys) > len(set(keys)) or self.asked in keys:
+            raise Dead
+        return found
+
+    def concept(self, target: str) -> str:
+        """A concept of the target."""
+        return self.rng.choice(self.facts.concepts[target][:2])
+
+    def sized(self) -> tuple[str, str]:
+        """An entity with a quantity that has words for comparing."""
+        target = self.rng.choice(self.everyone)
+        fact = self.pick([f for f in self.facts.single(target) if self.words.attributes[f.name].more])
+        return target, fact.name
+
+    def peers(self, concept: str, key: str) -> list[str]:
+        """The entities of a concept with one value of an attribute."""
+        found = [identity for identity in self.facts.members[concept] if self.has(identity, key)]
+        if len(found) < 5:
+            raise Dead
+        return found
+
+    def has(self, identity: str, key: str) -> bool:
+        """Whether the entity has one value of the attribute."""
+        return len(self.facts.values(identity, key)) == 1
+
+    def pick(self, facts: Sequence[Item]) -> Item:
+        """One of the facts; raises Dead where there is none."""
+        if not facts:
+            raise Dead
+        return self.rng.choice(facts)
+
+    def frame(self, name: str, **slots: str) -> str:
+        """A whole question from its frame."""
+        return self.rng.choice(self.words.frames[name]).format(**slots)

@@ -1,0 +1,68 @@
+"""What `kqa_synthetic` (or any folder of KQA Pro's form) holds, as tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from rich.table import Table
+
+from grid.datasets.kqa.balance import BINS, bin_of
+from grid.datasets.kqa.dataset import Kqa
+from grid.datasets.kqa.records import Question
+from grid.environments.kopl.functions import FUNCTIONS
+
+
+def overview(dataset: Kqa) -> Table:
+    """Sizes of the base and of both splits."""
+    kb = dataset.kb
+    table = Table("count", "of", title=dataset.version)
+    for name, count in {
+        "entities": len(kb.names) - len(kb.concepts),
+        "concepts": len(kb.concepts),
+        "attribute keys": len(kb.attributes),
+        "relations": len({relation for relation, _ in kb.relations}),
+        "qualifier keys": len(kb.qualifiers),
+        "test questions": len(dataset.questions),
+        "training questions": len(dataset.trainings),
+        "records and facts that cannot be used": len(dataset.skipped),
+    }.items():
+        table.add_row(f"{count:,}", name)
+    return table
+
+
+def shapes(questions: Sequence[Question]) -> Table:
+    """How many questions have a depth (rows) and a breadth (columns, rounded down to quarters)."""
+    counts = Counter((question.depth, int(4 * question.breadth)) for question in questions)
+    quarters = sorted({quarter for _, quarter in counts})
+    title = f"depth x breadth, correlation {correlation(questions):.2f}"
+    table = Table("depth", *(f"{quarter / 4:g}-" for quarter in quarters), title=title)
+    for depth in sorted({depth for depth, _ in counts}):
+        table.add_row(str(depth), *(str(counts[depth, quarter] or "") for quarter in quarters))
+    return table
+
+
+def bins(dataset: Kqa) -> Table:
+    """Questions by DAG nodes."""
+    table = Table("nodes", "test", "training", title="by DAG nodes")
+    parts = [Counter(bin_of(len(q.dag)) for q in part) for part in (dataset.questions.values(), dataset.trainings)]
+    for name in BINS:
+        table.add_row(name, *(str(part[name]) for part in parts))
+    return table
+
+
+def functions(dataset: Kqa) -> Table:
+    """How many questions use each function, and how many end in it."""
+    table = Table("function", "test", "training", "last in test", "last in training", title="functions")
+    parts = (list(dataset.questions.values()), list(dataset.trainings))
+    used = [Counter(name for question in part for name in {step.function for step in question.dag}) for part in parts]
+    last = [Counter(question.last for question in part) for part in parts]
+    for name in FUNCTIONS:
+        table.add_row(name, *(str(part[name]) for part in used), *(str(part[name] or "") for part in last))
+    return table
+
+
+def correlation(questions: Sequence[Question]) -> float:
+    """Pearson's, of depth and breadth."""
+    return float(np.corrcoef([q.depth for q in questions], [q.breadth for q in questions])[0, 1])

@@ -1,0 +1,218 @@
+"""The synthetic world: a knowledge base in KQA Pro's `kb.json` form, built from the stock by a seed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from grid.datasets.kqa.stock import AttributeSpec, EntityClass, RelationSpec, ValueSpec, WorldStock
+from grid.seeds import derive_seed
+
+KnowledgeBase: TypeAlias = dict[str, dict[str, Any]]
+PRESENT = 2023
+"""No fact is later than this year."""
+_SLOT = re.compile(r"\{([#@]?)(\w+)\}")
+_CODE = re.compile(r"\{([dl])(\d)\}")
+_ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPRSTUVWXY"}
+_TRIES = 10_000
+
+
+@dataclass
+class _Entity:
+    """One entity while it is made: its class and leaf concept, its origin's year, the entity that its name holds."""
+
+    id: str
+    name: str
+    cls: str
+    concepts: frozenset[str]
+    leaf: str
+    named: str | None
+    year: int | None = None
+    attributes: list[dict[str, Any]] = field(default_factory=list)
+    relations: list[dict[str, Any]] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)
+
+
+def build(stock: WorldStock, pools: dict[str, list[str]], seed: int) -> KnowledgeBase:
+    """The knowledge base of a seed; names are unique among entities and concepts."""
+    return _Builder(stock, pools, seed).build()
+
+
+class _Builder:
+    def __init__(self, stock: WorldStock, pools: dict[str, list[str]], seed: int) -> None:
+        self.stock, self.pools, self.seed = stock, pools, seed
+        self.concept_ids = {name: f"C{number}" for number, name in enumerate(stock.concepts, 1)}
+        self.entities: dict[str, _Entity] = {}
+        self.by_class: dict[str, list[_Entity]] = {}
+        self.names: set[str] = set(stock.concepts)
+
+    def build(self) -> KnowledgeBase:
+        for name, cls in self.stock.classes.items():
+            rng = random.Random(derive_seed(self.seed, "class", name))
+            self.by_class[name] = [self._entity(name, cls, rng) for _ in range(cls.count)]
+        specs = [(c, name, spec) for c, cls in self.stock.classes.items() for name, spec in cls.relations.items()]
+        for owner, relation, spec in sorted(specs, key=lambda item: item[2].back is not None):
+            self._relate(owner, relation, spec, random.Random(derive_seed(self.seed, "relation", owner, relation)))
+        return {
+            "concepts": {
+                self.concept_ids[name]: {
+                    "name": name,
+                    "subclassOf": [self.concept_ids[concept.parent]] if concept.parent else [],
+                }
+                for name, concept in self.stock.concepts.items()
+            },
+            "entities": {
+                entity.id: {
+                    "name": entity.name,
+                    "instanceOf": [self.concept_ids[entity.leaf]],
+                    "attributes": entity.attributes,
+                    "relations": entity.relations,
+                }
+                for entity in self.entities.values()
+            },
+        }
+
+    def _entity(self, cls_name: str, cls: EntityClass, rng: random.Random) -> _Entity:
+        leaf = rng.choice(cls.concepts)
+        name, named = self._name(cls, leaf, rng)
+        entity = _Entity(f"Q{len(self.entities) + 1}", name, cls_name, frozenset(self._ancestors(leaf)), leaf, named)
+        self.entities[entity.id] = entity
+        for key, spec in cls.origin.items():
+            self._attribute(entity, key, spec, rng)
+            value = entity.attributes[-1]["value"]["value"]
+            entity.year = value if isinstance(value, int) else int(value[:4])
+        for key, spec in cls.attributes.items():
+            if rng.random() < spec.share and self._applies(spec.only, entity):
+                self._attribute(entity, key, spec, rng)
+        return entity
+
+    def _ancestors(self, concept: str | None) -> Iterator[str]:
+        while concept is not None:
+            yield concept
+            concept = self.stock.concepts[concept].parent
+
+    def _applies(self, only: list[str], entity: _Entity) -> bool:
+        return not only or not entity.concepts.isdisjoint(only)
+
+    def _name(self, cls: EntityClass, leaf: str, rng: random.Random) -> tuple[str, str | None]:
+        patterns = [cls.name] if isinstance(cls.name, str) else cls.name
+        for _ in range(_TRIES):
+            name, named = self._filled(rng.choice(patterns), leaf, rng)
+            words = name.split()
+            if name not in self.names and not any(words.count(word) > 1 for word in words if word[0].isupper()):
+                self.names.add(name)
+                return name, named
+        raise ValueError(f"the stock has too few words for {cls.count} names like {patterns[0]!r}")
+
+    def _filled(self, pattern: str, leaf: str, rng: random.Random) -> tuple[str, str | None]:
+        """A name, and the entity whose name it holds."""
+        named: str | None = None
+
+        def word(slot: re.Match[str]) -> str:
+            nonlocal named
+            if slot[1] == "#":
+                entity = rng.choice(self.by_class[slot[2]])
+                named = entity.id
+                return entity.name
+            return rng.choice(self.pools[f"{slot[2]} {leaf}" if slot[1] == "@" else slot[2]])
+
+        return _SLOT.sub(word, pattern), named
+
+    def _attribute(self, entity: _Entity, key: str, spec: AttributeSpec, rng: random.Random) -> None:
+        seen: set[str] = set()
+        for _ in range(spec.times):
+            qualifiers = self._qualifiers(spec.qualifiers, entity.year, rng)
+            value = self._value(spec, entity.year, rng)
+            if seen and spec.quantity:
+                value = _drifted(entity.attributes[-1]["value"], spec.step, rng)
+            if qualifiers is None or value is None or {str(qualifiers), str(value)} & seen:
+                continue
+            seen |= {str(qualifiers), str(value)} if spec.times > 1 else set()
+            entity.attributes.append({"key": key, "value": value, "qualifiers": qualifiers})
+
+    def _qualifiers(
+        self, specs: dict[str, ValueSpec], year: int | None, rng: random.Random
+    ) -> dict[str, list[dict[str, Any]]] | None:
+        """One value of each qualifier; None where one would lie in the future."""
+        drawn = {key: self._value(spec, year, rng) for key, spec in specs.items()}
+        return None if None in drawn.values() else {key: [value] for key, value in drawn.items() if value}
+
+    def _value(self, spec: ValueSpec, origin: int | None, rng: random.Random) -> dict[str, Any] | None:
+        if spec.string is not None:
+            text = spec.string if "{" in spec.string else rng.choice(self.pools[spec.string])
+            return {
+                "type": "string",
+                "value": _CODE.sub(lambda c: "".join(rng.choices(_ALPHABETS[c[1]], k=int(c[2]))), text),
+            }
+        if spec.quantity is not None:
+            return {"type": "quantity", "value": _quantity(*spec.quantity, spec.step, rng), "unit": spec.unit}
+        if spec.age is not None:
+            year = (origin or 0) + rng.randint(*spec.age)
+            dated = spec.form == "date"
+        else:
+            year = rng.randint(*(spec.year or spec.date or (0, 0)))
+            dated = spec.date is not None
+        if year > PRESENT:
+            return None
+        return {"type": "date", "value": _day(year, rng)} if dated else {"type": "year", "value": year}
+
+    def _relate(self, owner: str, relation: str, spec: RelationSpec, rng: random.Random) -> None:
+        """Give every entity of the class that the spec means its objects."""
+        pool = [entity for entity in self.entities.values() if spec.among in entity.concepts]
+        taken: set[str] = set()
+        for subject in self.by_class[owner]:
+            if not self._applies(spec.only, subject) or rng.random() >= spec.share:
+                continue
+            if spec.once and spec.symmetric and subject.id in taken:
+                continue
+            found = [item for item in pool if item.id not in taken and self._fits(spec, subject, item)]
+            if spec.named and subject.named:
+                found = [self.entities[subject.named]]
+            wanted = rng.randint(*spec.count)
+            for item in rng.sample(found, min(wanted, len(found))):
+                self._fact(subject, relation, item, spec, rng)
+                taken |= {item.id} if spec.once else set()
+                taken |= {subject.id} if spec.once and spec.symmetric else set()
+
+    def _fits(self, spec: RelationSpec, subject: _Entity, item: _Entity) -> bool:
+        if item is subject or item.id in subject.linked:
+            return False
+        if spec.back and not any(
+            (f["relation"], f["direction"], f["object"]) == (spec.back, "forward", subject.id) for f in item.relations
+        ):
+            return False
+        if spec.gap is None or subject.year is None or item.year is None:
+            return True
+        return spec.gap[0] <= subject.year - item.year <= spec.gap[1]
+
+    def _fact(self, subject: _Entity, relation: str, item: _Entity, spec: RelationSpec, rng: random.Random) -> None:
+        origin = max(subject.year or 0, item.year or 0)
+        qualifiers = self._qualifiers(spec.qualifiers, origin, rng)
+        if qualifiers is None:
+            return
+        for head, tail in [(subject, item), (item, subject)][: 1 + spec.symmetric]:
+            for entity, direction, other in ((head, "forward", tail), (tail, "backward", head)):
+                entity.linked.add(other.id)
+                copied = {key: [dict(value) for value in values] for key, values in qualifiers.items()}
+                entity.relations.append(
+                    {"relation": relation, "direction": direction, "object": other.id, "qualifiers": copied}
+                )
+
+
+def _quantity(low: int, high: int, step: int, rng: random.Random) -> int:
+    """Wide ranges are drawn evenly over magnitudes, as sizes in the world are."""
+    drawn = low * (high / low) ** rng.random() if high > 20 * low else rng.uniform(low, high)
+    return max(low, round(drawn / step) * step)
+
+
+def _drifted(value: dict[str, Any], step: int, rng: random.Random) -> dict[str, Any]:
+    """The same quantity at another time: up to a third away."""
+    return value | {"value": max(step, round(value["value"] * rng.uniform(0.75, 1.33) / step) * step)}
+
+
+def _day(year: int, rng: random.Random) -> str:
+    return (dt.date(year, 1, 1) + dt.timedelta(days=rng.randrange(365))).isoformat()
