@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,23 @@ _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds",
 ]  # fmt: skip
+_FACTORS = ["last_step", "engine"]  # further texts that are categories
+_FLAGS = ["success", "exact_match", "repeated_call"]
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 
 
-def episodes(root: Path) -> pd.DataFrame:
-    """One row per cell, setting by setting, undisturbed ones first; `success` as float, NaN where not known.
+def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | None = None) -> pd.DataFrame:
+    """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN where not known.
 
-    Texts are categories, in their alphabet's order: a million rows hold few different ones.
+    Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns of
+    the table to read besides, `where` says which rows (`grid.store.read`).
     """
-    frame: pd.DataFrame = store.read(root, "episodes", _EPISODES, categories=_TEXTS).to_pandas()
+    names = list(dict.fromkeys([*_EPISODES, *further]))
+    texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
+    frame: pd.DataFrame = store.read(root, "episodes", names, where, texts).to_pandas()
     frame = frame.assign(
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"]},
-        success=frame["success"].astype("float64"),
+        **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
         disturbed=frame["robustness"] != "none",
     )
     frame = frame.assign(planner=_told_apart(frame))

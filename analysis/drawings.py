@@ -1,0 +1,31 @@
+"""The figures of a results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis import figures, horizon, queries, study
+from analysis.figures import Drawing
+
+
+def of(root: Path) -> list[Drawing]:
+    """Success against depth and against breadth, and tokens; none where not both planners ran.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    episodes = study.rows(root)
+    if not study.both(episodes):
+        return []
+    found = []
+    for column in ("depth", "breadth"):
+        if episodes[column].notna().any():
+            query = queries.by_case(root, [column, "success"], queries.where(study.PLANNERS))
+            title = f"success against {column} (planning_horizon §4.3)"
+            svg = figures.success_against(episodes, column)
+            found.append(
+                Drawing(column, title, f"{study.PAIRED}; more than 8 values are binned by quantiles", svg, query)
+            )
+    query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
+    svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
+    return [*found, Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", study.PAIRED, svg, query)]

@@ -1,0 +1,9 @@
+"""What an analysis refuses."""
+
+from __future__ import annotations
+
+from grid.errors import GridError
+
+
+class AnalysisError(GridError):
+    """A specification or data that cannot be analysed: what is wrong, and what is allowed."""

@@ -1,0 +1,131 @@
+"""The planning-horizon study's comparisons of `fh` and `sh` (planning_horizon §4.2, §4.4, §4.5), paired over cases."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.tables import Interval, interval
+
+FH, SH = "fh", "sh"
+HIGH, LOW = "tools_forgiving", "tools_strict"
+"""The robustness settings that §4.4 calls high and low."""
+PLACE = ["dataset", "model", "robustness"]
+_MEASURES = ["success", "input_tokens", "output_tokens"]
+
+
+def folded(episodes: pd.DataFrame) -> pd.DataFrame:
+    """The rows with planners by their plain names; what was changed in one (`sh[temperature=0]`) joins its model's."""
+    labels = [str(label) for label in episodes["planner"].unique()]
+    names = {label: re.split(r"\[| ", label)[0] for label in labels}
+    changes = {label: label[len(names[label]) :].removeprefix(" / ") for label in labels}
+    if not any(changes.values()):
+        return episodes
+    planner = episodes["planner"].astype(str)
+    more = planner.map(changes)
+    model = episodes["model"].astype(str)
+    return episodes.assign(
+        planner=planner.map(names).astype("category"),
+        model=model.where(more == "", model + ", " + more).astype("category"),
+    )
+
+
+def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Table 2: for each dataset, model and robustness, accuracy and mean tokens a case for FH and SH.
+
+    Columns: `cases` (that both planners have; `unpaired` are others), each measure with `_fh` and `_sh`,
+    `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with `_low` and
+    `_high`, its 95% interval over cases; NaN where there is none.
+    """
+    rows = []
+    for found, cases in _places(episodes, _MEASURES):
+        found |= _difference("success", cases["success"])
+        for name in _MEASURES[1:]:
+            found |= _named(f"{name}_ratio", ratio(cases[name][SH], cases[name][FH]))
+        rows.append(found)
+    return pd.DataFrame(rows)
+
+
+def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Table 5: the share of episodes in which a tool was called twice with identical arguments, for FH and SH.
+
+    Columns as in `accuracy_and_tokens`, of `repeated_call`.
+    """
+    rows = [found | _difference("repeated_call", cases["repeated_call"])
+            for found, cases in _places(episodes, ["repeated_call"])]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
+    """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals over cases.
+
+    Columns: dataset, model, `cases` (with all four values), `change_fh`, `change_sh`, `change_difference`, each with
+    `_low` and `_high`. A model and dataset without both settings is left out.
+    """
+    wanted = episodes[episodes["robustness"].astype(str).isin([HIGH, LOW])]
+    rows: list[dict[str, object]] = []
+    for key, group in wanted.groupby(["dataset", "model"], sort=True, observed=True):
+        means = group.groupby(["case_id", "planner", "robustness"], observed=True)["success"].mean()
+        wide = means.unstack(["planner", "robustness"]).reindex(
+            columns=pd.MultiIndex.from_product([[FH, SH], [HIGH, LOW]])
+        )
+        changes = {planner: wide[planner][LOW] - wide[planner][HIGH] for planner in (FH, SH)}
+        if all(change.isna().all() for change in changes.values()):
+            continue
+        found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
+        found["cases"] = len(wide.dropna())
+        for planner, change in changes.items():
+            found |= _named(f"change_{planner}", interval(change.dropna()))
+        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna())))
+    return pd.DataFrame(rows)
+
+
+def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
+    """The ratio of two means over the same cases, with its 95% interval (delta method on its logarithm, Student's t).
+
+    NaN where a mean is not positive; without bounds where there are fewer than two cases or neither varies.
+    """
+    count, top, bottom = len(above), float(above.mean()), float(below.mean())
+    if not (top > 0 and bottom > 0):
+        return Interval(math.nan, math.nan, math.nan)
+    deviation = float((above / top - below / bottom).std(ddof=1)) if count > 1 else 0.0
+    if deviation < 1e-12:
+        return Interval(top / bottom, math.nan, math.nan)
+    half = float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
+    return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
+
+
+def _places(
+    episodes: pd.DataFrame, measures: Sequence[str]
+) -> Iterator[tuple[dict[str, object], dict[str, pd.DataFrame]]]:
+    """Each place's means by planner, and its cases: for each measure, a column for each planner.
+
+    Means are over the cases that both planners have, so that a difference is that of what stands beside it.
+    """
+    for key, group in episodes.groupby(PLACE, sort=True, observed=True):
+        means = group.groupby(["case_id", "planner"], observed=True)[list(measures)].mean()
+        wide = cast(pd.DataFrame, means.unstack("planner")).reindex(
+            columns=pd.MultiIndex.from_product([measures, [FH, SH]])
+        )
+        paired = wide.dropna()
+        found: dict[str, object] = dict(zip(PLACE, map(str, key), strict=True))
+        found |= {"cases": len(paired), "unpaired": len(wide) - len(paired)}
+        shown = wide if paired.empty else paired
+        for measure in measures:
+            found |= {f"{measure}_{planner}": shown[measure][planner].mean() for planner in (FH, SH)}
+        yield found, {measure: cast(pd.DataFrame, paired[measure]) for measure in measures}
+
+
+def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
+    found = cases[SH].astype(np.float64) - cases[FH].astype(np.float64)
+    return _named(f"{name}_difference", interval(found))
+
+
+def _named(name: str, found: Interval) -> dict[str, object]:
+    return {name: found.mean, f"{name}_low": found.low, f"{name}_high": found.high}

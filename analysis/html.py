@@ -1,0 +1,49 @@
+"""All tables and figures of a results folder as one page that loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.figures import Drawing
+from analysis.render import Sheet, plain
+
+_SHOWN = 2_000
+"""Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
+
+
+def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing]) -> str:
+    """The page: contents, tables, figures, and under each the query of its numbers.
+
+    All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids scripts and requests.
+    """
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_finalized,
+    )
+    told = (
+        f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
+        "folder from which this report was made"
+    )
+    parts = [*map(_bounded, sheets), *drawings]
+    return environment.get_template("page.html").render(title=root.resolve().name, told=told, parts=parts)
+
+
+def _finalized(value: object) -> object:
+    """Texts without control characters, which no page may hold; line ends stay, for queries."""
+    if type(value) is not str:
+        return value
+    return "\n".join(map(plain, value.split("\n")))
+
+
+def _bounded(sheet: Sheet) -> Sheet:
+    if len(sheet.rows) <= _SHOWN:
+        return sheet
+    note = f"the first {_SHOWN:,} of {len(sheet.rows):,} rows; `launch/report.py --tables FOLDER` writes all"
+    return Sheet(**{**vars(sheet), "rows": sheet.rows[:_SHOWN], "notes": [*sheet.notes, note]})

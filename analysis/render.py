@@ -1,0 +1,144 @@
+"""A table with its title and caption, as terminal text, Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "-": "{-}", "−": "$-$", "±": r"$\pm$",
+    "×": r"$\times$", "∞": r"$\infty$",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table as it is shown, and the values behind it.
+
+    `labels` are the names of its first columns, texts; `figures` those of the others, aligned to the right. Every row
+    of `rows` has a text for each; `breaks` are the rows before which a line is drawn. `values` are the unrounded
+    values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table.
+    """
+
+    name: str
+    title: str
+    caption: str
+    labels: Sequence[str]
+    figures: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    values: pd.DataFrame
+    query: str
+    notes: Sequence[str] = field(default_factory=list)
+    breaks: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse rows of other widths: a renderer would shift or drop their cells."""
+        width = len(self.labels) + len(self.figures)
+        if any(len(row) != width for row in self.rows):
+            raise ValueError(f"{self.name}: a row without {width} cells")
+
+
+def plain(text: str) -> str:
+    """The text on one line, without control characters: labels come from configs and datasets."""
+    return "".join(" " if char in "\n\t" else char for char in text if char in "\n\t" or _printable(char))
+
+
+def _printable(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cs")
+
+
+def terminal(sheet: Sheet) -> Table:
+    """The table for a terminal; its notes follow the caption."""
+    table = Table(
+        title=_rich(sheet.title),
+        caption="\n".join(map(_rich, [sheet.caption, *sheet.notes])),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+    )
+    for name in sheet.labels:
+        table.add_column(_rich(name), no_wrap=True)
+    for name in sheet.figures:
+        table.add_column(_rich(name), justify="right", no_wrap=True)
+    for place, row in enumerate(sheet.rows):
+        if place in sheet.breaks:
+            table.add_section()
+        table.add_row(*map(_rich, row))
+    return table
+
+
+def _rich(text: str) -> str:
+    return escape(plain(text))
+
+
+def markdown(sheet: Sheet) -> str:
+    """A pipe table (GitHub's) under its title in bold."""
+    rule = ["---"] * len(sheet.labels) + ["---:"] * len(sheet.figures)
+    lines = [_piped([*sheet.labels, *sheet.figures], _markdown), _piped(rule, str)]
+    lines += [_piped(row, _markdown) for row in sheet.rows]
+    notes = "".join(f"- {_markdown(note)}\n" for note in sheet.notes)
+    table = "\n".join(lines)
+    return f"**{_markdown(sheet.title)}**\n\n{table}\n\n{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
+
+
+def _piped(cells: Sequence[str], shown: Callable[[str], str]) -> str:
+    return f"| {' | '.join(map(shown, cells))} |"
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", plain(text)).strip()
+
+
+def csv(sheet: Sheet) -> str:
+    """The unrounded values, RFC 4180 but for line ends; missing ones are empty."""
+    return sheet.values.to_csv(index=False, lineterminator="\n")
+
+
+def latex(sheet: Sheet) -> str:
+    """A floating table with booktabs' rules."""
+    columns = "l" * len(sheet.labels) + "r" * len(sheet.figures)
+    lines = [_ampersands([*sheet.labels, *sheet.figures]), r"\midrule"]
+    for place, row in enumerate(sheet.rows):
+        lines += [r"\midrule"] if place in sheet.breaks else []
+        lines.append(_ampersands(row))
+    caption = ". ".join(_latex(text) for text in (sheet.title, sheet.caption, *sheet.notes))
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{caption}}}",
+            rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', sheet.name)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _ampersands(cells: Sequence[str]) -> str:
+    return " & ".join(map(_latex, cells)) + r" \\"
+
+
+def _latex(text: str) -> str:
+    """Escaped; a minus before a number is one, and no two hyphens join to a dash."""
+    signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", plain(text))
+    return "".join(_LATEX.get(char, char) for char in signed)
+
+
+FORMATS: dict[str, Callable[[Sheet], str]] = {"md": markdown, "csv": csv, "tex": latex}
+"""What a folder of tables holds of each, by the file's ending."""

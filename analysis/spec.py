@@ -1,0 +1,116 @@
+"""A regression as `conf/analysis/*.yaml` describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from analysis.errors import AnalysisError
+from analysis.formula import Formula, parse
+from grid.store.schema import EPISODES
+
+_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "last_step")
+_NUMBERS = (
+    "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
+    "depth", "breadth", "plan_nodes", "n_steps", "tool_calls", "resolved_checks", "replans", "branches",
+    "repeated_call", "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes",
+    "wall_seconds",
+)  # fmt: skip
+COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})
+"""The columns of `episodes` that a formula may name."""
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ZScored(_Checked):
+    """Columns to standardise where they are in the formula (mean 0, deviation 1, ddof 0), and the slices' columns."""
+
+    columns: list[str]
+    within: list[str]
+
+
+class Spec(_Checked):
+    """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`."""
+
+    formula: str
+    rows: dict[str, list[str]]
+    indicators: dict[str, dict[str, str]]
+    z_scored: ZScored
+    cluster: list[str]
+    per: list[str]
+    reference: dict[str, str]
+    separation: Literal["drop", "refuse"]
+    few_clusters: Literal["bias_reduced", "none"]
+
+    @property
+    def parsed(self) -> Formula:
+        """The formula; its columns are those of `episodes` and the indicators."""
+        return parse(self.formula, [*COLUMNS, *self.indicators])
+
+    def columns(self) -> list[str]:
+        """The columns of `episodes` that a fit reads."""
+        conditions = [name for condition in self.indicators.values() for name in condition]
+        named = [*self.parsed.columns(), *self.rows, *conditions, *self.z_scored.within, *self.cluster, *self.per]
+        return [name for name in dict.fromkeys(named) if name not in self.indicators]
+
+
+def load(path: Path) -> Spec:
+    """The regression in a file.
+
+    Raises:
+        AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise AnalysisError(f"{path}: cannot be read ({error})") from None
+    return of(found, str(path))
+
+
+def of(values: object, place: str = "analysis") -> Spec:
+    """The regression that a mapping describes; `place` begins its errors.
+
+    Raises:
+        AnalysisError: as for `load`.
+    """
+    try:
+        spec = Spec.model_validate(values)
+        formula = spec.parsed
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({str(first['input'])[:80]!r})") from None
+    except AnalysisError as error:
+        raise AnalysisError(f"{place}: formula: {error}") from None
+    _check_names(spec, formula, place)
+    return spec
+
+
+def _check_names(spec: Spec, formula: Formula, place: str) -> None:
+    numbers = {name for name in formula.columns() if name not in formula.factors()} - set(spec.indicators)
+    factors = formula.factors()
+    uses: Mapping[str, tuple[list[str], list[str]]] = {
+        "formula, as a number": (sorted(numbers), [name for name in COLUMNS if name in _NUMBERS]),
+        "rows": (list(spec.rows), list(COLUMNS)),
+        "indicators": ([name for condition in spec.indicators.values() for name in condition], list(COLUMNS)),
+        "z_scored.columns": (spec.z_scored.columns, [name for name in _NUMBERS if name != formula.outcome]),
+        "z_scored.within": (spec.z_scored.within, list(_TEXTS)),
+        "cluster": (spec.cluster, list(_TEXTS)),
+        "per": (spec.per, list(_TEXTS)),
+        "reference": (list(spec.reference), factors),
+    }
+    for use, (names, allowed) in uses.items():
+        for name in names:
+            if name not in allowed:
+                raise AnalysisError(f"{place}: {use}: no column {name!r}; allowed: {', '.join(allowed) or 'none'}")
+    if not spec.cluster:
+        raise AnalysisError(f"{place}: cluster: name at least one column")
+    for name in spec.indicators:
+        if name in EPISODES.names or not name.isidentifier():
+            raise AnalysisError(f"{place}: indicators: {name!r} must be a name of its own, not a column's")

@@ -1,0 +1,236 @@
+"""The tables of a study that compares planners by regression: planning_horizon's tables 2 to 5 and C.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import gee, horizon, load, queries
+from analysis.render import Sheet
+from analysis.spec import Spec
+from analysis.spec import load as read_spec
+
+PLANNING_HORIZON = Path(__file__).parents[1] / "conf" / "analysis" / "planning_horizon.yaml"
+COLUMNS = ["depth", "breadth", "last_step", "repeated_call"]
+PLANNERS = {"planner": [horizon.FH, horizon.SH]}
+_EVERY = "all regression coefficients (planning_horizon C.1)"
+_STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
+PAIRED = "95% intervals: Student's t over cases, each case its mean over trials"
+
+
+def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
+    """The episodes of the planners `fh` and `sh`, with what the study needs and `further` columns.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
+    return horizon.folded(load.episodes(root, [*COLUMNS, *further], planner))
+
+
+def sheets(root: Path, analysis: Spec | None = None) -> list[Sheet]:
+    """Tables 2, 4 and 5 where the study's planners ran, and a regression: the one given, else the study's own.
+
+    Raises:
+        AnalysisError: the regression's file is wrong.
+        StoreError: the folder cannot be read.
+    """
+    found, regressions = [], []
+    title = "regression coefficients" if analysis else "table 3: regression coefficients (planning_horizon §4.3)"
+    episodes = rows(root)
+    if both(episodes):
+        found = [*accuracy_sheets(root, episodes), *robustness_sheets(root, episodes), *repeated_sheets(root, episodes)]
+        analysis = analysis or read_spec(PLANNING_HORIZON)
+    del episodes
+    if analysis:
+        wanted = horizon.folded(load.episodes(root, analysis.columns()))
+        regressions = regression_sheets(root, title, analysis, gee.fits(wanted, analysis))
+    place = sum(sheet.title.startswith("table 2") for sheet in found)
+    return [*found[:place], *regressions[:1], *found[place:], *regressions[1:]]
+
+
+def both(episodes: pd.DataFrame) -> bool:
+    """Whether both planners ran."""
+    return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
+
+
+def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+    """Table 2, one for each robustness setting."""
+    found = []
+    for robustness, group in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
+        cells = [
+            [
+                row["dataset"],
+                row["model"],
+                f"{row['cases']:,}",
+                *(_number(row[f"success_{planner}"], ".3f") for planner in (horizon.FH, horizon.SH)),
+                _bounded(row, "success_difference", "+.3f"),
+                *_tokens(row, "input_tokens"),
+                *_tokens(row, "output_tokens"),
+            ]
+            for row in group.to_dict("records")
+        ]
+        figures = "cases|FH|SH|SH − FH|in FH|in SH|SH / FH|out FH|out SH|SH / FH"
+        found.append(
+            Sheet(
+                name=f"accuracy {robustness}",
+                title=f"table 2: accuracy and tokens a case, {robustness} (planning_horizon §4.2)",
+                caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its logarithm",
+                labels=["dataset", "model"],
+                figures=figures.split("|"),
+                rows=cells,
+                values=group,
+                query=queries.by_case(root, ["success", "input_tokens", "output_tokens"], _where(str(robustness))),
+                notes=_unpaired(group),
+            )
+        )
+    return found
+
+
+def robustness_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+    """Table 4; none where the two settings were not both run."""
+    changes = horizon.robustness_change(episodes)
+    if changes.empty:
+        return []
+    names = ["change_fh", "change_sh", "change_difference"]
+    return [
+        Sheet(
+            name="robustness",
+            title=f"table 4: change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)",
+            caption=PAIRED,
+            labels=["dataset", "model"],
+            figures=["cases", "FH", "SH", "SH − FH"],
+            rows=[
+                [
+                    row["dataset"],
+                    row["model"],
+                    f"{row['cases']:,}",
+                    *(_bounded(row, name, "+.3f") for name in names),
+                ]
+                for row in changes.to_dict("records")
+            ],
+            values=changes,
+            query=queries.by_case(root, ["success"], _where(horizon.HIGH, horizon.LOW)),
+        )
+    ]
+
+
+def repeated_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+    """Table 5, one for each robustness setting."""
+    return [
+        Sheet(
+            name=f"repeated {robustness}",
+            title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
+            caption=f"in %: the same tool with identical arguments at least twice; {PAIRED}",
+            labels=["dataset", "model"],
+            figures=["cases", "FH", "SH", "SH − FH"],
+            rows=[
+                [
+                    row["dataset"],
+                    row["model"],
+                    f"{row['cases']:,}",
+                    *(_number(100 * row[f"repeated_call_{planner}"], ".1f") for planner in (horizon.FH, horizon.SH)),
+                    _bounded(row, "repeated_call_difference", "+.1f", 100),
+                ]
+                for row in group.to_dict("records")
+            ],
+            values=group,
+            query=queries.by_case(root, ["repeated_call"], _where(str(robustness))),
+            notes=_unpaired(group),
+        )
+        for robustness, group in horizon.repeated_calls(episodes).groupby("robustness", sort=False)
+    ]
+
+
+def regression_sheets(
+    root: Path, title: str, spec: Spec, fits: Sequence[tuple[gee.Key, gee.Fit | gee.Refused]]
+) -> list[Sheet]:
+    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
+    if not fits:
+        return []
+    query = queries.rows(root, spec.columns(), queries.where(spec.rows))
+    names = list(
+        dict.fromkeys(name for _, fit in fits if isinstance(fit, gee.Fit) for name in fit.coefficients["name"])
+    )
+    shown = [name for name in names if "[T." not in name and name != "Intercept"]
+    every = pd.concat([_labelled(key, fit) for key, fit in fits], ignore_index=True)
+    notes = [
+        f"{', '.join(key.values()) or 'all rows'}: {note}"
+        for key, fit in fits
+        for note in (fit.notes if isinstance(fit, gee.Fit) else [f"not fitted: {fit.reason}"])
+    ]
+    caption = (
+        f"{spec.formula}; binomial GEE, independence, robust errors by {' and '.join(spec.cluster)}; coefficient "
+        "(standard error) on the logit scale; * p < 0.05, ** p < 0.01, *** p < 0.001"
+    )
+    brief = [
+        [*key.values(), *_counts(fit), *(_starred(fit, name) for name in shown)]
+        for key, fit in fits
+    ]  # fmt: skip
+    long = [
+        [*(row[name] for name in [*spec.per, "name"]), *(_coefficient(row, name) for name in gee.FIGURES)]
+        for row in every.to_dict("records")
+    ]
+    return [
+        Sheet("regression", title, caption, spec.per,
+              ["rows", "clusters", *shown], brief, every[every["name"].isin(shown)], query, notes),
+        Sheet("coefficients", _EVERY, caption, [*spec.per, "coefficient of"],
+              gee.FIGURES, long, every, query, notes),
+    ]  # fmt: skip
+
+
+def _labelled(key: gee.Key, fit: gee.Fit | gee.Refused) -> pd.DataFrame:
+    return (fit.coefficients if isinstance(fit, gee.Fit) else gee.NOTHING).assign(**key)
+
+
+def _counts(fit: gee.Fit | gee.Refused) -> list[str]:
+    """Rows and clusters: those that were fitted, of those that there are."""
+    if isinstance(fit, gee.Refused):
+        return ["none", "none"]
+    pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
+    return [f"{used:,}" if used == there else f"{used:,} of {there:,}" for used, there in pairs]
+
+
+def _starred(fit: gee.Fit | gee.Refused, name: str) -> str:
+    if isinstance(fit, gee.Refused) or name not in set(fit.coefficients["name"]):
+        return "none"
+    row = fit.coefficients.set_index("name").loc[name]
+    stars = next((stars for bound, stars in _STARS if row["p"] < bound), "")
+    return f"{row['coefficient']:.3f}{stars} ({row['se']:.3f})"
+
+
+def _coefficient(row: Mapping[Any, Any], name: str) -> str:
+    return "<0.001" if name == "p" and row[name] < 0.001 else _number(row[name], ".3f")
+
+
+def _where(*robustness: str) -> str:
+    return queries.where({**PLANNERS, "robustness": list(robustness)})
+
+
+def _unpaired(group: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['dataset']}, {row['model']}: {row['unpaired']:,} cases that not both planners finished are left out"
+        for row in group.to_dict("records")
+        if row["unpaired"]
+    ]
+
+
+def _tokens(row: Mapping[Any, Any], name: str) -> list[str]:
+    means = [_number(row[f"{name}_{planner}"], ",.0f") for planner in (horizon.FH, horizon.SH)]
+    return [*means, _bounded(row, f"{name}_ratio", ".1f")]
+
+
+def _bounded(row: Mapping[Any, Any], name: str, form: str, scale: float = 1) -> str:
+    """A value with its interval, where it has one."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    shown = _number(scale * row[name], form)
+    return shown if pd.isna(low) else f"{shown} [{scale * low:{form}}, {scale * high:{form}}]"
+
+
+def _number(value: float, form: str) -> str:
+    return "none" if pd.isna(value) else f"{value:{form}}" if np.isfinite(value) else f"{value:+}"

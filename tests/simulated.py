@@ -1,0 +1,97 @@
+"""Simulated episodes of the planning-horizon study: rows that no planner made, drawn from known coefficients."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from grid import store
+
+TRUTH = {"Intercept": 0.8, "depth": -0.5, "breadth": -0.4, "SH": 0.3, "depth:SH": 0.2, "breadth:SH": -0.15}
+"""Coefficients on the logit scale, of z-scored depth and breadth."""
+LAST = ["QueryAttr", "QueryName", "Count", "SelectAmong"]
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def z(values: pd.Series[float]) -> pd.Series[float]:
+    return (values - values.mean()) / values.std(ddof=0)
+
+
+def cases(rng: np.random.Generator, count: int) -> pd.DataFrame:
+    """Questions with depths of 2 to 7 and breadths of 1 to 2.5."""
+    depth = rng.integers(2, 8, count).astype(float)
+    breadth = np.ceil(depth * rng.uniform(0.8, 2.5, count)).clip(depth) / depth
+    last = [LAST[place] for place in rng.integers(0, len(LAST), count)]
+    return pd.DataFrame({"case_id": [f"case-{i}" for i in range(count)], "depth": depth, "breadth": breadth,
+                         "last_step": last})  # fmt: skip
+
+
+def episodes(
+    seed: int,
+    count: int = 200,
+    trials: int = 3,
+    truth: Mapping[str, float] = TRUTH,
+    within: float = 0.5,
+    robustness: str = "tools_forgiving",
+) -> pd.DataFrame:
+    """One row per question, planner and trial; successes of one question are correlated, each with its exact mean.
+
+    The correlation comes from a Gaussian copula (`within` is its latent correlation), so that the coefficients are
+    those of the marginal model, which is the one that a GEE fits.
+    """
+    rng = np.random.default_rng(seed)
+    found = cases(rng, count)
+    frame = found.merge(pd.DataFrame({"planner": ["fh", "sh"]}), how="cross")
+    frame = frame.merge(pd.DataFrame({"trial": range(trials)}), how="cross")
+    single = (frame["planner"] == "sh").astype(float)
+    eta = truth["Intercept"] + truth["SH"] * single
+    for name in ("depth", "breadth"):
+        eta += (truth[name] + truth[f"{name}:SH"] * single) * z(frame[name])
+    shared = rng.normal(size=count)[frame["case_id"].str.slice(5).astype(int)]
+    latent = np.sqrt(within) * shared + np.sqrt(1 - within) * rng.normal(size=len(frame))
+    success = stats.norm.cdf(latent) < special.expit(eta)
+    return frame.assign(success=success.astype(float), model="lexical", dataset="kqa_synthetic", robustness=robustness)
+
+
+def write(root: Path, seed: int = 0, count: int = 60, models: Sequence[str] = ("lexical",)) -> None:
+    """A results folder: both planners, both robustness settings, three trials; strict tools lower success."""
+    for model in models:
+        for robustness, drop in (("tools_forgiving", 0.0), ("tools_strict", 0.7)):
+            truth = TRUTH | {"Intercept": TRUTH["Intercept"] - drop}
+            frame = episodes(seed, count, 3, truth, robustness=robustness).assign(model=model)
+            store.write(root, {"episodes": list(map(row, frame.to_dict("records")))})
+
+
+def row(found: Mapping[Any, Any]) -> dict[str, Any]:
+    """A row of the table `episodes`: what the simulation does not speak of follows from what it does."""
+    labels = [str(found[name]) for name in ("model", "dataset", "robustness", "planner")]
+    single = found["planner"] == "sh"
+    nodes = round(found["depth"] * found["breadth"])
+    calls = nodes if single else 1
+    return dict(found) | {
+        "cell_id": "/".join([*labels, found["case_id"], str(found["trial"])]),
+        "setting_id": "/".join(labels),
+        "attempt_id": "simulated",
+        "sweep": "simulated",
+        "retriever": "bm25",
+        "dataset_version": "simulated-1",
+        "status": "ok",
+        "success": bool(found["success"]),
+        "depth": int(found["depth"]),
+        "plan_nodes": nodes,
+        "n_steps": nodes,
+        "tool_calls": nodes,
+        "repeated_call": single and not found["success"] and found["trial"] == 0,
+        "input_tokens": 1500 * calls + 20 * nodes,
+        "output_tokens": 25 * nodes,
+        "llm_calls": calls,
+        "forward_passes": 0,
+        "wall_seconds": 0.01 * calls,
+        "created_at": NOON,
+    }

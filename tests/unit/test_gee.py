@@ -1,0 +1,213 @@
+"""The GEE recovers known coefficients, equals R's geepack, and says what it cannot know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import design, gee, spec
+from analysis.errors import AnalysisError
+from tests import simulated
+
+ROOT = Path(__file__).parents[2]
+SAVED = ROOT / "tests" / "data" / "geepack"
+PLANNING_HORIZON = spec.load(ROOT / "conf" / "analysis" / "planning_horizon.yaml")
+PLAIN = PLANNING_HORIZON.model_copy(update={"formula": "success ~ depth * SH + breadth * SH"})
+
+
+def fitted(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> gee.Fit:
+    ((_, found),) = gee.fits(frame, of)
+    assert isinstance(found, gee.Fit), found
+    return found
+
+
+def refused(frame: pd.DataFrame, of: spec.Spec = PLANNING_HORIZON) -> str:
+    ((_, found),) = gee.fits(frame, of)
+    assert isinstance(found, gee.Refused), found
+    return found.reason
+
+
+def changed(**changes: Any) -> spec.Spec:
+    return spec.of(PLANNING_HORIZON.model_dump() | changes)
+
+
+def test_equals_geepack() -> None:
+    rows = pd.read_csv(SAVED / "episodes.csv").assign(model="lexical", robustness="tools_forgiving")
+    ours = fitted(rows).coefficients.set_index("name")
+    theirs = pd.read_csv(SAVED / "geepack.csv").set_index("name")
+    assert set(ours.index) == set(theirs.index)
+    for column in theirs:
+        assert ours[column].to_dict() == pytest.approx(theirs[column].to_dict(), abs=1e-6), column
+
+
+def test_intervals_cover_known_coefficients() -> None:
+    held = []
+    for seed in range(200):
+        found = fitted(simulated.episodes(seed, 200), PLAIN).coefficients.set_index("name")
+        truth = pd.Series(simulated.TRUTH)[found.index]
+        held.append((found["low"] <= truth) & (truth <= found["high"]))
+    shares = pd.DataFrame(held).mean()
+    assert set(shares.index) == set(simulated.TRUTH)
+    assert shares.between(0.92, 0.98).all(), shares
+
+
+@pytest.mark.slow
+def test_corrected_intervals_of_few_clusters_cover_too() -> None:
+    uncorrected = PLAIN.model_copy(update={"few_clusters": "none"})
+    frames = [simulated.episodes(seed, 16) for seed in range(200)]
+    shares = {}
+    for name, of in (("corrected", PLAIN), ("uncorrected", uncorrected)):
+        found = [fit for frame in frames for _, fit in gee.fits(frame, of) if isinstance(fit, gee.Fit)]
+        assert len(found) > 180
+        tables = [fit.coefficients.set_index("name") for fit in found]
+        truth = pd.Series(simulated.TRUTH)[tables[0].index]
+        shares[name] = np.mean([((t["low"] <= truth) & (truth <= t["high"])).mean() for t in tables])
+    assert shares["uncorrected"] < 0.90
+    assert 0.92 <= shares["corrected"] <= 0.99
+
+
+def test_z_scores_are_taken_within_dataset_and_model() -> None:
+    near, far = simulated.episodes(0, 60), simulated.episodes(1, 60).assign(dataset="other")
+    of = changed(formula="success ~ depth * SH + C(dataset)")
+    before = fitted(pd.concat([near, far]), of).coefficients
+    after = fitted(pd.concat([near, far.assign(depth=far["depth"] * 10 + 3)]), of).coefficients
+    pd.testing.assert_frame_equal(before, after)
+
+
+def test_few_clusters_are_corrected_and_said() -> None:
+    frame = simulated.episodes(0, 20)
+    found, plain = fitted(frame, PLAIN), fitted(frame, PLAIN.model_copy(update={"few_clusters": "none"}))
+    assert any("only 20 clusters: bias-reduced" in note for note in found.notes)
+    assert any("only 20 clusters, uncorrected" in note for note in plain.notes)
+    ours, theirs = found.coefficients, plain.coefficients
+    assert ours["coefficient"].to_list() == pytest.approx(theirs["coefficient"].to_list())
+    assert (ours["high"] - ours["low"] > 1.05 * (theirs["high"] - theirs["low"])).all()
+    assert not [note for note in fitted(simulated.episodes(0, 40), PLAIN).notes if "clusters" in note]
+
+
+def test_lost_rows_are_counted_by_reason() -> None:
+    frame = simulated.episodes(0, 60).assign(error_kind=None)
+    frame.loc[frame.index[:4], ["success", "error_kind"]] = [None, "infrastructure"]
+    frame.loc[frame.index[6:9], "success"] = np.nan
+    frame.loc[frame["case_id"] == "case-50", "last_step"] = None
+    found = fitted(frame)
+    assert (found.rows_in, found.rows) == (360, 347)
+    assert (found.clusters_in, found.clusters) == (60, 59)
+    assert set(found.notes) == {
+        "4 rows left out: no success: infrastructure error",
+        "3 rows left out: no success",
+        "6 rows left out: no last_step",
+    }
+
+
+def separated() -> pd.DataFrame:
+    frame = simulated.episodes(0, 100)
+    always, never = frame["last_step"] == "QueryName", frame["last_step"] == "SelectAmong"
+    return frame.assign(success=frame["success"].mask(always, 1.0).mask(never, 0.0))
+
+
+def test_separated_levels_are_left_out_and_marked() -> None:
+    frame = separated()
+    found = fitted(frame)
+    table = found.coefficients.set_index("name")
+    assert table["coefficient"]["last_step[T.QueryName]"] == np.inf
+    assert table["coefficient"]["last_step[T.SelectAmong]"] == -np.inf
+    assert table.loc["last_step[T.QueryName]", ["se", "p", "low", "high"]].isna().all()
+    size = int((frame["last_step"] == "QueryName").sum())
+    assert f"last_step[T.QueryName] = +inf: all {size} rows have success 1" in found.notes
+    assert table["se"].drop(["last_step[T.QueryName]", "last_step[T.SelectAmong]"]).between(0.05, 2).all()
+
+
+def test_leaving_separated_levels_out_changes_no_other_coefficient() -> None:
+    """Plain maximum likelihood pushes theirs towards infinity; the others', and their errors, come out the same."""
+    frame = separated()
+    ours = fitted(frame).coefficients.set_index("name")
+    whole, _ = design._z_scored(
+        design._with_indicators(frame, PLANNING_HORIZON), ["depth", "breadth"], PLANNING_HORIZON
+    )
+    names, matrix = design._matrix(whole, PLANNING_HORIZON.parsed, {})
+    clusters = frame.groupby("case_id").ngroup().to_numpy().astype(np.int64)
+    plain = design.Design(names, matrix, frame["success"].to_numpy(), clusters, 0, 0, {}, {}, [])
+    params, covariance = gee.estimate(plain, bias_reduced=False)
+    for name, value, error in zip(names, params, np.sqrt(np.diag(covariance)), strict=True):
+        if not np.isinf(ours["coefficient"][name]):
+            assert ours["coefficient"][name] == pytest.approx(value, abs=1e-5)
+            assert ours["se"][name] == pytest.approx(error, abs=1e-5)
+        else:
+            assert abs(value) > 15, "what statsmodels says of a separated level, without a word"
+
+
+def test_separation_can_be_refused() -> None:
+    reason = refused(separated(), changed(separation="refuse"))
+    assert "separation: last_step=QueryName" in reason
+
+
+def test_a_reference_level_that_is_separated_gives_its_place_to_another() -> None:
+    names = fitted(separated(), changed(reference={"last_step": "QueryName"})).coefficients["name"].to_list()
+    assert "last_step[T.QueryAttr]" in names
+    assert "last_step[T.Count]" not in names
+
+
+def test_separation_by_the_planner_is_refused_by_name() -> None:
+    frame = simulated.episodes(0, 60)
+    frame["success"] = frame["success"].mask(frame["planner"] == "sh", 1.0)
+    reason = refused(frame, PLAIN)
+    assert reason.startswith("separation: ")
+    assert "SH" in reason
+
+
+def test_separation_by_a_number_is_refused_by_name() -> None:
+    frame = simulated.episodes(0, 60)
+    reason = refused(frame.assign(success=(frame["depth"] > 4).astype(float)), changed(formula="success ~ depth"))
+    assert reason == "separation: outcomes are told apart without error by depth" or "Intercept, depth" in reason
+
+
+def test_quasi_separation_is_refused_too() -> None:
+    frame = simulated.episodes(0, 60)
+    deep = frame["depth"] > 4
+    mixed = frame["success"].where(frame["depth"] == 4, deep.astype(float))
+    assert "separation" in refused(frame.assign(success=mixed), changed(formula="success ~ depth"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame.assign(success=1.0), "success is 1 in all of 360 rows"),
+        (lambda frame: frame.assign(case_id="case-0"), "one cluster"),
+        (lambda frame: frame.assign(success=0.5), "not 0 or 1"),
+        (lambda frame: frame.assign(success=np.nan), "no rows are left"),
+        (lambda frame: frame.assign(breadth=1.0), "breadth is 0 in all of 360 rows"),
+        (lambda frame: frame.assign(breadth=frame["depth"] * 2), "follows from other columns"),
+        (lambda frame: frame[frame["planner"] == "fh"], "SH is 0 in all of 180 rows"),
+        (lambda frame: frame[frame["case_id"].isin(["case-0", "case-1", "case-2", "case-3"])], "clusters cannot carry"),
+    ],
+)
+def test_data_that_cannot_carry_the_formula(change: Any, message: str) -> None:
+    assert message in refused(change(simulated.episodes(3, 60)), PLAIN)
+
+
+def test_one_refusal_does_not_keep_other_models_from_being_fitted() -> None:
+    frame = simulated.episodes(0, 60)
+    frame = pd.concat([frame.assign(success=1.0, model="perfect"), frame])
+    kinds = {key["model"]: type(found) for key, found in gee.fits(frame, PLANNING_HORIZON)}
+    assert kinds == {"perfect": gee.Refused, "lexical": gee.Fit}
+
+
+def test_a_fit_that_does_not_converge_is_named() -> None:
+    with pytest.raises(AnalysisError, match="did not converge"):
+        gee.settled(SimpleNamespace(converged=False), bias_reduced=False)
+
+
+def test_a_fit_that_returns_nothing_is_named() -> None:
+    with pytest.raises(AnalysisError, match="returned no fit"):
+        gee.settled(None, bias_reduced=False)
+
+
+def test_a_frame_without_a_column_is_an_error_that_names_it() -> None:
+    with pytest.raises(AnalysisError, match="no column 'last_step'"):
+        gee.fits(simulated.episodes(0, 60).drop(columns="last_step"), PLANNING_HORIZON)

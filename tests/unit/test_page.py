@@ -1,0 +1,136 @@
+"""The page holds every table and loads nothing; figures are the same for the same rows."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from analysis import drawings, html, study
+from analysis.report import print_report
+from grid import store
+from launch.report import main, write_page, write_tables
+from tests import simulated
+
+EVIL = '<script src="http://127.0.0.1:9/x.js"></script><img src=x onerror=alert(1)>$x$ & "q" \x1b[31m'
+
+
+def written(root: Path) -> str:
+    return write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
+
+
+def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
+    simulated.write(tmp_path)
+    text = written(tmp_path)
+    assert len(text.encode()) < 2_000_000
+    sheets = print_report(tmp_path, Console(file=io.StringIO()))
+    assert text.count("<table>") == len(sheets) == 8
+    assert text.count("<svg") == 3
+    assert text.count("QUALIFY row_number()") == len(sheets) + 3
+    for sheet in sheets:
+        for cell in (cell for row in sheet.rows for cell in row):
+            assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
+
+
+def test_the_page_names_no_other_place_and_runs_nothing(tmp_path: Path) -> None:
+    simulated.write(tmp_path)
+    text = written(tmp_path)
+    assert "default-src 'none'" in text
+    links = re.findall(r"""(?:href|src|url)\s*[=(]\s*["']?([^"')\s>]*)""", text)
+    assert links
+    assert all(link.startswith("#") for link in links)
+    assert not re.search(r"<(script|link|iframe|object|embed|img|image)\b", text)
+    ids = re.findall(r'\bid="([^"]*)"', text)
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in links} <= set(ids)
+
+
+def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
+    rows = simulated.episodes(0, 60).assign(model=EVIL, dataset=EVIL)
+    rows["last_step"] = rows["last_step"].replace("Count", EVIL)
+    store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
+    text = written(tmp_path)
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "\x1b" not in text
+    assert "&lt;script src=" in text
+    assert "$x$" in text, "no mathematics in figures' labels"
+    write_tables(tmp_path / "tables", print_report(tmp_path, Console(file=io.StringIO())))
+    assert len(list((tmp_path / "tables").iterdir())) == 3 * 5
+
+
+def test_figures_are_deterministic(tmp_path: Path) -> None:
+    simulated.write(tmp_path)
+    assert [drawing.svg for drawing in drawings.of(tmp_path)] == [d.svg for d in drawings.of(tmp_path)]
+
+
+def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
+    rows = simulated.episodes(0, 5).assign(planner="react")
+    store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
+    text = written(tmp_path)
+    assert text.count("<table>") == 1
+    assert "<svg" not in text
+
+
+def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
+    simulated.write(tmp_path, count=5)
+    sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
+    long = html._bounded(sheet.__class__(**{**vars(sheet), "rows": [sheet.rows[0]] * 3000}))
+    assert len(long.rows) == 2000
+    assert "of 3,000 rows" in long.notes[-1]
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs a browser")
+def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
+    simulated.write(tmp_path)
+    written(tmp_path)
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
+    command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert found.stdout.count("<table>") == 8
+    assert "Content Security Policy" not in found.stderr
+    assert "CONSOLE" not in found.stderr
+
+
+def reported(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["report.py", *map(str, arguments)])
+    return main()
+
+
+def test_the_command_prints_tables_and_writes_the_page_and_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulated.write(tmp_path / "swept", count=45)
+    assert reported(monkeypatch, tmp_path / "swept", "--tables", tmp_path / "tables") == 0
+    printed = capsys.readouterr().out
+    for title in ("table 2", "table 3", "table 4", "table 5"):
+        assert title in printed
+    assert "all regression coefficients" not in printed, "it is long: the page and the files have it"
+    assert (tmp_path / "swept" / "report.html").is_file()
+    assert (tmp_path / "tables" / "08_coefficients.tex").is_file()
+
+
+def test_the_command_fits_another_regression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulated.write(tmp_path / "swept", count=45)
+    text = study.PLANNING_HORIZON.read_text().replace("depth * SH + breadth * SH + C(last_step) + C(dataset)", "depth")
+    other = tmp_path / "other.yaml"
+    other.write_text(text)
+    assert reported(monkeypatch, tmp_path / "swept", "--analysis", other) == 0
+    assert "success ~ depth; binomial GEE" in capsys.readouterr().out
+    other.write_text(text.replace("~ depth", "~ dept"))
+    assert reported(monkeypatch, tmp_path / "swept", "--analysis", other) == 2
+    assert "no column 'dept'; allowed: " in capsys.readouterr().err
+    assert reported(monkeypatch, tmp_path / "swept", "--analysis", "not_there") == 2
+
+
+def test_a_folder_without_rows_has_a_page_without_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "episodes").mkdir()
+    assert reported(monkeypatch, tmp_path) == 0
+    assert "<table>" not in (tmp_path / "report.html").read_text()

@@ -1,0 +1,154 @@
+"""The study's tables recover what was planted, and their queries give the same numbers."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from analysis import drawings, horizon, study
+from analysis.report import print_report
+from analysis.spec import load
+from grid import store
+from tests import simulated
+
+
+def frame(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
+    """One trial a case; the cases' values by planner and robustness."""
+    rows = [
+        {
+            "dataset": "kqa",
+            "model": "lexical",
+            "robustness": robustness,
+            "planner": planner,
+            "case_id": f"case-{case}",
+            "success": value,
+            "repeated_call": value,
+            "input_tokens": (100 if planner == "fh" else 300) * (case + 1),
+            "output_tokens": 0,
+        }
+        for (planner, robustness), own in values.items()
+        for case, value in enumerate(own)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_table_2_by_hand() -> None:
+    found = horizon.accuracy_and_tokens(frame({("fh", "none"): [0, 0, 1, 1], ("sh", "none"): [1, 0, 1, 1]}))
+    (row,) = found.to_dict("records")
+    assert (row["success_fh"], row["success_sh"], row["success_difference"]) == (0.5, 0.75, 0.25)
+    # Differences 1, 0, 0, 0: deviation 0.5, so t(3) * 0.5 / 2 = 3.182 * 0.25 to each side.
+    assert row["success_difference_high"] == pytest.approx(0.25 + 0.7956, abs=1e-4)
+    assert (row["input_tokens_fh"], row["input_tokens_ratio"]) == (250, 3)
+    assert np.isnan(row["input_tokens_ratio_low"]), "thrice in every case: nothing varies"
+    assert np.isnan(row["output_tokens_ratio"]), "no output at all has no ratio"
+    assert (row["cases"], row["unpaired"]) == (4, 0)
+
+
+def test_cases_of_one_planner_are_left_out_and_counted() -> None:
+    rows = frame({("fh", "none"): [0, 1, 1], ("sh", "none"): [1, 0]})
+    (row,) = horizon.accuracy_and_tokens(rows).to_dict("records")
+    assert (row["cases"], row["unpaired"], row["success_fh"]) == (2, 1, 0.5)
+    (row,) = horizon.accuracy_and_tokens(rows[rows["planner"] == "fh"]).to_dict("records")
+    assert (row["cases"], row["success_fh"]) == (0, pytest.approx(2 / 3))
+    assert np.isnan(row["success_difference"])
+
+
+def test_intervals_of_a_ratio_cover_it() -> None:
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(400):
+        shared = rng.lognormal(5, 0.5, 60)
+        below, above = shared * rng.lognormal(0, 0.2, 60), 3 * shared * rng.lognormal(0, 0.2, 60)
+        found = horizon.ratio(pd.Series(above), pd.Series(below))
+        held.append(found.low <= 3 <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.98
+
+
+def test_table_4_by_hand() -> None:
+    high, low = horizon.HIGH, horizon.LOW
+    rows = frame({("fh", high): [1, 1, 1, 0], ("fh", low): [0, 1, 1, 0],
+                  ("sh", high): [1, 1, 1, 1], ("sh", low): [0, 0, 1, 1]})  # fmt: skip
+    (row,) = horizon.robustness_change(rows).to_dict("records")
+    assert (row["change_fh"], row["change_sh"], row["change_difference"]) == (-0.25, -0.5, -0.25)
+    assert row["cases"] == 4
+    assert horizon.robustness_change(rows[rows["robustness"] == high]).empty
+
+
+def test_changed_planners_are_models_of_their_own() -> None:
+    rows = frame({("fh", "none"): [0], ("fh[temperature=0] / bm25", "none"): [0], ("sh", "none"): [1]})
+    found = horizon.folded(rows)
+    assert list(found["planner"]) == ["fh", "fh", "sh"]
+    assert list(found["model"]) == ["lexical", "lexical, [temperature=0] / bm25", "lexical"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root: Path = tmp_path_factory.mktemp("results") / "it's simulated"
+    simulated.write(root, count=60)
+    again = store.read(root, "episodes").slice(0, 50).to_pylist()
+    store.write(root, {"episodes": [row | {"success": None, "input_tokens": 10**9, "created_at": EARLIER}
+                                    for row in again]})  # fmt: skip
+    return root
+
+
+EARLIER = simulated.NOON.replace(year=2025)
+
+
+def rows_of(query: str) -> pd.DataFrame:
+    return duckdb.connect().execute(query).df()
+
+
+def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
+    sheets = {sheet.name: sheet for sheet in print_report(folder, Console(file=io.StringIO()))}
+    rows = {name: rows_of(sheet.query) for name, sheet in sheets.items()}
+    assert len(sheets) == 8
+
+    table = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
+    shown = sheets["accuracy tools_forgiving"].values.iloc[0]
+    for planner in ("fh", "sh"):
+        for name in ("success", "input_tokens"):
+            assert table[name][planner] == pytest.approx(shown[f"{name}_{planner}"]), "earlier tries do not count"
+    results = rows["results lexical kqa_synthetic"].groupby(["robustness", "planner"])["success"].agg(["mean", "std"])
+    for row in sheets["results lexical kqa_synthetic"].values.to_dict("records"):
+        found = results.loc[row["robustness"], row["planner"]]
+        assert tuple(found) == pytest.approx((row["success_mean"], row["success_std"]))
+    repeated = rows["repeated tools_strict"].groupby("planner")["repeated_call"].mean()
+    assert repeated["sh"] == pytest.approx(sheets["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
+    assert len(rows["regression"]) == 60 * 3 * 2 * 2
+    for drawing in drawings.of(folder):
+        assert len(rows_of(drawing.query)) == 60 * 2 * 2
+
+
+def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
+    sheets = {sheet.name: sheet for sheet in study.sheets(folder)}
+    order = [sheet.title.partition(":")[0] for sheet in study.sheets(folder)]
+    tables = ["table 2", "table 2", "table 3", "table 4", "table 5", "table 5"]
+    assert order == [*tables, "all regression coefficients (planning_horizon C.1)"]
+    change = sheets["robustness"].values.iloc[0]
+    assert change["change_fh_high"] < 0, "strict tools were planted 0.7 lower on the logit scale"
+    depth = sheets["coefficients"].values.query("name == 'depth'")
+    assert (depth["high"] < 0).all()
+    assert len(depth) == 2, "a fit for each robustness setting"
+    assert sheets["regression"].figures[2:] == ["depth", "SH", "breadth", "depth:SH", "breadth:SH"]
+
+
+def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Path) -> None:
+    rows = simulated.episodes(0, 50).assign(planner="react")
+    store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
+    assert study.sheets(tmp_path) == []
+    assert drawings.of(tmp_path) == []
+    spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
+    regression, _ = study.sheets(tmp_path, spec)
+    assert regression.rows[0][:4] == ["lexical", "tools_forgiving", "150", "50"]
+
+
+def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: Path) -> None:
+    simulated.write(tmp_path, count=6)
+    regression = next(sheet for sheet in study.sheets(tmp_path) if sheet.name == "regression")
+    assert any("not fitted" in note for note in regression.notes)
