@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+RESULT = "result"
+"""The type of an argument that takes an earlier call's result, and the field of an observation that names its own."""
 NO_TOOL = "no_tool"
 """How 'this substep takes no tool' is called among the options and in the tables."""
 
@@ -20,7 +22,7 @@ def to_json(value: object) -> str:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a tool; `type` is a JSON type name or `date`."""
+    """One argument of a tool; `type` is a JSON type name, `date`, or RESULT."""
 
     name: str
     type: str

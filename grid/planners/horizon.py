@@ -16,13 +16,24 @@ from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid import references
 from grid.engines.base import JsonAnswer, Prompt, Section
+from grid.environments.schema import failed
 from grid.errors import ModelError
 from grid.planners.base import Episode
 from grid.strict import STRICT
-from grid.types import Demonstration, Json, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage, to_json
+from grid.types import (
+    RESULT,
+    Demonstration,
+    Json,
+    Parameter,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Usage,
+    to_json,
+)
 
-RESULT = "result"
-"""The type of an argument that takes the result of an earlier step, and the name of that result in an observation."""
 ROLE = (
     "You answer a question by calling tools over a source of data. The value of the last call is the answer.",
     "An argument of type result takes the result of an earlier step: write $i for that of step i, counted from $0. "
@@ -137,7 +148,7 @@ def walk(episode: Episode) -> Walk:
 
 def succeeded(step: Step) -> bool:
     """Whether a call returned something valid (§4.1)."""
-    return step.observation is not None and "error" not in step.observation.content
+    return step.observation is not None and not failed(step.observation)
 
 
 def step_text(step: Step, written: ToolCall) -> str:

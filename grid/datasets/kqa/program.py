@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from grid import references
 from grid.environments.kopl.base import KnowledgeBase
 from grid.environments.kopl.errors import ProgramError
-from grid.environments.kopl.functions import FUNCTIONS, RESULT
+from grid.environments.kopl.functions import FUNCTIONS
 from grid.environments.kopl.programs import check, function_of, run
 from grid.environments.kopl.results import is_empty, texts
-from grid.types import Json, ToolCall
+from grid.types import RESULT, Json, ToolCall
 
 MAX_STEPS = 100
 MAX_INPUT_CHARACTERS = 10_000

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from grid.environments.kopl.base import KnowledgeBase
 from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.functions import FUNCTIONS, RESULT, TOOLS, Function, sort_of
+from grid.environments.kopl.functions import FUNCTIONS, TOOLS, Function, sort_of
 from grid.environments.kopl.results import Result, is_empty, same_answer, texts, told
 from grid.environments.kopl.values import shown
 from grid.environments.schema import ERROR, Vocabulary
-from grid.types import Observation, ToolCall, ToolSpec
+from grid.types import RESULT, Observation, ToolCall, ToolSpec
 
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _BETWEEN = "; "  # values of an answer

@@ -10,9 +10,8 @@ from typing import Literal, TypeAlias
 from grid.environments.kopl import filters, queries
 from grid.environments.kopl.results import Answer, Result, Texts, Values
 from grid.environments.kopl.sets import EntitySet
-from grid.types import Parameter, ToolSpec
+from grid.types import RESULT, Parameter, ToolSpec
 
-RESULT = "result"
 """The type of a parameter that takes an earlier call's output."""
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
