@@ -12,7 +12,6 @@ from grid.environments.kopl.results import Answer, Result, Texts, Values
 from grid.environments.kopl.sets import EntitySet
 from grid.types import RESULT, Parameter, ToolSpec
 
-"""The type of a parameter that takes an earlier call's output."""
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
 _ENTITIES = "An earlier result that is an entity set."
