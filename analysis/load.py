@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from grid import store
@@ -39,7 +40,9 @@ def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | Non
         disturbed=frame["robustness"] != "none",
     )
     frame = frame.assign(planner=_told_apart(frame))
-    return frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
+    frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
+    pa.default_memory_pool().release_unused()  # what the table took
+    return frame
 
 
 def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
@@ -65,4 +68,5 @@ def first_pass_entropies(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
     first = (pc.field("branch") == 0) & pc.field("entropy").is_valid() & pc.field("tool_required")
     taken: pd.DataFrame = store.read(root, "steps", _STEPS, first).to_pandas()
     taken = taken.assign(error=~taken["tool_matches"].astype(bool))
-    return cells[["cell_id", *SETTING]].merge(taken, on="cell_id", validate="one_to_many")
+    cells = cells.loc[cells["cell_id"].isin(taken["cell_id"]), ["cell_id", *SETTING]]
+    return cells.merge(taken, on="cell_id", validate="one_to_many")

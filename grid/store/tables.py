@@ -114,8 +114,9 @@ class _Wanted:
             parts.append(self._encoded(batch.select(names).filter(kept)))
         empty = self._encoded(pa.RecordBatch.from_pylist([], pa.schema([data.schema.field(name) for name in names])))
         rows = pa.Table.from_batches(parts, empty.schema).unify_dictionaries()
-        del parts
-        return self._sorted(rows)
+        held = dict(zip(names, rows.columns, strict=True))
+        del parts, rows
+        return self._sorted(held, empty.schema)
 
     def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for name in self.categories:
@@ -123,16 +124,26 @@ class _Wanted:
             batch = batch.set_column(place, name, batch[name].dictionary_encode())
         return batch
 
-    def _sorted(self, rows: pa.Table) -> pa.Table:
-        keys = [_keys(rows[name]) if name in _TRY else rows[name].to_numpy() for name in self.order]
+    def _sorted(self, held: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+        """The columns in the rows' order; what is `held` is given up one by one, so that never all is there twice."""
+        keys = [_keys(held[name]) if name in _TRY else held[name].to_numpy() for name in self.order]
         places = np.lexsort(keys[::-1])
-        return rows.select(list(self.columns)).take(places)
+        del keys
+        taken = {name: held.pop(name).take(places) for name in list(held)}
+        return pa.table(
+            [taken[name] for name in self.columns], pa.schema([schema.field(name) for name in self.columns])
+        )
 
 
 def _batches(data: ds.Dataset, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
     """The rows in the files' order; few are read ahead, as files may hold much that is not asked for."""
-    options = {"batch_size": _BATCH, "batch_readahead": 1, "fragment_readahead": 1}
-    found: Iterator[pa.RecordBatch] = data.scanner(columns=dict(columns), **options).to_batches()
+    found: Iterator[pa.RecordBatch] = data.scanner(
+        columns=dict(columns),
+        batch_size=_BATCH,
+        batch_readahead=1,
+        fragment_readahead=1,
+        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
+    ).to_batches()
     return found
 
 
@@ -147,8 +158,9 @@ def _latest(data: ds.Dataset) -> Mask:
     rows = _table(data, ["cell_id", "created_at"])
     cells, made = _keys(rows["cell_id"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
+    cells = cells[order]
     last = np.ones(len(order), dtype=bool)
-    last[:-1] = cells[order][1:] != cells[order][:-1]
+    last[:-1] = cells[1:] != cells[:-1]
     found = np.zeros(len(order), dtype=bool)
     found[order[last]] = True
     return found
@@ -188,8 +200,11 @@ def _in_turn(mask: Mask) -> Callable[[pa.RecordBatch], Mask]:
 def _keys(column: pa.ChunkedArray | pa.Array) -> Keys:
     """Ids as bytes of one width: they are compared without an object for each."""
     text = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    width = max(pc.max(pc.binary_length(text)).as_py() or 0, 1)
-    fixed = pc.utf8_rpad(text, width, "\0").cast(pa.binary()).cast(pa.binary(width))
+    lengths = pc.min_max(pc.binary_length(text)).as_py()
+    width = max(lengths["max"] or 0, 1)
+    if lengths["min"] != width:
+        text = pc.utf8_rpad(text, width, "\0")
+    fixed = text.cast(pa.binary()).cast(pa.binary(width))
     return np.frombuffer(fixed.buffers()[1], dtype=f"S{width}", count=len(fixed), offset=fixed.offset * width)
 
 
