@@ -93,6 +93,7 @@ class Run:
         self._in_flight: dict[Any, _Try] = {}
         self._cost: dict[str, float] = {}  # seconds a cell, by setting
         self._limit = self._bound()
+        self._cells, self._begun = plan.total() - len(done), 0
         self._ended, self._compacting = 0, None
         self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
         self.stopping = False
@@ -172,19 +173,24 @@ class Run:
         if self._again:
             return self._again.popleft()
         found = next(self._fresh, None)
-        return _Work(*found) if found else None
+        if found is None:
+            return None
+        self._begun += len(found[1])
+        return _Work(*found)
 
     def _size(self, setting: Setting) -> int:
         """Cells of the setting's next chunk, so that it lasts some seconds once a cell's cost is known.
 
-        Where replicas answer it never shrinks: the cells in flight make up their batches.
+        Towards the end chunks become smaller, so that all workers end at about the same time. Where replicas answer
+        they never shrink below the first: the cells in flight make up their batches.
         """
         first = self._plan.cluster.chunk_cells
         if setting.id not in self._cost:
             return first
-        size = int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6))
+        size = min(int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6)), _LARGEST)
+        share = max(-(-(self._cells - self._begun) // (2 * self._limit)), min(first, size))
         least = first if self._fleet.handles(setting.config["model"]) else 1
-        return min(max(size, least), _LARGEST)
+        return max(min(size, share), least)
 
     def _end(self, task: Any, tried: _Try) -> None:
         import ray
