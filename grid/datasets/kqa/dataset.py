@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-import platformdirs
-from filelock import FileLock
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import DEMONSTRATIONS, Problem
+from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa import stock
 from grid.datasets.kqa.demonstrations import Nearest
@@ -171,18 +167,6 @@ class KqaSynthetic(Kqa):
 
 
 def generated(seed: int) -> Path:
-    """The cached folder of one seed, made under a lock the first time (also when what is there is incomplete)."""
+    """The cached folder of one seed."""
     texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
-    cache = platformdirs.user_cache_path("agent-grid") / "kqa"
-    cache.mkdir(parents=True, exist_ok=True)
-    target = cache / f"g{GENERATOR}-{texts}-s{seed}"
-    with FileLock(cache / f"{target.name}.lock"):
-        if not all((target / name).is_file() for name in (KB, TRAIN, TEST)):
-            shutil.rmtree(target, ignore_errors=True)
-            draft = Path(tempfile.mkdtemp(dir=cache, prefix=".draft-"))
-            try:
-                generate(draft, seed)
-                os.replace(draft, target)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
-    return target
+    return made_once("kqa", f"g{GENERATOR}-{texts}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, ClassVar
 
-import platformdirs
-from filelock import FileLock
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import OUTLINE, Problem
+from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
@@ -125,18 +121,11 @@ def generate(target: Path, library_seed: int, cases: int) -> None:
 
 
 def generated(library_seed: int, cases: int) -> Path:
-    """The cached folder of one seed, made under a lock the first time (also when what is there is incomplete)."""
+    """The cached folder of one seed."""
     texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
-    cache = platformdirs.user_cache_path("agent-grid") / "slate"
-    cache.mkdir(parents=True, exist_ok=True)
-    target = cache / f"g{GENERATOR}-{texts}-s{library_seed}-n{cases}"
-    with FileLock(cache / f"{target.name}.lock"):
-        if not ((target / TOOLS).is_file() and (target / CASES).is_file()):
-            shutil.rmtree(target, ignore_errors=True)
-            draft = Path(tempfile.mkdtemp(dir=cache, prefix=".draft-"))
-            try:
-                generate(draft, library_seed, cases)
-                os.replace(draft, target)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
-    return target
+    return made_once(
+        "slate",
+        f"g{GENERATOR}-{texts}-s{library_seed}-n{cases}",
+        (TOOLS, CASES),
+        partial(generate, library_seed=library_seed, cases=cases),
+    )
