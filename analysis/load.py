@@ -14,7 +14,7 @@ from grid import store
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
-_APART = [*SETTING, "retriever", "setting_id", "dataset_version"]
+_APART = [*SETTING, "retriever", "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -50,7 +50,10 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with the retriever where it varies, and the setting's id where labels do not suffice."""
+    """The planners' labels, with the retriever where it varies, and where labels do not suffice the setting's id.
+
+    Behind it stands the code's where rows of one setting were made by several.
+    """
     place = frame.groupby(_APART, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
     settings = frame.loc[first, _APART].astype(str).set_index(place[first])
@@ -59,6 +62,8 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
         planner = planner + " / " + settings["retriever"]
     setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
+    codes = settings["code"].groupby([*labels, setting]).transform("nunique") > 1
+    setting = setting.where(~codes, setting + "-" + settings["code"].str[:4])
     shared = setting.groupby(labels).transform("nunique") > 1
     return place.map(planner.where(~shared, planner + " #" + setting)).astype("category")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_SETTING = "model, dataset, robustness, retriever, planner, dataset_version, setting_id"
+_SETTING = "model, dataset, robustness, retriever, planner, dataset_version, setting_id, code"
 
 
 def _text(value: object) -> str:
@@ -19,7 +19,7 @@ def latest(root: Path) -> str:
     """The common table expression `e`: one row per cell."""
     return (
         f"WITH e AS (SELECT * FROM {_text(f'{root}/episodes/*.parquet')}\n"
-        "  QUALIFY row_number() OVER (PARTITION BY cell_id ORDER BY created_at DESC) = 1)"
+        "  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC) = 1)"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.build import build
+from grid.build import build, expect_code
 from grid.cell import Cell, Setting
 from grid.cluster import alive, cpus
 from grid.errors import StoreError, UnfinishedError
@@ -198,7 +198,7 @@ class Run:
         try:
             report: Report = ray.get(task)
         except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, StoreError):
+            if isinstance(error.cause, StoreError | UnfinishedError):
                 raise error.cause from None
             last = str(error).strip().splitlines()[-1]
             self._report(Report(tried.work.setting.id, len(tried.work.cells), error=last))
@@ -270,6 +270,7 @@ def _chunk(
     started = time.monotonic()
     end_when_too_large(limits.memory_gib)
     built = build(setting, budget)
+    expect_code(setting)
     if replicas:
         built = replace(built, engine=PooledEngine(built.engine, replicas, attempt_id))
     result = asyncio.run(

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import inspect
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,9 +16,11 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.cell import GROUPS, Setting
+from grid.code_digest import code_digest
 from grid.datasets.base import Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
-from grid.errors import ConfigError
+from grid.errors import ConfigError, UnfinishedError
+from grid.metrics.stepwise import score
 from grid.planners.base import Budget, Planner
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
@@ -82,6 +85,7 @@ class SweepConfig(_Section):
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     dry_run: bool
     retry_failed: Literal[True, False, "all"]
+    accept_code: bool = False
     budget: BudgetConfig
     cluster: ClusterConfig
 
@@ -128,6 +132,26 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         ),
         budget=Budget(**budget.model_dump()),
     )
+
+
+def code_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """A digest of the code behind each group of a checked setting, and of the metrics (README, 'What makes an id')."""
+    named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
+    modules = {
+        group: tuple(sorted(part["_target_"].rpartition(".")[0] for part in parts)) for group, parts in named.items()
+    }
+    return {name: code_digest(found) for name, found in {**modules, "metrics": (score.__module__,)}.items()}
+
+
+def expect_code(setting: Setting) -> None:
+    """Raise UnfinishedError where a setting was checked with other code than this machine's."""
+    here = code_of(setting.config) if setting.code else {}
+    changed = [name for name, digest in setting.code.items() if here[name] != digest]
+    if changed:
+        raise UnfinishedError(
+            f"{socket.gethostname()} has other code than the sweep's driver (of {', '.join(changed)}); "
+            "install the same on all nodes, and run again with the same name"
+        )
 
 
 def build_engine(model: Mapping[str, Any]) -> Engine:

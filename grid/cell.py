@@ -1,4 +1,4 @@
-"""Settings, cells, their ids and their seeds."""
+"""Settings, cells, their ids, keys and seeds."""
 
 from __future__ import annotations
 
@@ -23,33 +23,44 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id.
+    for) make the id. `code` has a digest of the code behind each group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]
     labels: Mapping[str, str]
     seed: int
     budget: Mapping[str, int] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
-        """Sixteen hexadecimal digits of all that can change a result of this setting."""
+        """Sixteen hexadecimal digits of all that can change a result of this setting, but for code."""
         return _digest({"config": influential(self.config), "seed": self.seed, "budget": dict(self.budget)})
+
+    @property
+    def code_id(self) -> str:
+        """Sixteen hexadecimal digits of the code that can change a result."""
+        return _digest(dict(self.code))
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One setting x case x trial: the unit that runs, fails, resumes and is one row."""
+    """One setting x case x trial: the unit that runs, fails, resumes and is one row.
+
+    `cell_key` is the same whatever the code, `cell_id` is another once the code is another. Seeds come from the key,
+    so that code which changes nothing is seen to change nothing.
+    """
 
     case_id: str
     trial: int
     cell_id: str
+    cell_key: str
     disturbance_id: str
 
     @property
     def seed(self) -> int:
         """Drives the engine."""
-        return int(self.cell_id, 16) >> 1
+        return int(self.cell_key, 16) >> 1
 
     @property
     def disturbance_seed(self) -> int:
@@ -74,12 +85,14 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
         "seed": setting.seed,
         "dataset_version": dataset_version,
     }
-    head, shared_head = _digest(whole), _digest(shared)
+    head, shared_head, code = _digest(whole), _digest(shared), setting.code_id
     for trial in range(trials):
         for case_id in case_ids:
             # As `_digest([head, case_id, trial])`, several times as fast: there may be millions.
             text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
-            yield Cell(case_id, trial, hashlib.sha256(text.encode()).hexdigest()[:_DIGITS], shared_head)
+            key = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+            cell_id = hashlib.sha256(f"{key}{code}".encode()).hexdigest()[:_DIGITS]
+            yield Cell(case_id, trial, cell_id, key, shared_head)
 
 
 def _digest(value: object) -> str:

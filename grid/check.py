@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.build import SweepConfig, build, invalid_reason, sweep_config
+from grid.build import SweepConfig, build, code_of, invalid_reason, sweep_config
 from grid.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.errors import ConfigError
 from grid.plan import Plan
@@ -58,7 +58,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
             invalid.append((setting, reason))
             continue
         built = build(setting, shared.budget)
-        valid.append(setting)
+        valid.append(replace(setting, code=code_of(setting.config)))
         case_ids[setting.id] = built.dataset.case_ids()
         if not case_ids[setting.id]:
             reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
@@ -80,6 +80,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         budget=shared.budget,
         cluster=shared.cluster,
         retry=retry,
+        accept_code=shared.accept_code,
         git_commit=git_commit(),
     )
     return Checked(plan, invalid, skipped)
@@ -120,17 +121,15 @@ def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
 
 
 def git_commit() -> str | None:
-    """The commit of this code, `-dirty` behind it where files differ; None outside a checkout."""
-    here = Path(__file__).parent
+    """The commit of this code, `-dirty` behind it where files differ or are not tracked; None outside a checkout."""
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],  # noqa: S607
-            cwd=here,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        commit = _git("rev-parse", "HEAD")
+        return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=normal") else commit
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _git(*arguments: str) -> str:
+    here = Path(__file__).parent
+    found = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
     return found.stdout.strip()

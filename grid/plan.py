@@ -10,8 +10,17 @@ from pathlib import Path
 from grid import store
 from grid.build import BudgetConfig, ClusterConfig
 from grid.cell import Cell, Setting, cells
+from grid.untrusted import loads
 
 _BLOCK = 10_000  # cells
+
+
+@dataclass(frozen=True)
+class OtherCode:
+    """Cells whose rows were made by other code, and the groups whose code differs."""
+
+    cells: int
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,7 @@ class Plan:
     budget: BudgetConfig
     cluster: ClusterConfig
     retry: store.Retry = "none"
+    accept_code: bool = False
     git_commit: str | None = None
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
@@ -41,9 +51,36 @@ class Plan:
         """Cells in all."""
         return sum(map(self.cells_in, self.settings))
 
-    def finished(self) -> store.CellIds:
-        """The ids of the cells that need not run; hold the folder's lock from here to the run."""
-        return store.finished(self.root, self.retry)
+    def finished(self, retry: store.Retry | None = None) -> store.CellIds:
+        """The cells that need not run: their ids, or keys with `accept_code`; `retry` instead of the plan's own.
+
+        Hold the folder's lock from here to the run.
+        """
+        return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
+
+    def by_other_code(self) -> OtherCode:
+        """The cells that need not run but for their code: how many, and what differs."""
+        changed = self._changed_parts()
+        if not changed:
+            return OtherCode(0, ())
+        ids, keys = store.finished(self.root, self.retry), store.finished(self.root, self.retry, "cell_key")
+        every = (cell for setting in self.settings for cell in self.cells_of(setting))
+        count = 0
+        while block := list(islice(every, _BLOCK)):
+            known = keys.holds([cell.cell_key for cell in block])
+            count += int((known & ~ids.holds([cell.cell_id for cell in block])).sum())
+        return OtherCode(count, changed)
+
+    def _changed_parts(self) -> tuple[str, ...]:
+        """The groups whose code differs from that of rows of the same settings."""
+        columns = ["setting_id", "code_parts"]
+        now = {setting.id: setting.code for setting in self.settings}
+        rows = store.read(self.root, "episodes", columns, categories=columns)
+        changed: set[str] = set()
+        for row in rows.group_by(columns).aggregate([]).to_pylist():
+            then, code = loads(row["code_parts"] or "{}"), now.get(row["setting_id"], {})
+            changed |= {part for part in code if code[part] != then.get(part)}
+        return tuple(sorted(changed))
 
     def missing(self, done: store.CellIds) -> dict[str, int]:
         """How many cells of each setting are not `done`, by the setting's id."""
@@ -60,6 +97,7 @@ class Plan:
         """The setting's cells that are not `done`; looked up some thousand at a time."""
         every = self.cells_of(setting)
         while block := list(islice(every, _BLOCK)):
-            for cell, known in zip(block, done.holds([cell.cell_id for cell in block]), strict=True):
+            names = [cell.cell_key if self.accept_code else cell.cell_id for cell in block]
+            for cell, known in zip(block, done.holds(names), strict=True):
                 if not known:
                     yield cell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -116,7 +117,7 @@ async def run_cell(
     started = time.perf_counter()
     episode: Episode | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
-    status, kind, message = Status.OK, None, None
+    status, kind, message, trace = Status.OK, None, None, None
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference = problem.reference
@@ -135,12 +136,15 @@ async def run_cell(
     except Exception as error:  # noqa: BLE001 - a failure is a row
         status, kind = Status.FAILED, error_kind(error)
         message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
+        if kind == ErrorKind.CODE:
+            message += f" ({_place(error, built)}, case {cell.case_id})"
+            trace = "".join(traceback.format_exception(error))
         if isinstance(error, TimeoutError) and not str(error):
             message = f"not done after {time.perf_counter() - started:.0f} s (cluster.case_seconds)"
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
-    row |= _outcome(episode, trajectory, status, kind, message)
+    row |= _outcome(episode, trajectory, status, kind, message) | {"error_traceback": trace}
     row |= _times(time.perf_counter() - started, stamp)
     steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
     return _storable(row), [_storable(step) for step in steps]
@@ -193,13 +197,28 @@ def _text(text: str) -> str:
 
 
 def error_kind(error: Exception) -> ErrorKind:
-    """Whose failure an exception is; an exception that nobody foresaw is the infrastructure's."""
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), ErrorKind.INFRASTRUCTURE)
+    """Whose failure an exception is; one that nobody foresaw is the code's.
+
+    The operating system's and the cluster's are the infrastructure's.
+    """
+    foreseen = isinstance(error, GridError | OSError | MemoryError) or type(error).__module__.startswith("ray.")
+    otherwise = ErrorKind.INFRASTRUCTURE if foreseen else ErrorKind.CODE
+    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
+
+
+def _place(error: Exception, built: Built) -> str:
+    """File and line where an exception left the code of the grid or of a class of the setting."""
+    classes = (Episode, *map(type, (built.planner, built.dataset, built.engine, *built.robustness)))
+    packages = {cls.__module__.partition(".")[0] for cls in classes}
+    walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
+    return f"{module.replace('.', '/')}.py:{line}"
 
 
 def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_id: str) -> dict[str, Any]:
     return {
         "cell_id": cell.cell_id,
+        "cell_key": cell.cell_key,
         "setting_id": setting.id,
         "attempt_id": attempt_id,
         "sweep": stamp.sweep,
@@ -211,6 +230,8 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "trial": cell.trial,
         "seed": cell.seed,
         "config": to_json({**setting.config, "seed": setting.seed}),
+        "code": setting.code_id,
+        "code_parts": to_json(dict(setting.code)),
         "git_commit": stamp.git_commit,
     }
 

@@ -194,13 +194,14 @@ class Status(StrEnum):
 
 
 class ErrorKind(StrEnum):
-    """Whose failure it was; only infrastructure failures are tried again."""
+    """Whose failure it was; only infrastructure failures are tried again. `code`: an exception that nobody foresaw."""
 
     MODEL = "model"
     TOOL = "tool"
     CONTEXT = "context"
     INFRASTRUCTURE = "infrastructure"
     TIMEOUT = "timeout"
+    CODE = "code"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from grid.cell import GROUPS
 from grid.check import Checked
 from grid.errors import StoreError
 from grid.pilot import CASES, tokens_per_cell
+from grid.plan import Plan
 from grid.replicas.fleet import Fleet
+from grid.types import ErrorKind
 from launch.metrics import SweepMetrics
 from launch.progress import STOPPING, SweepProgress
 from launch.summary import replicas_table
@@ -36,12 +38,13 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
         done = plan.finished()
         pending = plan.missing(done)
         announce(checked, console, plan.total() - sum(pending.values()))
+        tell_other_code(plan, console)
         if dry_run:
             wide(console).print(settings_table(checked, pending))
             return True
         if any(pending.values()):
             _run(checked, console, done, pending)
-            pending = plan.missing(store.finished(plan.root))
+            pending = plan.missing(plan.finished("none"))
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         print_report(plan.root, console)
@@ -61,6 +64,14 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
     console.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def tell_other_code(plan: Plan, console: Console) -> None:
+    """Say how many cells have rows that other code made, and what becomes of them."""
+    other = plan.by_other_code()
+    if other.cells:
+        fate = "they are kept (accept_code=true)" if plan.accept_code else "they run again; accept_code=true keeps them"
+        say(console, f"{other.cells:,} cells were done by other code (of {', '.join(other.parts)}): {fate}")
 
 
 def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
@@ -157,6 +168,11 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")
-    if "infrastructure" in failures:
+    if ErrorKind.INFRASTRUCTURE in failures:
         say(console, "run again with retry_failed=true to repeat infrastructure failures")
-    return not (missing or "infrastructure" in failures)
+    if ErrorKind.CODE in failures:
+        say(
+            console,
+            "failures of code: error_traceback in episodes shows where; once the code is mended, they run again",
+        )
+    return not (missing or {ErrorKind.INFRASTRUCTURE, ErrorKind.CODE} & set(failures))

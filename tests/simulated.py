@@ -71,11 +71,13 @@ def write(root: Path, seed: int = 0, count: int = 60, models: Sequence[str] = ("
 def row(found: Mapping[Any, Any]) -> dict[str, Any]:
     """A row of the table `episodes`: what the simulation does not speak of follows from what it does."""
     labels = [str(found[name]) for name in ("model", "dataset", "robustness", "planner")]
+    cell = "/".join([*labels, found["case_id"], str(found["trial"])])
     single = found["planner"] == "sh"
     nodes = round(found["depth"] * found["breadth"])
     calls = nodes if single else 1
     return dict(found) | {
-        "cell_id": "/".join([*labels, found["case_id"], str(found["trial"])]),
+        "cell_id": cell,
+        "cell_key": cell,
         "setting_id": "/".join(labels),
         "attempt_id": "simulated",
         "sweep": "simulated",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 
 EPISODES = pa.schema(
     [
         ("cell_id", pa.string()),
+        ("cell_key", pa.string()),
         ("setting_id", pa.string()),
         ("sweep", pa.string()),
         ("model", pa.string()),
@@ -25,6 +26,7 @@ EPISODES = pa.schema(
         ("status", pa.string()),
         ("error_kind", pa.string()),
         ("error_message", pa.string()),
+        ("error_traceback", pa.string()),
         ("success", pa.bool_()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
@@ -51,6 +53,8 @@ EPISODES = pa.schema(
         ("resent_requests", pa.int64()),
         ("wall_seconds", pa.float64()),
         ("config", pa.string()),
+        ("code", pa.string()),
+        ("code_parts", pa.string()),
         ("git_commit", pa.string()),
         ("engine_version", pa.string()),
         ("created_at", pa.timestamp("us", tz="UTC")),

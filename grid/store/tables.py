@@ -52,8 +52,9 @@ def read(
 ) -> pa.Table:
     """One table of a results folder, also while a sweep writes to it.
 
-    `episodes` has one row per cell, the latest, in the order of the cells' ids; `steps` those of these rows, in the
-    order of ids, branches and steps; `attempts` every row, in the order of time. An empty folder gives an empty table.
+    `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
+    these rows, in the order of ids, branches and steps; `attempts` every row, in the order of time. An empty folder
+    gives an empty table.
 
     Args:
         root: the folder.
@@ -73,14 +74,14 @@ def read(
     return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
-def finished(root: Path, retry: Retry = "none") -> CellIds:
-    """The ids of the cells that need not run again."""
+def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
+    """The ids of the cells that need not run again; `by="cell_key"`: their keys, whatever code made their rows."""
     where = None
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
     elif retry == "all":
         where = pc.field("status") == pc.scalar("ok")
-    return CellIds(_keys(read(root, "episodes", ["cell_id"], where)["cell_id"]))
+    return CellIds(_keys(read(root, "episodes", [by], where)[by]))
 
 
 def newest(root: Path) -> dt.datetime | None:
@@ -155,8 +156,8 @@ def _table(data: ds.Dataset, columns: Sequence[str]) -> pa.Table:
 
 def _latest(data: ds.Dataset) -> Mask:
     """Whether each row is its cell's latest created; of equals, the last in the files' order."""
-    rows = _table(data, ["cell_id", "created_at"])
-    cells, made = _keys(rows["cell_id"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
+    rows = _table(data, ["cell_key", "created_at"])
+    cells, made = _keys(rows["cell_key"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
     cells = cells[order]
     last = np.ones(len(order), dtype=bool)

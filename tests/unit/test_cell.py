@@ -124,10 +124,20 @@ def test_no_two_cells_of_a_large_enumeration_are_alike() -> None:
 
 
 @pytest.mark.parametrize("case", ["case-1", 'a "quoted" \\ one', "é\n☃", ""])
-def test_an_id_is_the_digest_of_setting_case_and_trial(case: str) -> None:
+def test_a_key_is_the_digest_of_setting_case_and_trial(case: str) -> None:
     whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": SCORING}
     (cell,) = enumerated(cases=[case], trials=1)
-    assert cell.cell_id == grid.cell._digest([grid.cell._digest(whole), case, 0])
+    assert cell.cell_key == grid.cell._digest([grid.cell._digest(whole), case, 0])
+
+
+def test_other_code_makes_other_ids_with_the_same_keys_and_seeds() -> None:
+    first, second = (
+        list(cells(Setting(CONFIG, LABELS, 0, code={"planner": digest, "metrics": "m"}), "v1", CASES, 2))
+        for digest in ("a", "b")
+    )
+    assert not {cell.cell_id for cell in first} & {cell.cell_id for cell in second}
+    for name in ("cell_key", "seed", "disturbance_seed"):
+        assert [getattr(cell, name) for cell in first] == [getattr(cell, name) for cell in second]
 
 
 def test_cells_are_made_lazily() -> None:

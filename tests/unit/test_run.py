@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
+import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -57,7 +59,7 @@ def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], lis
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
-    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "d"), Stamp("s", None), "a"))
+    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
 
 
 def test_a_whole_episode() -> None:
@@ -80,8 +82,9 @@ def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_coun
     [
         (ContextError("too long"), "context", False),
         (ToolError("broke"), "tool", None),
-        (KeyError("nobody foresaw"), "infrastructure", None),
-        (ValueError(b"half a pair \\ud800".decode("unicode_escape")), "infrastructure", None),
+        (OSError(5, "Input/output error"), "infrastructure", None),
+        (KeyError("nobody foresaw"), "code", None),
+        (ValueError(b"half a pair \\ud800".decode("unicode_escape")), "code", None),
     ],
 )
 def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) -> None:
@@ -89,6 +92,25 @@ def test_whose_failure_it_is(error: Exception, kind: str, success: bool | None) 
     assert (episode_row["error_kind"], episode_row["success"]) == (kind, success)
     assert len(steps) == 4
     assert episode_row["error_message"].encode()
+
+
+def test_a_failure_of_code_names_its_place_and_its_case_and_keeps_the_traceback() -> None:
+    @dataclass(frozen=True)
+    class Wrong:
+        needs: ClassVar[frozenset[str]] = frozenset()
+
+        async def solve(self, episode: Episode) -> Trajectory:
+            return json.loads("{") if episode.case.id else Trajectory((), ())
+
+    episode_row, _ = row(Wrong())
+    line = inspect.getsourcelines(Wrong)[1] + 5
+    assert episode_row["error_kind"] == "code"
+    assert episode_row["error_message"].startswith("JSONDecodeError: ")
+    assert episode_row["error_message"].endswith(f"(tests/unit/test_run.py:{line}, case small)")
+    assert "Traceback" in episode_row["error_traceback"]
+    assert "in solve" in episode_row["error_traceback"]
+    foreseen, _ = row(Breaking(ToolError("broke")))
+    assert foreseen["error_traceback"] is None
 
 
 def test_rows_are_never_older_than_those_there_are() -> None:

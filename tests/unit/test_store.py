@@ -25,7 +25,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 def episode(cell: str, attempt: str = "first", minute: int = 0, **more: object) -> dict[str, Any]:
     created = NOON + dt.timedelta(minutes=minute)
-    return {"cell_id": cell, "attempt_id": attempt, "status": "ok", "created_at": created} | more
+    return {"cell_id": cell, "cell_key": cell, "attempt_id": attempt, "status": "ok", "created_at": created} | more
 
 
 def step(cell: str, attempt: str = "first", index: int = 0, **more: object) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "robustness": robustness,
         "planner": planner,
         "cell_id": f"{planner}/{robustness}/{case}/{trial}",
+        "cell_key": f"{planner}/{robustness}/{case}/{trial}",
         "case_id": f"case-{case}",
         "trial": trial,
         "status": "ok" if value is not None else "failed",
@@ -169,7 +170,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
         for case in range(10):
             wins = case < 10 * share
             ids = {"cell_id": f"{planner}/{robustness}/{model}/{case}", "attempt_id": "first"}
-            found = row(planner, case, 0, float(wins), robustness) | ids
+            found = row(planner, case, 0, float(wins), robustness) | ids | {"cell_key": ids["cell_id"]}
             costs = {cost: int(found[cost]) for cost in COSTS if cost != "wall_seconds"}
             found |= costs | {"success": wins, "model": model, "created_at": NOON}
             episodes.append(found)
@@ -212,7 +213,13 @@ def test_report_of_an_empty_folder(tmp_path: Path) -> None:
 def test_settings_with_equal_labels_are_told_apart(tmp_path: Path) -> None:
     rows = [
         row("react", 0, 0, 1.0)
-        | {"cell_id": setting, "retriever": retriever, "setting_id": setting * 16, "dataset_version": "slate-1234"}
+        | {
+            "cell_id": setting,
+            "cell_key": setting,
+            "retriever": retriever,
+            "setting_id": setting * 16,
+            "dataset_version": "slate-1234",
+        }
         | {"success": True, "created_at": NOON, "attempt_id": "a"}
         for setting, retriever in (("a", "bm25[top_k=5]"), ("b", "bm25[top_k=50]"), ("c", "bm25[top_k=50]"))
     ]

@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.code_digest import code_digest
 from grid.datasets.base import DEMONSTRATIONS, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.kqa import stock
 from grid.datasets.kqa.demonstrations import Nearest
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
@@ -26,8 +26,6 @@ from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
 
-GENERATOR = 1
-"""Raise when the same stock and seed give other questions."""
 ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""
 
@@ -168,5 +166,4 @@ class KqaSynthetic(Kqa):
 
 def generated(seed: int) -> Path:
     """The cached folder of one seed."""
-    texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
-    return made_once("kqa", f"g{GENERATOR}-{texts}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))
+    return made_once("kqa", f"{code_digest((__name__,))}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))

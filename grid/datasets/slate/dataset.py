@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.code_digest import code_digest
 from grid.datasets.base import OUTLINE, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
@@ -25,9 +26,6 @@ from grid.environments.lookup import LookupSimulator, SameFunction, build_entrie
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Skipped, ToolCall, ToolSpec
-
-GENERATOR = 1
-"""Raise when the same stock and seed give other cases."""
 
 
 @dataclass(config=STRICT)
@@ -122,10 +120,9 @@ def generate(target: Path, library_seed: int, cases: int) -> None:
 
 def generated(library_seed: int, cases: int) -> Path:
     """The cached folder of one seed."""
-    texts = fingerprint(*sorted(stock.STOCK.glob("*.yaml")))
     return made_once(
         "slate",
-        f"g{GENERATOR}-{texts}-s{library_seed}-n{cases}",
+        f"{code_digest((__name__,))}-s{library_seed}-n{cases}",
         (TOOLS, CASES),
         partial(generate, library_seed=library_seed, cases=cases),
     )

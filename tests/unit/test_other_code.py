@@ -1,0 +1,130 @@
+"""Rows that other code made: noticed, run again or kept, and never counted beside those of the present code."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import subprocess
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import grid.build
+import grid.check
+from analysis.load import episodes
+from grid import store
+from grid.build import build, expect_code
+from grid.check import check_sweep
+from grid.code_digest import code_digest
+from grid.errors import UnfinishedError
+from grid.plan import OtherCode, Plan
+from grid.run import Stamp, run_chunk
+from launch import session
+from tests.configs import job
+
+OTHER = "0123456789abcdef"
+
+
+def plan_of(root: Path, **changes: object) -> Plan:
+    return check_sweep([job(root, **changes)]).plan
+
+
+def run(plan: Plan, cells: int | None = None) -> None:
+    done = plan.finished()
+    for setting, chunk in plan.chunks(done, lambda _: cells or 100):
+        result = asyncio.run(run_chunk(build(setting, plan.budget), setting, chunk, Stamp("s", None)))
+        store.write(plan.root, result.rows)
+        if cells:
+            return
+
+
+@pytest.fixture
+def change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the planner other code, from when it is asked for."""
+    real = code_digest
+
+    def changed(modules: tuple[str, ...]) -> str:
+        return OTHER if modules == ("grid.planners.react",) else real(modules)
+
+    monkeypatch.setattr(grid.build, "code_digest", changed)
+
+
+def test_changed_code_is_told_and_its_cells_run_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    first = plan_of(tmp_path)
+    run(first)
+    assert first.by_other_code() == OtherCode(0, ())
+    assert sum(first.missing(first.finished()).values()) == 0
+    request.getfixturevalue("change")
+    second = plan_of(tmp_path)
+    assert second.by_other_code() == OtherCode(2, ("planner",))
+    assert sum(second.missing(second.finished()).values()) == 2
+    kept = plan_of(tmp_path, accept_code=True)
+    assert kept.by_other_code() == OtherCode(2, ("planner",))
+    assert sum(kept.missing(kept.finished()).values()) == 0
+    run(second)
+    assert second.by_other_code() == OtherCode(0, ())
+    rows = store.read(second.root, "episodes").to_pylist()
+    assert len(rows) == 2
+    assert {row["code"] for row in rows} == {second.settings[0].code_id}
+    assert OTHER in rows[0]["code_parts"]
+    steps = store.read(second.root, "steps", ["cell_id"])["cell_id"].to_pylist()
+    assert set(steps) == {row["cell_id"] for row in rows}
+
+
+def test_rows_of_several_codes_are_told_apart_in_tables(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    run(plan_of(tmp_path))
+    request.getfixturevalue("change")
+    run(plan_of(tmp_path), cells=1)
+    planners = set(episodes(tmp_path / "test")["planner"])
+    assert len(planners) == 2
+    assert all(label.startswith("planner #") for label in planners)
+
+
+def test_a_machine_with_other_code_ends_the_sweep(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (setting,) = plan_of(tmp_path).settings
+    expect_code(setting)
+    request.getfixturevalue("change")
+    with pytest.raises(UnfinishedError, match=r"has other code than the sweep's driver \(of planner\)"):
+        expect_code(setting)
+
+
+def test_a_commit_is_dirty_with_changed_and_with_untracked_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> None:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(grid.check, "__file__", str(tmp_path / "check.py"))
+    assert grid.check.git_commit() is None
+    git("init")
+    (tmp_path / "a.py").write_text("1")
+    (tmp_path / ".gitignore").write_text("results/\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    clean = grid.check.git_commit()
+    assert clean is not None
+    assert len(clean) == 40
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "rows").write_text("ignored")
+    assert grid.check.git_commit() == clean
+    (tmp_path / "planner.py").write_text("untracked")
+    assert grid.check.git_commit() == f"{clean}-dirty"
+    git("add", ".")
+    assert grid.check.git_commit() == f"{clean}-dirty"
+
+
+@pytest.mark.parametrize(("kind", "complete"), [("model", True), ("code", False), ("infrastructure", False)])
+def test_a_failure_of_code_leaves_a_sweep_incomplete(
+    tmp_path: Path, kind: str, complete: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checked = check_sweep([job(tmp_path)])
+    run(checked.plan)
+    row = store.read(checked.plan.root, "episodes").to_pylist()[0]
+    row |= {"status": "failed", "error_kind": kind, "created_at": row["created_at"] + dt.timedelta(seconds=1)}
+    store.write(checked.plan.root, {"episodes": [row | {"error_message": "KeyError: 1 (grid/planners/react.py:30)"}]})
+    assert session._complete(checked, Console(width=200), 0) is complete
+    said = capsys.readouterr().out
+    assert f"1 cells failed ({kind}), the first: KeyError: 1 (grid/planners/react.py:30)" in said
+    assert ("once the code is mended" in said) == (kind == "code")
