@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,23 +24,9 @@ from grid.planners.base import Budget
 from grid.run import Stamp, run_chunk
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
+from tests.commands import LAUNCH, Ended, launch
 
-SWEEP = Path(__file__).parents[2] / "launch" / "sweep.py"
 GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "cluster.dashboard=false")
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A sweep that has ended, in its working folder."""
-
-    folder: Path
-    status: int
-    out: str
-    err: str
-
-    def rows(self, name: str, table: store.Table = "episodes") -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = store.read(self.folder / "results" / name, table).to_pylist()
-        return found
 
 
 Run = Callable[..., Ended]
@@ -59,16 +42,7 @@ def sweep(cache: Path) -> Run:
     """Runs `launch/sweep.py` in a folder."""
 
     def run(folder: Path, *arguments: str) -> Ended:
-        ended = subprocess.run(
-            [sys.executable, str(SWEEP), *arguments],
-            cwd=folder,
-            env=os.environ | {"XDG_CACHE_HOME": str(cache)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        return Ended(folder, ended.returncode, ended.stdout, ended.stderr)
+        return launch("sweep", folder, *arguments, environment={"XDG_CACHE_HOME": str(cache)})
 
     return run
 
@@ -233,7 +207,7 @@ def test_an_unknown_choice_is_answered_with_the_choices(sweep: Run, tmp_path: Pa
     assert (ended.status, ended.out) == (2, "")
     assert f"{group}/nosuch" in ended.err
     assert "Traceback" not in ended.err
-    for path in (SWEEP.parents[1] / "conf" / group).glob("*.yaml"):
+    for path in (LAUNCH.parent / "conf" / group).glob("*.yaml"):
         assert path.stem in ended.err
     assert files(tmp_path) == {}
 

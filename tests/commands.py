@@ -1,0 +1,74 @@
+"""The project's scripts as from a shell, without the seconds that their imports take.
+
+Each command is a process of its own, forked from one that has imported what they need (but not Ray, which reads its
+environment when it is imported).
+"""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import runpy
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from grid import store
+
+LAUNCH = Path(__file__).parents[1] / "launch"
+HANGS_SECONDS = 600
+_PRELOADED = ["launch.jobs", "launch.summary", "hydra.main", "hydra.core.hydra_config", "hydra.core.plugins"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended, in its working folder."""
+
+    folder: Path
+    status: int
+    out: str
+    err: str
+
+    def rows(self, name: str, table: store.Table = "episodes") -> list[dict[str, Any]]:
+        """Of a sweep by its name."""
+        found: list[dict[str, Any]] = store.read(self.folder / "results" / name, table).to_pylist()
+        return found
+
+
+def launch(script: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
+    """Run `launch/<script>.py` in a folder, with the environment of now and what is added to it."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(_PRELOADED)
+    with TemporaryDirectory() as said:
+        command = forks.Process(
+            target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(said))
+        )
+        command.start()
+        try:
+            command.join(HANGS_SECONDS)
+        finally:
+            command.kill()  # nothing to one that has ended
+            command.join()
+        assert command.exitcode is not None
+        out, err = ((Path(said) / name).read_text(encoding="utf-8") for name in ("out", "err"))
+    return Ended(folder, command.exitcode, out, err)
+
+
+def _run(script: str, folder: Path, arguments: Sequence[str], environment: Mapping[str, str], said: Path) -> None:
+    for name, descriptor in (("out", 1), ("err", 2)):
+        with (said / name).open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    path = str(LAUNCH / f"{script}.py")
+    sys.argv = [path, *arguments]
+    sys.path.insert(0, str(LAUNCH))
+    try:
+        runpy.run_path(path, run_name="__main__")
+    finally:
+        atexit._run_exitfuncs()  # a forked process ends without them
