@@ -30,7 +30,7 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
         yield f"127.0.0.1:{port}"
     finally:
         os.killpg(ray.pid, signal.SIGKILL)
-        ray.wait(timeout=60)
+        ray.wait(timeout=300)
         shutil.rmtree(short, ignore_errors=True)
 
 
@@ -42,8 +42,8 @@ def free_port() -> int:
         return port
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return once the condition holds."""
+def wait_for(condition: Callable[[], bool], seconds: float = 300) -> None:
+    """Return once the condition holds; the limit only ends what hangs."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until

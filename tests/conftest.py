@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 FIRST = ("ray", "vllm")  # the longest files, and much of their time is waiting
 PROCESSES = 4  # at most: each imports and collects everything
+
+# The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -20,3 +24,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What comes last should be short, so that no process waits for the others."""
     items.sort(key=lambda item: item.path.parent.name not in FIRST)
+
+
+@pytest.fixture(scope="session")
+def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For XDG_CACHE_HOME: empty when the tests begin, then shared by all, so that a dataset is generated once."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fresh_cache"

@@ -24,7 +24,7 @@ def test_building_loads_nothing_heavy() -> None:
         "import sys, grid.engines.openai_http as m; m.OpenAIHTTP(base_url='https://h/v1', model='m');"
         "assert not {'httpx', 'openai', 'torch', 'transformers', 'vllm', 'ray'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 def test_it_says_what_it_is() -> None:

@@ -28,21 +28,15 @@ from tests.commands import LAUNCH, Ended, launch
 
 GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "cluster.dashboard=false")
 
-
 Run = Callable[..., Ended]
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def sweep(cache: Path) -> Run:
+def sweep(fresh_cache: Path) -> Run:
     """Runs `launch/sweep.py` in a folder."""
 
     def run(folder: Path, *arguments: str) -> Ended:
-        return launch("sweep", folder, *arguments, environment={"XDG_CACHE_HOME": str(cache)})
+        return launch("sweep", folder, *arguments, environment={"XDG_CACHE_HOME": str(fresh_cache)})
 
     return run
 
@@ -307,9 +301,9 @@ class OneBrokenCase:
 
 
 @pytest.fixture
-def setting(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """ReAct on three cases of SLATE."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
     config = {
         "model": {"_target_": "grid.engines.lexical.Lexical"},
         "planner": {"_target_": "grid.planners.react.ReAct"},

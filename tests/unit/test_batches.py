@@ -21,7 +21,7 @@ class Recorder:
         self.go = threading.Event()
 
     def __call__(self, kind: str, items: Sequence[Any]) -> Sequence[Any]:
-        self.go.wait(30)
+        self.go.wait(300)
         self.seen.append((kind, list(items)))
         if "broken" in items:
             raise RuntimeError("no memory" if len(items) > 1 else "no memory for one")

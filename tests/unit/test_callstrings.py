@@ -6,15 +6,16 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.callstrings import MAX_CHARACTERS, parse_call
 from grid.types import Json
+from tests.properties import examples
 
 NAMES = ("path", "text", "text_size", "tags", "n")
 PIECES = [*"spn1 )('\"[]{}:<>0.5-\n\\=,é", "text=", ", n=", "path", "True", "null"]
-quick = settings(max_examples=100, deadline=None)
+quick = examples()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from grid import store
 ROOT = Path(__file__).parents[2]
 SBATCH = ROOT / "launch/slurm.sbatch"
 SCHEMA = Path(__file__).parent / "data/kuberay_rayjob_schema.yaml"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 _JOBS = itertools.count()
 
 # Slurm's programs: srun runs its command on this machine once, as the second node would.

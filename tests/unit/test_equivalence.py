@@ -7,13 +7,14 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.environments.equivalence import equivalent
 from grid.types import Json
+from tests.properties import examples
 
-quick = settings(max_examples=100, deadline=None)
+quick = examples()
 texts = st.one_of(
     st.text(max_size=40),
     st.sampled_from(

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.engines.gate import KindGate
+from tests.properties import examples
 
 KINDS = "abc"
+HANGS_SECONDS = 300
 Visit = tuple[int, str, int, str]
 """When it comes, its kind, how long it stays (in turns of the event loop), and how it ends."""
 VISITS = st.lists(
@@ -67,10 +69,10 @@ async def play(visits: Sequence[Visit]) -> tuple[Watched, list[BaseException | N
     return watched, found
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(VISITS)
 def test_kinds_never_overlap_and_every_visit_ends(visits: list[Visit]) -> None:
-    watched, found = asyncio.run(asyncio.wait_for(play(visits), 10))
+    watched, found = asyncio.run(asyncio.wait_for(play(visits), HANGS_SECONDS))
     for (_, _, _, end), error in zip(visits, found, strict=True):
         assert not isinstance(error, AssertionError)
         if end == "well":
@@ -79,13 +81,13 @@ def test_kinds_never_overlap_and_every_visit_ends(visits: list[Visit]) -> None:
             assert isinstance(error, LookupError)
     assert watched.gate.waiting == 0
     assert sum(watched.inside.values()) == 0
-    asyncio.run(asyncio.wait_for(watched.visit(99, "z", 0, "well"), 5))  # nothing is left locked
+    asyncio.run(asyncio.wait_for(watched.visit(99, "z", 0, "well"), HANGS_SECONDS))  # nothing is left locked
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(VISITS)
 def test_nobody_waits_longer_than_the_turn_it_found_and_one_of_each_kind_ahead(visits: list[Visit]) -> None:
-    watched, _ = asyncio.run(asyncio.wait_for(play([(*visit[:3], "well") for visit in visits]), 10))
+    watched, _ = asyncio.run(asyncio.wait_for(play([(*visit[:3], "well") for visit in visits]), HANGS_SECONDS))
     kinds = [kind for _, kind, _, _ in visits]
     for name, own in enumerate(kinds):
         came, entered = watched.events.index(("came", name)), watched.events.index(("in", name))
@@ -132,7 +134,7 @@ def test_one_who_gives_up_waiting_does_not_hold_up_those_behind(kind: str) -> No
         assert not inside.done()
         await asyncio.gather(inside, behind)
 
-    asyncio.run(asyncio.wait_for(run(), 5))
+    asyncio.run(asyncio.wait_for(run(), HANGS_SECONDS))
 
 
 def test_a_stream_of_one_kind_does_not_starve_another() -> None:

@@ -34,16 +34,15 @@ Record = dict[str, Any]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An empty cache, so that the tests generate the dataset themselves."""
-    folder = tmp_path_factory.mktemp("cache")
+def cache(fresh_cache: Path) -> Iterator[None]:
+    """So that the tests generate the dataset themselves."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        yield
 
 
 @pytest.fixture(scope="module")
-def worlds(cache: Path) -> dict[int, KqaSynthetic]:
+def worlds(cache: None) -> dict[int, KqaSynthetic]:
     return {seed: KqaSynthetic(seed=seed) for seed in (0, 1)}
 
 

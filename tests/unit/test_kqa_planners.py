@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -24,9 +25,9 @@ SETTINGS = {"tools_forgiving": "ToolsForgiving", "tools_strict": "ToolsStrict"}
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KqaSynthetic]:
+def dataset(fresh_cache: Path) -> Iterator[KqaSynthetic]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
         yield KqaSynthetic()
 
 

@@ -91,7 +91,7 @@ def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
     written(tmp_path)
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
     assert found.stdout.count("<table>") == 8
     assert "Content Security Policy" not in found.stderr
     assert "CONSOLE" not in found.stderr

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.references import depth, final_steps, found_in, order, outputs_of, reference, resolve
 from grid.types import Json, Observation, Step, Substep, ToolCall
+from tests.properties import examples
 
 OUTPUTS: dict[str, dict[str, Json]] = {
     "1.1": {"id": "X-1", "count": 3, "items": ["a", "b"], "none": None},
     "1.10": {"id": "X-10"},
     "2": {"done": True},
 }
-quick = settings(max_examples=100, deadline=None)
+quick = examples()
 
 
 def filled(value: Json) -> Json:
