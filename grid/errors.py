@@ -31,6 +31,11 @@ def one_line(text: object, limit: int = _LINE) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)
 
 
+def shown(value: object) -> str:
+    """`repr` on one line, cut where it is long."""
+    return one_line(_CUT.repr(value))
+
+
 class GridError(Exception):
     """Base of every error that this project raises on purpose."""
 
@@ -40,7 +45,7 @@ class ConfigError(GridError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        super().__init__(f"{one_line(key, _VALUE)}={one_line(_CUT.repr(value))}: {one_line(allowed)}")
+        super().__init__(f"{one_line(key, _VALUE)}={shown(value)}: {one_line(allowed)}")
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
         """So that it travels between processes."""

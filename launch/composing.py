@@ -1,8 +1,8 @@
 """Hydra's composing, where what settings share is composed once.
 
-Hydra takes 50 to 75 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ only
-in values (`planner.trajectories=3`) share them: Hydra composes the choices once, and its own second half, which sets
-values, runs on a copy for each setting.
+Hydra takes 50 to 75 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
+only in values (`planner.trajectories=3`) share them: Hydra composes the choices once, and its own second half, which
+sets values, runs on a copy for each setting.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
         return one_line(ConfigError(group, name, f"one of {', '.join(sorted(error.options))}{_nearest(name, error)}"))
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_hydra(error, overrides)
-    return f"{one_line(' '.join(overrides), 200)}: cannot be composed ({one_line(f'{type(error).__name__}: {error}', 400)})"
+    reason = one_line(f"{type(error).__name__}: {error}", 400)
+    return f"{one_line(' '.join(overrides), 200)}: cannot be composed ({reason})"
 
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:

@@ -23,8 +23,9 @@ from grid.errors import StoreError
 from grid.pilot import CASES, tokens_per_cell
 from grid.replicas.fleet import Fleet
 from launch.metrics import SweepMetrics
-from launch.progress import STOPPING, SweepProgress
+from launch.progress import SweepProgress
 from launch.summary import replicas_table
+from launch.told import STOPPING
 
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _compose() -> list[Composed]:
-    """The one setting of a command line without `-m`; none for `--cfg` and the like. With `-m` our sweeper runs it all."""
+    """The one setting of a command line without `-m`; none for `--cfg` and the like. With `-m` our sweeper runs all."""
     found: list[Composed] = []
 
     @hydra.main(version_base=None, config_path=str(CONF), config_name="config")  # type: ignore[untyped-decorator]
