@@ -68,6 +68,8 @@ def _check_size(text: str) -> None:
 
 def _check_override(override: Override) -> None:
     key, text = override.key_or_group, str(override.input_line).partition("=")[2]
+    if not key:
+        raise ConfigError("", override.input_line, "an override with a key: key=value")
     if any(_OF_HYDRA.match(name) for name in (key, override.package or "")) and not _TAKEN.fullmatch(key):
         allowed = "no key of Hydra's own but hydra.searchpath and hydra.sweeper.params: others would cut a sweep in two"
         raise ConfigError(key, text, f"{allowed}, or write elsewhere")
@@ -81,7 +83,7 @@ def _check_choice(group: str, text: str, value: object) -> None:
         for one in value.list:
             _check_choice(group, text, Override._convert_value(one))
     elif isinstance(value, list):
-        if len(set(map(str, value))) < len(value):
-            raise ConfigError(group, text, "a list that names each file once")
+        if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
+            raise ConfigError(group, text, f"a list that names each file of conf/{group} once")
     elif not isinstance(value, str | dict | Glob):  # a mapping is one of values, not of files
         raise ConfigError(group, text, f"the name of a file in conf/{group}")

@@ -25,7 +25,9 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
         return one_line(ConfigError(key, value, f"Hydra's grammar of overrides ({error.message.splitlines()[0]})"))
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return one_line(ConfigError(group, name, f"one of {', '.join(sorted(error.options))}{_nearest(name, error)}"))
+        return one_line(
+            ConfigError(group, name, f"one of {', '.join(sorted(error.options))}{nearest(name, error.options)}")
+        )
     if isinstance(error, HydraException | OmegaConfBaseException):
         return _of_hydra(error, overrides)
     reason = one_line(f"{type(error).__name__}: {error}", 400)
@@ -37,15 +39,18 @@ def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
     reason = str(cause).splitlines()[0] if cause and str(cause) else ""
     found = _NO_SUCH_KEY.search(str(error))
-    if found:
-        key = found[1]
-        values = [text.partition("=")[2] for text in overrides if text.partition("=")[0].lstrip("+~") == key]
-        return one_line(
-            ConfigError(key, values[-1] if values else None, f"a key of the config ({reason or 'none such'})")
-        )
-    return one_line(f"{error} ({reason})" if reason else error)
+    if not found:
+        return one_line(f"{error} ({reason})" if reason else error)
+    key = found[1]
+    values = [text.partition("=")[2] for text in overrides if text.partition("=")[0].lstrip("+~") == key]
+    siblings = [str(name) for name in cause.parent_node or () if name != "hydra"] if cause else []
+    allowed = (
+        f"no such key{nearest(key.rpartition('.')[2], siblings)}; the keys here are {', '.join(siblings) or 'none'}"
+    )
+    return one_line(ConfigError(key, values[-1] if values else None, allowed))
 
 
-def _nearest(name: str, error: MissingConfigException) -> str:
-    close = difflib.get_close_matches(name, list(error.options or ()), n=1)
+def nearest(name: str, names: Sequence[str]) -> str:
+    """What may have been meant, as part of a sentence."""
+    close = difflib.get_close_matches(name, names, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
