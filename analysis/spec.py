@@ -11,7 +11,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
+from grid.errors import one_line, shown
 from grid.store.schema import EPISODES
+
+MAX_CHARACTERS = 50_000
+MAX_DEPTH = 20
 
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "last_step")
 _NUMBERS = (
@@ -66,11 +70,28 @@ def load(path: Path) -> Spec:
     Raises:
         AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
     """
+    place = one_line(path, 200)
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AnalysisError(f"{path}: cannot be read ({error})") from None
-    return of(found, str(path))
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)
+        _check_size(text, place)
+        found = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, no UTF-8, no date
+        raise AnalysisError(one_line(f"{place}: cannot be read ({error})", 500)) from None
+    return of(found, place)
+
+
+def _check_size(text: str, place: str) -> None:
+    """Raise AnalysisError for what would take long or much memory to parse, however short it is."""
+    if len(text) > MAX_CHARACTERS:
+        raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise AnalysisError(f"{place}: an alias (*{event.anchor:.40}); write it out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise AnalysisError(f"{place}: more than {MAX_DEPTH} levels")
 
 
 def of(values: object, place: str = "analysis") -> Spec:
@@ -85,7 +106,7 @@ def of(values: object, place: str = "analysis") -> Spec:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({str(first['input'])[:80]!r})") from None
+        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown(first['input'])})") from None
     except AnalysisError as error:
         raise AnalysisError(f"{place}: formula: {error}") from None
     _check_names(spec, formula, place)
@@ -108,9 +129,9 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     for use, (names, allowed) in uses.items():
         for name in names:
             if name not in allowed:
-                raise AnalysisError(f"{place}: {use}: no column {name!r}; allowed: {', '.join(allowed) or 'none'}")
+                raise AnalysisError(f"{place}: {use}: no column {shown(name)}; allowed: {', '.join(allowed) or 'none'}")
     if not spec.cluster:
         raise AnalysisError(f"{place}: cluster: name at least one column")
     for name in spec.indicators:
         if name in EPISODES.names or not name.isidentifier():
-            raise AnalysisError(f"{place}: indicators: {name!r} must be a name of its own, not a column's")
+            raise AnalysisError(f"{place}: indicators: {shown(name)} must be a name of its own, not a column's")

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import inspect
 import json
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid.cell import GROUPS, Setting
 from grid.code_digest import code_digest
@@ -41,8 +42,15 @@ _MEMBERS = {
 }
 
 
+_MOST = 2**31 - 1
+"""Of what an episode may do or read: the tables count in 32 bits."""
+_Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
+"""At most 115 days."""
+_Count = Annotated[int, Field(ge=1, le=100_000)]
+
+
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class StoreConfig(_Section):
@@ -54,10 +62,10 @@ class StoreConfig(_Section):
 class BudgetConfig(_Section):
     """What one episode may ask for."""
 
-    llm_calls: Annotated[int, Field(ge=1)]
-    tool_calls: Annotated[int, Field(ge=1)]
-    prompt_characters: Annotated[int, Field(ge=1)] = 1_000_000
-    observation_characters: Annotated[int, Field(ge=1)] = 100_000
+    llm_calls: Annotated[int, Field(ge=1, le=_MOST)]
+    tool_calls: Annotated[int, Field(ge=1, le=_MOST)]
+    prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
+    observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
 
 
 class ClusterConfig(_Section):
@@ -66,14 +74,28 @@ class ClusterConfig(_Section):
     kind: Literal["local", "address"]
     address: str | None = None
     auth: Literal["token", "disabled"] = "token"
-    cpus: Annotated[int, Field(ge=1)] | None = None
+    cpus: _Count | None = None
     chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
-    chunks_in_flight: Annotated[int, Field(ge=1)] | None = None
+    chunks_in_flight: _Count | None = None
     replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
-    ready_seconds: Annotated[float, Field(gt=0)] = 1800.0
-    case_seconds: Annotated[float, Field(gt=0)] = 3600.0
-    worker_memory_gib: Annotated[float, Field(gt=0)] = 8.0
+    ready_seconds: _Seconds = 1800.0
+    case_seconds: _Seconds = 3600.0
+    worker_memory_gib: Annotated[float, Field(gt=0, le=100_000)] = 8.0
     dashboard: bool = True
+
+    @model_validator(mode="after")
+    def _has_address(self) -> ClusterConfig:
+        """`host:port` where a cluster is joined."""
+        if self.kind == "address" and not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:]+):[0-9]{1,5}", self.address or ""):
+            raise ConfigError("cluster.address", self.address, "the address of a running cluster, host:port")
+        return self
+
+
+def _retry(value: object) -> object:
+    """Not 1 either, which equals True."""
+    if not isinstance(value, bool) and value != "all":
+        raise ConfigError("retry_failed", value, "true, false or all")
+    return value
 
 
 class SweepConfig(_Section):
@@ -84,7 +106,7 @@ class SweepConfig(_Section):
     trials: Annotated[int, Field(ge=1, le=10_000)]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     dry_run: bool
-    retry_failed: Literal[True, False, "all"]
+    retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     accept_code: bool = False
     budget: BudgetConfig
     cluster: ClusterConfig
@@ -120,16 +142,15 @@ def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
 def build(setting: Setting, budget: BudgetConfig) -> Built:
     """Build one setting; raises ConfigError, or DataError from the dataset's files."""
     config = setting.config
-    dataset = _dataset(_key(config["dataset"]))
+    robustness = tuple(
+        cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
+    )
     return Built(
         engine=build_engine(config["model"]),
         planner=cast(Planner, make("planner", config["planner"])),
-        dataset=dataset,
-        index=_index(_key(config["dataset"]), _key(config["retriever"])),
-        robustness=tuple(
-            cast(Robustness, make(f"robustness.{name}", part, "robustness"))
-            for name, part in config["robustness"].items()
-        ),
+        dataset=_dataset(_key(config["dataset"])),
+        index=_index(_key(config["dataset"]), _key(config["retriever"])),  # reads the dataset's files, so at the end
+        robustness=robustness,
         budget=Budget(**budget.model_dump()),
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     shared = sweep_config(jobs[0].config)
     settings = _settings(jobs, shared)
     root = Path(shared.store.root) / shared.name
+    _check_root(shared.store.root, root)
     store.check(root)
     invalid, valid = [], []
     case_ids, versions, skipped = {}, {}, {}
@@ -84,6 +87,22 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         git_commit=git_commit(),
     )
     return Checked(plan, invalid, skipped)
+
+
+def _check_root(given: str, root: Path) -> None:
+    """Raise ConfigError where results could not be written; nothing is made, so a dry run says it as well."""
+    try:
+        for folder in (root / "episodes" / f"{'0' * 32}.parquet", root, *root.parents):
+            with suppress(FileNotFoundError):
+                folder.stat()
+                if not folder.is_dir():
+                    raise ConfigError("store.root", given, f"a folder, which {folder} is not")
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise ConfigError("store.root", given, f"a folder that can be written to, which {folder} is not")
+                return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError("store.root", given, f"a folder that can be written to ({reason})") from None
 
 
 def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:

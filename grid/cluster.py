@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from grid.build import ClusterConfig
-from grid.errors import ConfigError
+from grid.errors import ConfigError, UnfinishedError, one_line
 
 _ANSWER_SECONDS = 5.0
+_LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
+_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 
 
 def connect(cluster: ClusterConfig) -> str:
@@ -18,33 +27,73 @@ def connect(cluster: ClusterConfig) -> str:
 
     Raises:
         ConfigError: no cluster answers at the address.
+        UnfinishedError: Ray does not start here.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if cluster.kind == "address":
-        _expect_an_answer(cluster.address or "")
-        os.environ["RAY_AUTH_MODE"] = cluster.auth
-    import ray  # reads its authentication mode when it is imported, so not before the line above
+    return _start(cluster) if cluster.kind == "local" else _join(cluster)
 
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    quiet: dict[str, Any] = {
-        "logging_level": logging.ERROR,
-        "log_to_driver": False,
-        "configure_logging": False,
-    }
-    if cluster.kind == "local":
-        # Ray makes a token of its own here, which guards the ports that it opens on all addresses; naming the mode
-        # before the token exists would stop the head from starting.
+
+def _start(cluster: ClusterConfig) -> str:
+    """A Ray of this sweep's own on this machine, whatever RAY_ADDRESS says; its ports listen on loopback."""
+    try:
+        folder = _own_folder()
+        _guard_token()
+        os.environ[_LOOPBACK] = "0"
+        import ray  # reads the environment when it is imported, so not before the lines above
+
+        logging.getLogger("ray").setLevel(logging.ERROR)
         context = ray.init(
+            address="local",
             num_cpus=cluster.cpus,
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
-            **quiet,
+            _temp_dir=str(folder),
+            **_QUIET,
         )
-        return (
-            f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
-        )
+    except Exception as error:  # noqa: BLE001 - Ray raises many kinds
+        raise UnfinishedError(
+            one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
+        ) from None
+    where = f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
+    return f"{where} (its session: {folder}/session_latest)"
+
+
+def _own_folder() -> Path:
+    """Where Ray keeps its sessions: below a folder that only this user can enter, as Ray opens its own to everybody."""
+    above = Path(tempfile.gettempdir())
+    if len(str(above)) > _LONGEST:
+        above = Path("/tmp")  # noqa: S108 - what follows is the user's own
+    folder = above / f"agent-grid-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        folder = Path(tempfile.mkdtemp(dir=above, prefix="agent-grid-"))  # somebody else took the name
+    folder.chmod(0o700)
+    return folder / "ray"
+
+
+def _guard_token() -> None:
+    """Ray would make the token that guards its ports readable for all."""
+    if {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+        return  # of the user's own
+    token = Path.home() / ".ray" / "auth_token"
+    token.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not token.exists():
+        with tempfile.NamedTemporaryFile("w", dir=token.parent) as draft, suppress(FileExistsError):
+            draft.write(secrets.token_hex(32))
+            draft.flush()
+            os.link(draft.name, token)  # whole, or another process's
+    token.chmod(0o600)
+
+
+def _join(cluster: ClusterConfig) -> str:
+    _expect_an_answer(cluster.address or "")
+    os.environ["RAY_AUTH_MODE"] = cluster.auth
+    import ray  # reads its authentication mode when it is imported, so not before the line above
+
+    logging.getLogger("ray").setLevel(logging.ERROR)
     try:
-        ray.init(address=cluster.address, **quiet)
+        ray.init(address=cluster.address, **_QUIET)
     except ray.exceptions.AuthenticationError:
         allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
         raise ConfigError("cluster.auth", cluster.auth, allowed) from None
@@ -81,10 +130,8 @@ def disconnect() -> None:
 
 def _expect_an_answer(address: str) -> None:
     """Raise ConfigError where nothing listens at `host:port`; Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if not (colon and port.isdigit()):
-        raise ConfigError("cluster.address", address, "the address of a running cluster, host:port")
+    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no name of a host
         raise ConfigError("cluster.address", address, f"no Ray cluster answers there ({error})") from None

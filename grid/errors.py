@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+import reprlib
 from pathlib import Path
+
+_LINE = 2_000  # characters
+_VALUE = 120
+
+
+class _Cut(reprlib.Repr):
+    """`repr` for people: long texts, lists and numbers are cut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = _VALUE
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python itself refuses to write very long ones."""
+        return repr(x) if x.bit_length() <= 4 * _VALUE else f"an integer of {x.bit_length():,} bits"
+
+
+_CUT = _Cut()
+
+
+def one_line(text: object, limit: int = _LINE) -> str:
+    """A text on one line of at most `limit` characters; what a terminal would obey is shown as an escape."""
+    flat = " ".join(str(text).split())
+    cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)
+
+
+def shown(value: object) -> str:
+    """`repr` on one line, cut where it is long."""
+    return one_line(_CUT.repr(value))
 
 
 class GridError(Exception):
@@ -14,7 +45,7 @@ class ConfigError(GridError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        super().__init__(f"{key}={value!r}: {allowed}")
+        super().__init__(f"{one_line(key, _VALUE)}={shown(value)}: {one_line(allowed)}")
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
         """So that it travels between processes."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
-from rich.markup import escape
 
+from grid.build import sweep_config
 from grid.cell import GROUPS, NO_INFLUENCE
-from grid.check import Job, check_sweep
-from grid.errors import ConfigError, GridError, UnfinishedError
-from launch.session import run_checked
+from grid.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.plain_values import check_plain
+from launch.composing import Composed
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
@@ -22,44 +23,67 @@ RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 class SweepEnded(SystemExit):
     """The sweep's own exit status, told apart from Hydra's."""
 
+    def __init__(self, status: int) -> None:
+        self.status = status
+        super().__init__(status)
 
-def run_jobs(configs: Sequence[DictConfig]) -> NoReturn:
-    """Check and run composed configs (each with its `hydra` node); raises SweepEnded with the exit status."""
-    console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+
+def run_jobs(composed: Iterable[Composed]) -> NoReturn:
+    """Check and run composed settings; raises SweepEnded with the exit status, or what composing one raises."""
+    found = [_resolved(one) for one in composed]
+    shared = sweep_config(found[0][0])
     try:
-        checked = check_sweep([_job(config) for config in configs])
-        complete = run_checked(checked, dry_run=bool(configs[0].dry_run))
+        # Not before the shared keys are known to be right: what follows takes seconds to import.
+        from grid.check import Job, check_sweep
+
+        checked = check_sweep([Job(config, labels) for config, labels in found])
+        from launch.session import run_checked
+
+        complete = run_checked(checked, dry_run=shared.dry_run)
     except UnfinishedError as error:
-        console.print(f"[bold red]stopped:[/] {escape(str(error))}")
+        _say("stopped", error)
         raise SweepEnded(UNFINISHED) from None
     except GridError as error:
-        console.print(f"[bold red]error:[/] {escape(str(error))}")
+        _say("error", error)
         raise SweepEnded(CANNOT_RUN) from None
     except KeyboardInterrupt:
-        console.print("stopped: what is written stays; run again with the same name to go on")
+        print("stopped: what is written stays; run again with the same name to go on", file=sys.stderr)
         raise SweepEnded(UNFINISHED) from None
     except Exception:  # noqa: BLE001 - whatever it is, the sweep did not finish, and what is written stays
-        console.print_exception()
+        Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print_exception()
         raise SweepEnded(UNFINISHED) from None
     raise SweepEnded(RAN if complete else UNFINISHED)
 
 
-def _job(config: DictConfig) -> Job:
-    choices = dict(config.hydra.runtime.choices)
-    overrides = [str(override) for override in config.hydra.overrides.task]
-    plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+def _say(what: str, error: GridError) -> None:
+    # Not an EngineError's log, which has lines of its own.
+    print(f"{what}: {one_line(error) if isinstance(error, ConfigError) else error}", file=sys.stderr)
+
+
+def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
+    """The config of one setting, its values such as rows can hold, and the labels of its groups."""
     try:
-        resolved: Any = OmegaConf.to_container(plain, resolve=True, throw_on_missing=True)
+        config: Any = OmegaConf.to_container(composed.config, resolve=True, throw_on_missing=True)
     except MissingMandatoryValue as error:
         raise ConfigError(str(error.full_key), "???", "this key has no default and must be given") from None
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
-    dataset = resolved.get("dataset")
-    if isinstance(dataset, dict) and dataset.get("path"):
-        dataset["path"] = str(Path(dataset["path"]).expanduser().absolute())  # workers may stand elsewhere
+    check_plain(config)
+    dataset, robustness = config.get("dataset"), config.get("robustness")
+    if isinstance(dataset, dict) and isinstance(dataset.get("path"), str) and dataset["path"]:
+        dataset["path"] = _absolute(dataset["path"])
+    choices = dict(composed.choices)
     # A list of settings is no single choice; their names are the keys of the composed group.
-    choices.setdefault("robustness", "+".join(resolved.get("robustness") or {}))
-    return Job(resolved, {group: _label(group, str(choices.get(group)), overrides) for group in GROUPS})
+    choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
+    return config, {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
+
+
+def _absolute(path: str) -> str:
+    """As workers see it, which may stand elsewhere."""
+    try:
+        return str(Path(path).expanduser().absolute())
+    except RuntimeError as error:  # no such user
+        raise ConfigError("dataset.path", path, f"a folder ({error})") from None
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:

@@ -10,17 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.batch import Report
-from grid.cell import GROUPS, Setting
+from grid.cell import Setting
 from grid.replicas.fleet import Fleet
+from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
-FILE = "progress.json"
-RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
 _FILE_EVERY = 2.0  # seconds between two states of the file
 _PLAIN_EVERY = 5.0  # seconds between plain lines
 _IDLE_EVERY = 30.0  # the same while no chunk ends
@@ -108,7 +107,7 @@ class SweepProgress:
         """A line of its own, above the live one."""
         self._console.print(text, markup=False, soft_wrap=True)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Told:
         """What `progress.json` holds."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         rate = self.done / seconds
@@ -126,7 +125,7 @@ class SweepProgress:
             "tokens_per_second": self._sum("tokens") / seconds,
             "seconds_left": (self._sum("cells") - self.done) / rate if rate else None,
             "settings": [
-                {**{name: one.labels[name] for name in GROUPS}, **{key: getattr(one, key) for key in _COUNTS}}
+                cast(ToldSetting, {**one.labels, **{key: getattr(one, key) for key in _COUNTS}})
                 for one in self._settings.values()
             ],
         }
@@ -156,24 +155,3 @@ class SweepProgress:
 
 
 _COUNTS = ("cells", "done", "ok", "failed", "tokens")
-
-
-def line(told: Mapping[str, Any], short: bool = False) -> str:
-    """A progress document as one line of text."""
-    settings = told["settings"]
-    ended = sum(1 for one in settings if one["done"] == one["cells"])
-    lost = f"lost {told['lost']:,}  " if told["lost"] else ""
-    text = (
-        f"settings {ended}/{len(settings)}  ok {told['ok']:,}  failed {told['failed']:,}  {lost}"
-        f"{told['cells_per_second']:,.1f} cells/s  {told['tokens_per_second']:,.0f} tokens/s  "
-        f"left {_clock(told['seconds_left'])}"
-    )
-    return text if short else f"cells {told['done']:,}/{told['cells']:,}  {text}  elapsed {_clock(told['seconds'])}"
-
-
-def _clock(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
-from hydra_plugins.grid_launcher import register
+from hydra_plugins.grid_sweeper import register
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape

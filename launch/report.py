@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from analysis import drawings, html, spec, study
-from analysis.render import FORMATS, Sheet
-from analysis.report import print_report
-from grid import store
-from grid.errors import GridError, StoreError
-from launch.progress import ENDED, FILE, STOPPING, line
+from grid.errors import GridError, StoreError, one_line, shown
+from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
+
+if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+    from analysis.render import Sheet
 
 PAGE = "report.html"
+ANALYSES = Path(__file__).resolve().parents[1] / "conf/analysis"
 _LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0  # for a file that cannot be read: it may be replaced just now, on a slow network file system
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
 
 
@@ -38,25 +40,44 @@ def main() -> int:
     )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
-    folder: Path = arguments.results
     try:
-        if arguments.follow:
-            follow(folder, Console())
-        if not (folder / "episodes").is_dir():
-            raise StoreError(f"{folder}: no results here (no folder episodes)")
-        store.check(folder)
-        analysis = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
-        sheets = print_report(folder, Console(), analysis)
-        if arguments.tables:
-            write_tables(arguments.tables, sheets)
-        page = write_page(folder, sheets)
-        print(f"page: {page}")
+        _report(arguments.results, arguments.follow, arguments.analysis, arguments.tables)
     except GridError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
+    if following:
+        follow(folder, Console())
+    _expect_results(folder)
+    from analysis import spec
+
+    wanted = spec.load(_analysis(analysis)) if analysis else None
+    from analysis.report import print_report
+    from grid import store
+
+    store.check(folder)
+    sheets = print_report(folder, Console(), wanted)
+    if tables:
+        write_tables(tables, sheets)
+    print(f"page: {write_page(folder, sheets)}")
+
+
+def _expect_results(folder: Path) -> None:
+    """Raise StoreError where a folder holds no results or cannot be looked at."""
+    try:
+        found = (folder / "episodes").stat()
+    except FileNotFoundError:
+        raise StoreError(f"{one_line(folder, 200)}: no results here (no folder episodes)") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in a path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(f"{one_line(folder, 200)}: no folder that can be read ({reason})") from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreError(f"{one_line(folder, 200)}: no results here (episodes is no folder)")
 
 
 def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
@@ -65,6 +86,8 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     Raises:
         StoreError: the folder cannot be read or written to.
     """
+    from analysis import drawings, html
+
     path = folder / PAGE
     draft = folder / f".{PAGE}"
     try:
@@ -81,6 +104,8 @@ def write_tables(folder: Path, sheets: Sequence[Sheet]) -> None:
     Raises:
         StoreError: the folder cannot be written to.
     """
+    from analysis.render import FORMATS
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for place, sheet in enumerate(sheets, 1):
@@ -92,17 +117,15 @@ def write_tables(folder: Path, sheets: Sequence[Sheet]) -> None:
 
 
 def _analysis(name: str) -> Path:
-    return Path(name) if name.endswith(".yaml") else study.PLANNING_HORIZON.parent / f"{name}.yaml"
+    return Path(name) if name.endswith(".yaml") else ANALYSES / f"{name}.yaml"
 
 
 def follow(folder: Path, console: Console) -> None:
     """Show the progress that a sweep writes to its folder, from wherever that can be seen, until it has ended.
 
     Raises:
-        StoreError: no sweep has written any.
+        StoreError: no sweep has written any, or the file that it wrote is broken or gone.
     """
-    if not (folder / FILE).is_file():
-        raise StoreError(f"{folder}: no {FILE} here: no sweep of this name has begun to run cells")
     if not console.is_terminal:
         for text in _states(folder):
             console.print(text, markup=False, soft_wrap=True)
@@ -117,12 +140,12 @@ def _states(folder: Path) -> Iterator[str]:
 
     How long there was none is measured here: the sweep's machine may have another time.
     """
-    last: dict[str, Any] = {}
+    last: Told | None = None
     changed = time.monotonic()
-    while last.get("state") != ENDED:
+    while not last or last["state"] != ENDED:
         if last:
             time.sleep(_LOOK_SECONDS)
-        told = json.loads((folder / FILE).read_text())
+        told = _told(folder, _PATIENCE_SECONDS if last else 0)
         silent = time.monotonic() - changed
         if told != last:
             changed = time.monotonic()
@@ -131,6 +154,27 @@ def _states(folder: Path) -> Iterator[str]:
         elif silent > _SILENT_SECONDS:
             yield f"{line(told)}  no sign of life for {silent:,.0f} s"
         last = told
+
+
+def _told(folder: Path, patience: float) -> Told:
+    """What the file says now; waits a little where it cannot be read."""
+    until, place = time.monotonic() + patience, one_line(folder / FILE, 200)
+    while True:
+        try:
+            return read_told(folder)
+        except FileNotFoundError:
+            missing = "no sweep of this name has begun to run cells, or the file was removed"
+            error = StoreError(f"{place}: not there: {missing}")
+        except ValidationError as broken:
+            first = broken.errors()[0]
+            error = StoreError(f"{place}: not what a sweep writes ({first['msg']}: {shown(first['input'])})")
+        except (OSError, ValueError) as broken:
+            error = StoreError(
+                f"{place}: cannot be read ({broken.strerror if isinstance(broken, OSError) else broken})"
+            )
+        if time.monotonic() >= until:
+            raise error
+        time.sleep(_LOOK_SECONDS / 4)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import FrameType
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from analysis.report import print_report, wide
 from grid import batch, cluster, store
-from grid.cell import GROUPS
+from grid.cell import GROUPS, Setting
 from grid.check import Checked
 from grid.errors import StoreError
 from grid.pilot import CASES, tokens_per_cell
@@ -25,30 +25,54 @@ from grid.plan import Plan
 from grid.replicas.fleet import Fleet
 from grid.types import ErrorKind
 from launch.metrics import SweepMetrics
-from launch.progress import STOPPING, SweepProgress
+from launch.progress import SweepProgress
 from launch.summary import replicas_table
+from launch.told import STOPPING
 
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
     console, plan = Console(highlight=False, emoji=False), checked.plan
-    with nullcontext() if dry_run else store.locked(plan.root):
-        for line in [] if dry_run else store.put_aside(plan.root):
+    if dry_run:
+        pending = plan.missing(plan.finished())
+        announce(checked, console, plan.total() - sum(pending.values()))
+        wide(console).print(settings_table(checked, pending))
+        return True
+    with ExitStack() as engines, ExitStack() as held:
+        fresh = not plan.root.exists()
+        if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
+            announce(checked, console, 0)
+            fleet = engines.enter_context(_fleet(plan, plan.settings, console))
+        held.enter_context(store.locked(plan.root))
+        for line in store.put_aside(plan.root):
             say(console, line)
         done = plan.finished()
         pending = plan.missing(done)
-        announce(checked, console, plan.total() - sum(pending.values()))
-        tell_other_code(plan, console)
-        if dry_run:
-            wide(console).print(settings_table(checked, pending))
-            return True
+        if not fresh:
+            announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
-            _run(checked, console, done, pending)
+            needing = [setting for setting in plan.settings if pending[setting.id]]
+            if not fresh:
+                fleet = engines.enter_context(_fleet(plan, needing, console))
+            _run(checked, console, fleet, done, pending)
+            engines.close()
+            _compact(plan, console)
             pending = plan.missing(plan.finished("none"))
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         print_report(plan.root, console)
         return _complete(checked, console, sum(pending.values()))
+
+
+@contextmanager
+def _fleet(plan: Plan, settings: Sequence[Setting], console: Console) -> Iterator[Fleet]:
+    """The cluster, with the models of these settings loaded."""
+    say(console, cluster.connect(plan.cluster))
+    try:
+        with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
+            yield fleet
+    finally:
+        cluster.disconnect()
 
 
 def announce(checked: Checked, console: Console, already_done: int) -> None:
@@ -64,6 +88,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
     console.print("\n".join(lines), markup=False, soft_wrap=True)
+    tell_other_code(plan, console)
 
 
 def tell_other_code(plan: Plan, console: Console) -> None:
@@ -93,34 +118,32 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     return table
 
 
-def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[str, int]) -> None:
+def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, pending: Mapping[str, int]) -> None:
     started, plan = time.monotonic(), checked.plan
-    say(console, cluster.connect(plan.cluster))
-    try:
-        needing = [setting for setting in plan.settings if pending[setting.id]]
-        with Fleet(needing, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
-            with SweepProgress(console, plan.root, needing, pending) as progress:
-                metrics = SweepMetrics(plan.name, needing)
+    needing = [setting for setting in plan.settings if pending[setting.id]]
+    with SweepProgress(console, plan.root, needing, pending) as progress:
+        metrics = SweepMetrics(plan.name, needing)
 
-                def ended(report: batch.Report) -> None:
-                    progress.update(report)
-                    metrics.count(report)
+        def ended(report: batch.Report) -> None:
+            progress.update(report)
+            metrics.count(report)
 
-                def tick() -> None:
-                    progress.tick(fleet, run.cells_in_flight.total())
-                    metrics.look(run.cells_in_flight)
+        def tick() -> None:
+            progress.tick(fleet, run.cells_in_flight.total())
+            metrics.look(run.cells_in_flight)
 
-                run = batch.Run(plan, done, ended, fleet, tick)
-                with stopped_by_interrupt(run, progress):
-                    run.go()
-                metrics.look(run.cells_in_flight)
-            totals = fleet.totals()
-    finally:
-        cluster.disconnect()
+        run = batch.Run(plan, done, ended, fleet, tick)
+        with stopped_by_interrupt(run, progress):
+            run.go()
+        metrics.look(run.cells_in_flight)
+    totals = fleet.totals()
     seconds, told = time.monotonic() - started, progress.document()
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
     if totals:
         wide(console).print(replicas_table(totals))
+
+
+def _compact(plan: Plan, console: Console) -> None:
     try:
         store.compact(plan.root)
     except StoreError as error:  # the rows are there all the same

@@ -1,39 +1,66 @@
 """Run a grid of experiments: `python launch/sweep.py -m`, or one setting without `-m`.
 
-Hydra composes the jobs; our launcher gets all of them at once, checks the whole sweep and runs its cells on Ray.
+Hydra composes the settings; our sweeper gets all of them at once, checks the whole sweep and runs its cells on Ray.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
+from pathlib import Path
+from typing import cast
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra_plugins.grid_launcher import register
-from omegaconf import DictConfig, OmegaConf, open_dict
+from hydra_plugins.grid_sweeper import register
+from omegaconf import DictConfig, OmegaConf
 
-from launch.jobs import SweepEnded, run_jobs
+from launch import arguments
+from launch.composing import Composed
+from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
+from launch.refusals import refusal
 
-register()
+CONF = Path(__file__).resolve().parents[1] / "conf"
+_FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
-@hydra.main(version_base=None, config_path="../conf", config_name="config")  # type: ignore[untyped-decorator]
-def main(config: DictConfig) -> None:
-    """One setting: the same way as a sweep of one job."""
-    whole = OmegaConf.create(config)
-    with open_dict(whole):
-        whole.hydra = HydraConfig.instance().cfg.hydra
-    run_jobs([whole])
+def main() -> int:
+    """Compose, check and run what the command line says; returns the exit status."""
+    given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
+    register()
+    try:
+        arguments.check(given)
+        os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
+        composed = _compose()
+        if composed:
+            run_jobs(composed)
+    except SweepEnded as ended:
+        return ended.status
+    except Exception as error:  # whatever cannot be composed
+        if wanted == "1":
+            raise
+        print(f"error: {refusal(error, given)}", file=sys.stderr)
+        return CANNOT_RUN
+    finally:
+        os.environ.pop(_FULL_ERROR, None)
+        if wanted is not None:
+            os.environ[_FULL_ERROR] = wanted
+    return 0
+
+
+def _compose() -> list[Composed]:
+    """The one setting of a command line without `-m`; none for `--cfg` and the like. With `-m` our sweeper runs all."""
+    found: list[Composed] = []
+
+    @hydra.main(version_base=None, config_path=str(CONF), config_name="config")  # type: ignore[untyped-decorator]
+    def one_setting(config: DictConfig) -> None:  # Hydra prints lines of its own for what is raised in here
+        of = HydraConfig.instance().cfg.hydra
+        overrides = cast(list[str], OmegaConf.to_container(of.overrides.task))
+        found.append(Composed(config, dict(of.runtime.choices), overrides))
+
+    one_setting()
+    return found
 
 
 if __name__ == "__main__":
-    try:
-        with tempfile.TemporaryDirectory() as scratch:  # Hydra writes a file before anything is checked
-            sys.argv.append(f"hydra.sweep.dir={scratch}")
-            main()
-    except SweepEnded:
-        raise
-    except SystemExit as ended:
-        # Hydra ends with 1 for a config that it cannot compose; ours is 2 (design, 'The command line').
-        sys.exit(2 if ended.code == 1 else ended.code)
+    sys.exit(main())

@@ -161,16 +161,39 @@ def test_shellcheck_has_nothing_to_say() -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-@pytest.mark.parametrize("chosen", [None, "elsewhere/results"])
-def test_a_sweep_gets_the_arguments_and_its_cluster(allocation: Allocation, chosen: str | None) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "root"),
+    [
+        (None, "results"),
+        ("store.root=elsewhere/results", "elsewhere/results"),
+        ("store.root='a b'", "a b"),
+        ("++store.root='été, \\'95'", "été, '95"),
+    ],
+)
+def test_a_sweep_gets_the_arguments_and_its_cluster(allocation: Allocation, chosen: str | None, root: str) -> None:
     given = ["-m", "name=mine", "planner=react,egb_logits", "robustness=[inaccurate_plan,extraneous]"]
-    given += [f"store.root={chosen}"] if chosen else []
+    given += [chosen] if chosen else []
     assert allocation.run(*given) == 0
-    root = chosen or str(allocation.folder / "results")
-    cluster = ["cluster=address", "cluster.address=10.0.0.1:4321", "cluster.auth=token", f"store.root={root}"]
-    assert allocation.sweep()["arguments"] == given + cluster
-    config = composed(cluster)
-    assert (config["cluster"]["kind"], config["cluster"]["auth"], config["store"]["root"]) == ("address", "token", root)
+    seen = allocation.sweep()
+    cluster = seen["arguments"][len(given) :]
+    assert seen["arguments"][: len(given)] == given
+    assert cluster[:3] == ["cluster=address", "cluster.address=10.0.0.1:4321", "cluster.auth=token"]
+    config = composed([*given[4:], *cluster])
+    whole = str(allocation.folder / root)
+    assert (config["cluster"]["kind"], config["cluster"]["auth"], config["store"]["root"]) == (
+        "address",
+        "token",
+        whole,
+    )
+    assert Path(seen["token_path"]).is_relative_to(allocation.folder / root / ".slurm")
+
+
+def test_a_project_whose_path_is_not_ascii(tmp_path: Path) -> None:
+    folder = tmp_path / "Projekt 'ä'"
+    folder.mkdir()
+    allocation = Allocation(folder)
+    assert allocation.run("-m") == 0
+    assert composed(allocation.sweep()["arguments"][1:])["store"]["root"] == str(folder / "results")
 
 
 @pytest.mark.parametrize(("nodes", "started"), [(1, 1), (2, 2)])

@@ -1,0 +1,89 @@
+"""The command line before Hydra sees it: what would cut a sweep in two, or write elsewhere, is refused by its key."""
+
+from __future__ import annotations
+
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import NoReturn
+
+from hydra._internal.utils import get_args_parser
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override
+
+from grid.cell import GROUPS
+from grid.errors import ConfigError
+
+MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
+MAX_DEPTH = 30
+_FLAGS = ("config_name", "config_path", "experimental_rerun")
+_OF_HYDRA = re.compile(r"hydra(?=[./@]|$)")
+_TAKEN = re.compile(r"hydra\.(searchpath|sweeper\.params(\..+)?)")
+
+
+def check(arguments: Sequence[str]) -> None:
+    """Check the arguments of `launch/sweep.py`.
+
+    Raises:
+        ConfigError: a flag or key of Hydra that a sweep does not take, a list that names a setting twice.
+        OverrideParseException: no override at all.
+    """
+    parser = get_args_parser()
+    parser.error = _refuse  # argparse's own prints its usage and ends the process
+    given = parser.parse_args(list(arguments))
+    _check_flags(given)
+    overrides = OverridesParser.create()
+    for text in [] if given.shell_completion else given.overrides:
+        _check_size(text)
+        try:
+            (override,) = overrides.parse_overrides([text])
+        except (ValueError, ArithmeticError, RecursionError) as error:  # a number of 5,000 digits, say
+            key, _, value = text.partition("=")
+            raise ConfigError(key, value, f"what Hydra can read ({error})") from None
+        _check_override(override)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ConfigError("arguments", message, "overrides as key=value, and the flags that --help lists")
+
+
+def _check_flags(given: Namespace) -> None:
+    for name in _FLAGS:
+        value = getattr(given, name)
+        if value is not None:
+            allowed = "nothing: a sweep has one config; --config-dir adds a folder with files of your own"
+            raise ConfigError("--" + name.replace("_", "-"), value, allowed)
+
+
+def _check_size(text: str) -> None:
+    key, _, value = text.partition("=")
+    if len(text) > MAX_CHARACTERS:
+        raise ConfigError(key, value, f"an override of at most {MAX_CHARACTERS:,} characters")
+    depth = 0
+    for char in text:
+        depth += (char in "([{") - (char in ")]}")
+        if depth > MAX_DEPTH:
+            raise ConfigError(key, value, f"at most {MAX_DEPTH} levels of brackets")
+
+
+def _check_override(override: Override) -> None:
+    key, text = override.key_or_group, str(override.input_line).partition("=")[2]
+    if not key:
+        raise ConfigError("", override.input_line, "an override with a key: key=value")
+    if any(_OF_HYDRA.match(name) for name in (key, override.package or "")) and not _TAKEN.fullmatch(key):
+        allowed = "no key of Hydra's own but hydra.searchpath and hydra.sweeper.params: others would cut a sweep in two"
+        raise ConfigError(key, text, f"{allowed}, or write elsewhere")
+    if key in (*GROUPS, "cluster", "experiment") and not override.is_delete():
+        _check_choice(key, text, override.value())
+
+
+def _check_choice(group: str, text: str, value: object) -> None:
+    """A group is a file's name or, where files compose, a list of such; each of a sweep's values is looked at."""
+    if isinstance(value, ChoiceSweep):
+        for one in value.list:
+            _check_choice(group, text, Override._convert_value(one))
+    elif isinstance(value, list):
+        if len(set(map(str, value))) < len(value) or not all(isinstance(one, str) for one in value):
+            raise ConfigError(group, text, f"a list that names each file of conf/{group} once")
+    elif not isinstance(value, str | dict | Glob):  # a mapping is one of values, not of files
+        raise ConfigError(group, text, f"the name of a file in conf/{group}")

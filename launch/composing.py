@@ -1,0 +1,76 @@
+"""Hydra's composing, where what settings share is composed once.
+
+Hydra takes 50 to 75 ms a setting, nearly all of it for the files that a setting's choices name. Settings that differ
+only in values (`planner.trajectories=3`) share them: Hydra composes the choices once, and its own second half, which
+sets values, runs on a copy for each setting.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+
+
+@dataclass(frozen=True)
+class Composed:
+    """One setting as Hydra composes it, without the node `hydra`; its choices of files and its overrides."""
+
+    config: DictConfig
+    choices: Mapping[str, str | None]
+    overrides: Sequence[str]
+
+
+def of_hydra(config: DictConfig, overrides: Sequence[str]) -> Composed:
+    """A config as Hydra gives it, taken apart."""
+    choices = {str(group): name for group, name in config.hydra.runtime.choices.items()}
+    plain = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    OmegaConf.set_struct(plain, True)
+    return Composed(plain, choices, list(overrides))
+
+
+class Composer:
+    """Composes the settings of one sweep; equal to Hydra's own `load_sweep_config` for each."""
+
+    def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
+        self._loader, self._master = loader, master
+        self._shared: dict[str, Composed] = {}
+        parser = OverridesParser.create(loader)
+        self._parsed = lru_cache(maxsize=None)(parser.parse_override)
+        self._is_group = lru_cache(maxsize=None)(self._has_files)
+
+    def compose(self, overrides: Sequence[str]) -> Composed:
+        """One setting; raises what Hydra raises."""
+        parsed = [self._parsed(text) for text in overrides]
+        values = [one for one in parsed if "." in one.key_or_group]
+        rest = [one for one in parsed if "." not in one.key_or_group]
+        if not self._may_go_apart(values, rest):
+            return of_hydra(self._loader.load_sweep_config(self._master, list(overrides)), overrides)
+        shared = self._of_choices([str(one.input_line) for one in rest])
+        config = copy.deepcopy(shared.config)
+        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+        return Composed(config, shared.choices, list(overrides))
+
+    def _may_go_apart(self, values: Sequence[Override], rest: Sequence[Override]) -> bool:
+        """Whether values can be set after all else: no other override sets or removes what they lie in."""
+        roots = {one.key_or_group.partition(".")[0] for one in values}
+        others = [one for one in rest if not (isinstance(one.value(), str | list) and self._is_group(one.key_or_group))]
+        return all(one.package is None for one in values) and roots.isdisjoint(one.key_or_group for one in others)
+
+    def _of_choices(self, overrides: list[str]) -> Composed:
+        key = json.dumps(overrides)
+        if key not in self._shared:
+            self._shared[key] = of_hydra(self._loader.load_sweep_config(self._master, overrides), overrides)
+        return self._shared[key]
+
+    def _has_files(self, key: str) -> bool:
+        return bool(self._loader.get_group_options(key, results_filter=ObjectType.CONFIG))
