@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 
 EPISODES = pa.schema(
     [
@@ -53,6 +53,7 @@ EPISODES = pa.schema(
         ("config", pa.string()),
         ("git_commit", pa.string()),
         ("engine_version", pa.string()),
+        ("sampler", pa.string()),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
