@@ -137,6 +137,7 @@ class OpenAIHTTP:
         taken = sorted(set(self.extra) & {*_OWN, "max_completion_tokens"})
         if taken:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
+        self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
         self._server: tuple[HTTPClient, TokenServer] | None = None
 
     @property
@@ -152,7 +153,7 @@ class OpenAIHTTP:
     @property
     def sampler(self) -> str:
         """The keys of the sampler that requests carry; a server's own defaults hold for the others."""
-        return http_sampler.told(self._keys())
+        return http_sampler.told(self._keys)
 
     @property
     def environment(self) -> tuple[str, ...]:
@@ -215,7 +216,7 @@ class OpenAIHTTP:
         """
         client, _ = self._loaded()
         body = {
-            **self._keys(),
+            **self._keys,
             "model": self.model,
             "messages": messages(prompt),
             "temperature": temperature,
@@ -264,9 +265,6 @@ class OpenAIHTTP:
         except ValueError as error:
             raise ModelError(str(error)) from None
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound, covered(spans))
-
-    def _keys(self) -> dict[str, Any]:
-        return http_sampler.keys(self.sampling, self.exact_choice, self.extra)
 
     async def _check_model(self, client: HTTPClient) -> None:
         """Raise ConfigError where the server does not list the model, or would choose its sampler."""

@@ -15,7 +15,7 @@ _A_STEP = 5.0  # seconds of processor time: on a CPU one step may take minutes
 class Progress:
     """When an engine last made a step; one without a step for `stalled_seconds` while it has requests hangs.
 
-    Read and written by several threads: every value is replaced whole.
+    Read and written by several threads: every value is replaced whole. `requests` are those in hand now.
 
     Args:
         processor: the seconds of processor time that the engine's process has used, which count as steps; None where
@@ -26,19 +26,19 @@ class Progress:
     def __init__(self, processor: Callable[[], float] | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self.stalled_seconds = STALLED_SECONDS
         self.processor, self._now = processor, now
-        self._requests = 0
+        self.requests = 0
         self._last, self._used = now(), 0.0
 
     @contextmanager
     def request(self) -> Iterator[None]:
         """The engine has a request for as long as the block lasts."""
-        if not self._requests:
+        if not self.requests:
             self.step()  # the time without work does not count
-        self._requests += 1
+        self.requests += 1
         try:
             yield
         finally:
-            self._requests -= 1
+            self.requests -= 1
 
     def step(self) -> None:
         """A step was made."""
@@ -50,5 +50,5 @@ class Progress:
             self._used = used
             self.step()
         still = self._now() - self._last
-        if self._requests and still > self.stalled_seconds:
+        if self.requests and still > self.stalled_seconds:
             raise EngineDiedError(f"the engine has made no step for {still:.0f} s while it had requests")

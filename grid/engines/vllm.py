@@ -108,8 +108,9 @@ class VLLM(LanguageModel):
 
     def occupancy(self) -> Occupancy:
         """As of vLLM's last step; requests held back at the gate wait too."""
-        step = self._steps.occupancy
-        return Occupancy(step.running, step.waiting + self._gate.waiting, step.kv_cache)
+        step, asked = self._steps.occupancy, self._progress.requests
+        running = min(step.running, asked)  # after requests that were cancelled no step may come
+        return Occupancy(running, min(step.waiting, asked - running) + self._gate.waiting, step.kv_cache)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with a seed of its own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,3 +119,70 @@ def test_cancelled_requests_are_dropped_and_harm_nobody() -> None:
     assert answers[2:] == ["1", "2"]
     assert asyncio.run(batches.ask("a", "after", 1)).value == "after"
     assert all("0" not in items for _, items in recorder.seen)
+
+
+def test_a_batch_that_nobody_waits_for_ends_at_its_next_step_and_one_left_alone_is_answered() -> None:
+    started, left, steps = threading.Event(), threading.Event(), list[list[bool]]()
+
+    def answer(kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
+        started.set()
+        while kind == "endless" or not left.is_set():
+            batch.step()
+            steps.append([batch.wanted(index) for index in range(len(items))])
+        return items
+
+    async def run() -> None:
+        batches = Batches(answer, 2, 1000, Progress())
+        endless = asyncio.ensure_future(batches.ask("endless", "a", 1))
+        pair = [asyncio.ensure_future(batches.ask("pair", item, 1)) for item in "bc"]
+        await asyncio.to_thread(started.wait)
+        endless.cancel()
+        started.clear()
+        await asyncio.to_thread(started.wait)  # the endless one has ended, or the pair could not begin
+        pair[0].cancel()
+        await asyncio.sleep(0)
+        while steps[-1] != [False, True]:
+            await asyncio.sleep(0.001)
+        left.set()
+        assert (await pair[1]).value == "c"
+
+    asyncio.run(run())
+
+
+def test_the_seconds_of_an_answer_are_those_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, begin = [0.0], threading.Event()
+
+    def answer(kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
+        begin.wait(60)
+        now[0] += float(kind)
+        return items
+
+    async def run() -> list[float]:
+        batches = Batches(answer, 2, 1000, Progress())
+        asked = [
+            asyncio.ensure_future(batches.ask(kind, item, 1)) for kind, item in (("1", "a"), ("30", "b"), ("30", "c"))
+        ]
+        while batches.occupancy().running + batches.occupancy().waiting < 3:
+            await asyncio.sleep(0.001)
+        begin.set()
+        return [answer.seconds for answer in await asyncio.gather(*asked)]
+
+    monkeypatch.setattr("grid.engines.batches.time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert asyncio.run(run()) == [1, 30, 30], "waiting for the batch before does not count"
+
+
+def test_an_engine_that_makes_no_step_is_dead() -> None:
+    now, recorder = [0.0], Recorder()
+    batches = Batches(recorder, 2, 1000, Progress(now=lambda: now[0]))
+
+    async def run() -> None:
+        asked = asyncio.ensure_future(batches.ask("a", "1", 1))
+        await asyncio.sleep(0)
+        now[0] += 1000
+        with pytest.raises(EngineDiedError, match="no step for 1000 s"):
+            batches.check()
+        recorder.go.set()
+        await asked
+        batches.check()
+
+    asyncio.run(run())
