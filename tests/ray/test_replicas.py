@@ -167,7 +167,7 @@ def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path:
 
 def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None, folder: Path, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(folder, max_tokens=47))
-    with pytest.raises(EngineError, match=r"not ready within cluster.ready_seconds=0.01: pool-\w+") as caught:
+    with pytest.raises(EngineError, match=r"no replica is ready within cluster.ready_seconds=0.01; pool-\w+") as caught:
         Fleet(plan.settings, 1, 0.01, print).__enter__()
     assert "\n" in str(caught.value), "the tail of its log"
 
