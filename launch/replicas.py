@@ -44,14 +44,15 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
         found = pool.start(label, model, engine, config.cluster.replicas, ready_seconds=seconds, detached=True)
     say = partial(console.print, markup=False, soft_wrap=True)
     try:
-        failed = wait([found], config.cluster.ready_seconds, say)
+        late = wait([found], config.cluster.ready_seconds, say)
     except GridError:
         pool.stop(found)
         raise
-    for name, why in failed.items():
-        say(f"replica {name} is started again: {why}")
-        pool.restart(found, name)
-    ready = len(found.names) - len(failed)
+    for name, one in late.items():
+        say(f"replica {name} is not among them: {one.why}")
+        if one.task is None:
+            pool.restart(found, name)
+    ready = len(found.names) - len(late)
     console.print(f"{label}: {ready} replicas run; sweeps on this cluster will join them", soft_wrap=True)
 
 

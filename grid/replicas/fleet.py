@@ -138,9 +138,9 @@ class Fleet:
             self.pools[key] = pool.start(
                 label, model, engine, self._replicas, ready_seconds=self._ready_seconds, detached=False
             )
-        for name, why in wait(list(self.pools.values()), self._ready_seconds, self._say).items():
-            self._say(f"the sweep begins without replica {name}, which is started again: {why}")
-            self._load_again(name, end=True)
+        for name, late in wait(list(self.pools.values()), self._ready_seconds, self._say).items():
+            self._say(f"the sweep begins without replica {name}, which joins it when it is ready: {late.why}")
+            self._late[name] = late.task or self._load_again(name, end=True)
         self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}
         self._ready = time.monotonic()
         if self.pools:
@@ -167,12 +167,12 @@ class Fleet:
                         pool.restart(one, name)
                         seen[name] = now
 
-    def _load_again(self, name: str, end: bool) -> None:
-        """Have a replica loaded that is not ready; `end` its process before."""
+    def _load_again(self, name: str, end: bool) -> Any:
+        """The call to load a replica that is not ready; `end` its process before."""
         (one,) = (one for one in self.pools.values() if name in one.handles)
         if end:
             pool.restart(one, name)
-        self._late[name] = one.handles[name].load.remote()
+        return one.handles[name].load.remote()
 
     def _take_late(self) -> None:
         """Take in replicas that have become ready, and load those again whose process ended."""
@@ -186,7 +186,7 @@ class Fleet:
             except ray.exceptions.ActorDiedError:
                 continue  # for good
             except ray.exceptions.RayError as error:
-                self._load_again(name, end=isinstance(error, ray.exceptions.RayTaskError))
+                self._late[name] = self._load_again(name, end=isinstance(error, ray.exceptions.RayTaskError))
             else:
                 self._say(f"replica {name} is ready, and takes part from now on")
                 del self._late[name]
