@@ -225,6 +225,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         **{group: setting.labels[group] for group in GROUPS},
         "engine": built.engine.name,
         "engine_version": built.engine.version,
+        "sampler": built.engine.sampler,
         "dataset_version": built.dataset.version,
         "case_id": cell.case_id,
         "trial": cell.trial,

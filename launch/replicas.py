@@ -1,6 +1,7 @@
 """Pools of replicas that outlive a sweep: `python launch/replicas.py start|status|stop model=... cluster=address ...`.
 
-A sweep on the same cluster that names the same model with the same values joins its pool by itself.
+A sweep on the same cluster that names the same model with the same values joins its pool by itself. `status` and `stop`
+also take a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from grid import cluster
 from grid.build import SweepConfig, build_engine, sweep_config
 from grid.engines.base import HostedEngine
 from grid.errors import ConfigError, GridError
-from grid.replicas import pool
+from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
+from grid.replicas.pool import Pool
+from grid.replicas.ready import wait
 from launch.summary import replicas_table
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -36,19 +39,25 @@ def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Co
     engine = cast(HostedEngine, build_engine(model))
     found = pool.find(label, model)
     if not found:
-        pool.check_gpus([(label, config.cluster.replicas, engine.gpus)])
-        found = pool.start(label, model, engine, config.cluster.replicas, detached=True)
+        gpus.check([(label, config.cluster.replicas, engine.gpus)])
+        seconds = config.cluster.ready_seconds
+        found = pool.start(label, model, engine, config.cluster.replicas, ready_seconds=seconds, detached=True)
+    say = partial(console.print, markup=False, soft_wrap=True)
     try:
-        pool.wait([found], config.cluster.ready_seconds, partial(console.print, markup=False, soft_wrap=True))
+        late = wait([found], config.cluster.ready_seconds, say)
     except GridError:
         pool.stop(found)
         raise
-    console.print(f"{label}: {len(found.names)} replicas run; sweeps on this cluster will join them", soft_wrap=True)
+    for name, one in late.items():
+        say(f"replica {name} is not among them: {one.why}")
+        if one.task is None:
+            pool.restart(found, name)
+    ready = len(found.names) - len(late)
+    console.print(f"{label}: {ready} replicas run; sweeps on this cluster will join them", soft_wrap=True)
 
 
-def status(label: str, model: Mapping[str, Any], console: Console) -> None:
+def status(label: str, found: Pool | None, console: Console) -> None:
     """Print what the replicas of a running pool have done."""
-    found = pool.find(label, model)
     if not found:
         console.print(f"{label}: no pool runs with these values of the model", soft_wrap=True)
         return
@@ -62,9 +71,8 @@ def status(label: str, model: Mapping[str, Any], console: Console) -> None:
         wide(console).print(replicas_table(totals))
 
 
-def stop(label: str, model: Mapping[str, Any], console: Console) -> None:
+def stop(label: str, found: Pool | None, console: Console) -> None:
     """End a running pool."""
-    found = pool.find(label, model)
     if found:
         pool.stop(found)
     console.print(f"{label}: {len(found.names) if found else 0} replicas stopped", soft_wrap=True)
@@ -76,11 +84,13 @@ def main() -> int:
     parser.add_argument("command", choices=["start", "status", "stop"])
     parser.add_argument("overrides", nargs="*", help="as for launch/sweep.py: model=..., cluster=address, ...")
     arguments = parser.parse_args()
+    stem = next((one for one in arguments.overrides if "=" not in one), None) if arguments.command != "start" else None
+    overrides = [one for one in arguments.overrides if one != stem]
     console = Console(highlight=False, emoji=False)
     register()
     try:
         with initialize_config_dir(str(CONF), version_base=None):
-            composed = compose("config", arguments.overrides, return_hydra_config=True)
+            composed = compose("config", overrides, return_hydra_config=True)
         label = str(composed.hydra.runtime.choices.model)
         plain = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
@@ -91,7 +101,8 @@ def main() -> int:
         if arguments.command == "start":
             start(label, config, values["model"], console)
         else:
-            {"status": status, "stop": stop}[arguments.command](label, values["model"], console)
+            found = pool.named(stem) if stem else pool.find(label, values["model"])
+            {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
     except (GridError, HydraException) as error:
         console.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
         return 2

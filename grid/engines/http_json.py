@@ -11,11 +11,12 @@ import random
 import re
 import time
 from collections.abc import Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from grid.engines.spans import Span
 from grid.errors import ConfigError, ContextError, EngineError
 from grid.untrusted import loads
 
@@ -33,6 +34,14 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first, and whe
 
 Shape = TypeVar("Shape", bound=BaseModel)
 T = TypeVar("T")
+
+
+class Answered(NamedTuple, Generic[Shape]):
+    """A server's answer, how often the request was sent again, and from when to when the last try took."""
+
+    value: Shape
+    again: int
+    span: Span
 
 
 class RefusedError(EngineError):
@@ -98,8 +107,8 @@ class HTTPClient:
             trust_env=proxies,
         )
 
-    async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> tuple[Shape, int]:
-        """POST `body` (or GET) and check the answer's shape; also returns how often it was sent again.
+    async def ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
+        """POST `body` (or GET) and check the answer's shape.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -118,11 +127,13 @@ class HTTPClient:
             self.running -= 1
             self._places.release()
 
-    async def _ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> tuple[Shape, int]:
+    async def _ask(self, url: str, body: Mapping[str, Any] | None, shape: type[Shape]) -> Answered[Shape]:
         content = None if body is None else json.dumps(body).encode()
         for again in range(self._tries):
+            began = time.monotonic()
             try:
-                return await self._once(url, content, shape), again
+                value = await self._once(url, content, shape)
+                return Answered(value, again, (began, time.monotonic()))
             except _TryAgainError as error:
                 last = error
             if last.wait > self._longest_wait:

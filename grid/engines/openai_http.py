@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from grid.engines import http_sampler
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import (
     CHOOSE,
@@ -30,6 +31,7 @@ from grid.engines.base import (
 )
 from grid.engines.choice import ChoiceSearch
 from grid.engines.http_json import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.spans import Span, covered
 from grid.engines.token_server import Spent, TokenServer
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.seeds import derive_seed
@@ -65,6 +67,7 @@ class Serving(BaseModel):
 
 class _Model(BaseModel):
     id: str
+    owned_by: str | None = None
 
 
 class _Models(BaseModel):
@@ -99,6 +102,9 @@ class OpenAIHTTP:
         answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
         printed_form: algorithm 3 as printed: no number that begins another gets any mass.
+        sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
+            which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
+            OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
 
     Raises:
@@ -114,6 +120,7 @@ class OpenAIHTTP:
     answer_prefix: str = ""
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
+    sampling: http_sampler.Sampling | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
     serving: Serving = Field(default_factory=Serving)
     name: ClassVar[str] = "openai_http"
@@ -130,6 +137,7 @@ class OpenAIHTTP:
         taken = sorted(set(self.extra) & {*_OWN, "max_completion_tokens"})
         if taken:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
+        self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
         self._server: tuple[HTTPClient, TokenServer] | None = None
 
     @property
@@ -141,6 +149,16 @@ class OpenAIHTTP:
     def version(self) -> str:
         """The model's name and the server's."""
         return f"{self.model}@{urlsplit(self.base_url).netloc}"
+
+    @property
+    def sampler(self) -> str:
+        """The keys of the sampler that requests carry; a server's own defaults hold for the others."""
+        return http_sampler.told(self._keys)
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """The variable that holds the key."""
+        return (self.serving.api_key_env,) if self.serving.api_key_env else ()
 
     async def load(self) -> None:
         """Ask the server whether it can do what is configured: its models, one short completion, one choice.
@@ -197,7 +215,8 @@ class OpenAIHTTP:
             EngineError: the server refuses or does not answer.
         """
         client, _ = self._loaded()
-        body = self.extra | {
+        body = {
+            **self._keys,
             "model": self.model,
             "messages": messages(prompt),
             "temperature": temperature,
@@ -209,14 +228,16 @@ class OpenAIHTTP:
         seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
         url = f"{self.base_url}/chat/completions"
         answers = await gathered(client.ask(url, body | {"seed": part}, _Chat) for part in seeds)
+        chats = [answer.value for answer in answers]
         usage = Usage(
             llm_calls=n,
-            input_tokens=sum(chat.usage.prompt_tokens for chat, _ in answers),
-            cached_input_tokens=sum(chat.usage.cached for chat, _ in answers),
-            output_tokens=sum(chat.usage.completion_tokens for chat, _ in answers),
-            resent_requests=sum(again for _, again in answers),
+            input_tokens=sum(chat.usage.prompt_tokens for chat in chats),
+            cached_input_tokens=sum(chat.usage.cached for chat in chats),
+            output_tokens=sum(chat.usage.completion_tokens for chat in chats),
+            resent_requests=sum(answer.again for answer in answers),
         )
-        return Sampled(tuple(chat.choices[0].message.content or "" for chat, _ in answers), usage)
+        seconds = covered(answer.span for answer in answers)
+        return Sampled(tuple(chat.choices[0].message.content or "" for chat in chats), usage, seconds)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options' numbers, level by level of their trie, on the server's own tokens.
@@ -232,21 +253,23 @@ class OpenAIHTTP:
         labels, digits = await server.labels(len(prompt.answer.options)), await server.digits()
         search = ChoiceSearch(labels, digits, bound=self.mass_bound, printed=self.printed_form)
         tokens, usage = await server.encode(messages(prompt), max(map(len, labels))), Usage()
+        spans: list[Span] = []
         try:
             while wanted := search.wanted:
                 asked = search.tokens
                 rows = await gathered(server.log_probabilities([*tokens, *node], asked) for node in wanted)
-                usage = sum((spent for _, spent in rows), usage)
-                search.feed(np.array([logs for logs, _ in rows]))
+                usage = sum((spent for _, spent, _ in rows), usage)
+                spans += [span for *_, asked_at in rows for span in asked_at]
+                search.feed(np.array([logs for logs, *_ in rows]))
             found = search.result()
         except ValueError as error:
             raise ModelError(str(error)) from None
-        return Choice(found.probabilities, usage, found.unassigned, found.error_bound)
+        return Choice(found.probabilities, usage, found.unassigned, found.error_bound, covered(spans))
 
     async def _check_model(self, client: HTTPClient) -> None:
-        """Raise ConfigError where the server lists its models and this one is not among them."""
+        """Raise ConfigError where the server does not list the model, or would choose its sampler."""
         try:
-            listed, _ = await client.ask(f"{self.base_url}/models", None, _Models)
+            listed = (await client.ask(f"{self.base_url}/models", None, _Models)).value
         except RefusedError as error:
             if error.status in (404, 405, 501):
                 return  # not every provider has a list; the first completion will show
@@ -255,6 +278,7 @@ class OpenAIHTTP:
         if self.model not in names:
             some = client.shown(", ".join(names)) or "none"
             raise ConfigError("model.model", self.model, f"a model that {self.base_url} lists: {some}")
+        http_sampler.check(self.sampling, self.exact_choice, (model.owned_by for model in listed.data))
 
     def _loaded(self) -> tuple[HTTPClient, TokenServer]:
         if self._server is None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from grid.engines.choice import Prefix
 from grid.engines.http_json import HTTPClient, RefusedError, gathered
+from grid.engines.spans import Span
 from grid.errors import ContextError
 from grid.types import Usage
 
@@ -113,8 +114,10 @@ class TokenServer:
                 self._digits = await self._find_digits()
         return self._digits
 
-    async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> tuple[list[float], Usage]:
-        """The raw log-probabilities of the tokens `wanted` behind `tokens`, and what they cost.
+    async def log_probabilities(
+        self, tokens: list[int], wanted: Sequence[int]
+    ) -> tuple[list[float], Usage, list[Span]]:
+        """The raw log-probabilities of the tokens `wanted` behind `tokens`, what they cost, and when they were asked.
 
         More than MAX_IDS of them take several requests, each a pass of its own.
         """
@@ -127,7 +130,7 @@ class TokenServer:
         )
         logs: dict[str, float] = {}
         usage = Usage()
-        for answer, again in answers:
+        for answer, again, _ in answers:
             given = answer.choices[0].logprobs
             logs |= given.top_logprobs[0] if given and given.top_logprobs else {}
             spent = answer.usage
@@ -139,7 +142,7 @@ class TokenServer:
         if missing:
             what = f"{missing} of {len(names)} tokens that were given by their ids (logprob_token_ids)"
             raise RefusedError(f"{url}: no log-probability came back for {what}", 200)
-        return [logs[name] for name in names], usage
+        return [logs[name] for name in names], usage, [answer.span for answer in answers]
 
     async def _read(self) -> None:
         """The text and tokens in front of an answer."""
@@ -183,11 +186,11 @@ class TokenServer:
 
     async def _ids(self, body: Mapping[str, Any]) -> _Tokens:
         body = {"model": self._model, "add_special_tokens": False, **body}
-        return (await self._client.ask(self._beside("tokenize"), body, _Tokens))[0]
+        return (await self._client.ask(self._beside("tokenize"), body, _Tokens)).value
 
     async def _detokenized(self, tokens: Sequence[int]) -> str:
         body = {"model": self._model, "tokens": list(tokens)}
-        return (await self._client.ask(self._beside("detokenize"), body, _Text))[0].prompt
+        return (await self._client.ask(self._beside("detokenize"), body, _Text)).value.prompt
 
     def _beside(self, name: str) -> str:
         return f"{self._base_url.removesuffix('/v1')}/{name}"

@@ -58,6 +58,7 @@ class PooledEngine:
 
     def __init__(self, engine: Engine, replicas: Mapping[str, Any], attempt_id: str) -> None:
         self.name, self.provides, self.version = engine.name, engine.provides, engine.version
+        self.sampler = engine.sampler
         self._router, self._replicas = Router(list(replicas)), replicas
         self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
 
@@ -80,7 +81,7 @@ class PooledEngine:
             for tried in range(TRIES):
                 name = self._router.pick(key, avoid)
                 try:
-                    answer, load = await getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
+                    answer, load, _ = await getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
                 except ray.exceptions.RayTaskError as error:
                     raise error.cause from None
                 except ray.exceptions.RayActorError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -14,13 +13,14 @@ from typing import Any, cast
 from grid.build import build_engine
 from grid.cell import Setting
 from grid.engines.base import HostedEngine
-from grid.replicas import pool
+from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
+from grid.replicas.ready import wait
 from grid.replicas.replica import ReplicaStats
 from grid.types import Usage
 
 _LOOK_SECONDS = 2.0
-_MISSES = 20  # looks in a row at which a replica did not say that it is well
+LOST_SECONDS = 120.0  # in which a replica did not once say that it is well
 
 
 @dataclass
@@ -61,12 +61,16 @@ class Totals:
 class Fleet:
     """A context manager: inside it, every model of the settings that needs replicas has them, loaded and watched.
 
-    A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here.
+    A pool that `launch/replicas.py` started is joined and left running; others are started and stopped here. Replicas
+    that do not become ready are started again, and join the others when they are. `lost_seconds`: after so long
+    without a word from a replica that it is well, its process is ended, and Ray starts another.
 
     Raises:
         ConfigError: not enough GPUs, or an engine that can never work.
-        EngineError: a replica that does not become ready within `ready_seconds`.
+        EngineError: a pool of which no replica becomes ready within `ready_seconds`.
     """
+
+    lost_seconds = LOST_SECONDS
 
     def __init__(self, settings: Sequence[Setting], replicas: int, ready_seconds: float, say: Say) -> None:
         self._models = {
@@ -76,14 +80,15 @@ class Fleet:
         }
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
         self.pools: dict[str, Pool] = {}
+        self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
         self._totals: dict[str, Totals] = {}
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
     def handles(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The actors of a model's replicas by name; empty where it needs none."""
+        """The actors of a model's replicas that became ready, by name; empty where it needs none."""
         found = self.pools.get(model_key(model))
-        return found.handles if found else {}
+        return {name: handle for name, handle in found.handles.items() if name not in self._late} if found else {}
 
     def spent(self, model: Mapping[str, Any], attempt_id: str) -> Usage:
         """What the model's replicas count for one attempt; nothing where the tasks hold the engine."""
@@ -128,10 +133,14 @@ class Fleet:
                 self._say(f"{label}: joined a running pool of {len(found.names)} replicas")
             else:
                 wanted.append((key, label, model, cast(HostedEngine, build_engine(model))))
-        pool.check_gpus([(label, self._replicas, engine.gpus) for _, label, _, engine in wanted])
+        gpus.check([(label, self._replicas, engine.gpus) for _, label, _, engine in wanted])
         for key, label, model, engine in wanted:
-            self.pools[key] = pool.start(label, model, engine, self._replicas, detached=False)
-        pool.wait(list(self.pools.values()), self._ready_seconds, self._say)
+            self.pools[key] = pool.start(
+                label, model, engine, self._replicas, ready_seconds=self._ready_seconds, detached=False
+            )
+        for name, late in wait(list(self.pools.values()), self._ready_seconds, self._say).items():
+            self._say(f"the sweep begins without replica {name}, which joins it when it is ready: {late.why}")
+            self._late[name] = late.task or self._load_again(name, end=True)
         self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}
         self._ready = time.monotonic()
         if self.pools:
@@ -145,16 +154,42 @@ class Fleet:
 
     def _watch(self) -> None:
         """Look now and then, and end replicas that have not said for too long that they are well."""
-        missed: Counter[str] = Counter()
+        seen: dict[str, float] = {}  # when each was last well
         while not self._ended.wait(_LOOK_SECONDS):
             self._look()
+            self._take_late()
             for one in self.pools.values():
                 for name, well in pool.well(one, _LOOK_SECONDS).items():
-                    missed[name] = 0 if well else missed[name] + 1
-                    if missed[name] >= _MISSES:
+                    now = time.monotonic()
+                    seen[name] = now if well else seen.get(name, now)
+                    if now - seen[name] > self.lost_seconds:
                         self._say(f"replica {name} does not answer; its process is ended and started again")
                         pool.restart(one, name)
-                        missed[name] = 0
+                        seen[name] = now
+
+    def _load_again(self, name: str, end: bool) -> Any:
+        """The call to load a replica that is not ready; `end` its process before."""
+        (one,) = (one for one in self.pools.values() if name in one.handles)
+        if end:
+            pool.restart(one, name)
+        return one.handles[name].load.remote()
+
+    def _take_late(self) -> None:
+        """Take in replicas that have become ready, and load those again whose process ended."""
+        import ray
+
+        for name, task in list(self._late.items()):
+            if not ray.wait([task], timeout=0)[0]:
+                continue
+            try:
+                ray.get(task)
+            except ray.exceptions.ActorDiedError:
+                continue  # for good
+            except ray.exceptions.RayError as error:
+                self._late[name] = self._load_again(name, end=isinstance(error, ray.exceptions.RayTaskError))
+            else:
+                self._say(f"replica {name} is ready, and takes part from now on")
+                del self._late[name]
 
     def _look(self) -> None:
         for name, stats in pool.stats_of(list(self.pools.values())).items():

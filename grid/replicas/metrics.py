@@ -21,13 +21,11 @@ COUNTERS = {
 
 
 class ReplicaMetrics:
-    """The metrics of one replica, tagged with its name."""
+    """The metrics of one replica, tagged with its name; `again` where its process took another's place."""
 
-    def __init__(self, name: str) -> None:
-        import ray
-
+    def __init__(self, name: str, again: bool) -> None:
         self._meters, self._tags = Meters(COUNTERS, GAUGES, ("replica",)), {"replica": name}
-        if ray.get_runtime_context().was_current_actor_reconstructed:
+        if again:
             self._add("restarts", 1)
 
     def count(self, usage: Usage) -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from grid.engines.base import HostedEngine
-from grid.errors import ConfigError, EngineError
 from grid.replicas.client import NAMESPACE
-from grid.replicas.replica import CONTROL, Replica, ReplicaStats
+from grid.replicas.replica import CONTROL, Hosting, Replica, ReplicaStats
 from grid.types import Usage
 
 _RESTARTS = 100
-_LOOK_SECONDS = 5.0
 _TAIL_LINES = 15
+_DETACHED = re.compile(r"pool-[0-9a-f]{12}")
 Say = Callable[[str], None]
 
 
@@ -45,6 +44,7 @@ def start(
     engine: HostedEngine,
     replicas: int,
     *,
+    ready_seconds: float,
     detached: bool,
     actor: type[Replica] = Replica,
 ) -> Pool:
@@ -55,6 +55,7 @@ def start(
         model: the config of the model group.
         engine: the same, built.
         replicas: how many; a gateway always has one.
+        ready_seconds: for loading.
         detached: whether it outlives this program.
         actor: the class of the replicas.
     """
@@ -62,7 +63,8 @@ def start(
 
     count = 1 if engine.home == "gateway" else replicas
     stem = pool_name(model) if detached else f"{pool_name(model)}-{ray.get_runtime_context().get_job_id()}"
-    threads = max((os.cpu_count() or 1) // count, 1)
+    environment = {name: os.environ[name] for name in engine.environment if name in os.environ}
+    hosting = Hosting(label, max((os.cpu_count() or 1) // count, 1), ready_seconds, environment)
     remote = ray.remote(
         num_cpus=0,  # those who ask wait, so that their CPUs are free
         num_gpus=engine.gpus,
@@ -71,72 +73,37 @@ def start(
     )(actor)
     handles = {
         name: remote.options(name=name, namespace=NAMESPACE, lifetime="detached" if detached else None).remote(
-            name, dict(model), threads
+            name, dict(model), hosting
         )
         for name in (f"{stem}-{index}" for index in range(count))
     }
     return Pool(label, model, tuple(handles), handles, detached)
 
 
+def running() -> dict[str, list[str]]:
+    """The actors of the detached pools on this cluster, by the pool's name."""
+    import ray
+
+    found: dict[str, list[str]] = {}
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        stem, _, index = actor["name"].rpartition("-")
+        if actor["namespace"] == NAMESPACE and _DETACHED.fullmatch(stem) and index.isdigit():
+            found.setdefault(stem, []).append(actor["name"])
+    return found
+
+
+def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
+    """The detached pool of a name, if one runs."""
+    import ray
+
+    names = sorted(running().get(stem, []))
+    handles = {name: ray.get_actor(name, namespace=NAMESPACE) for name in names}
+    return Pool(label or stem, model or {}, tuple(names), handles, detached=True) if names else None
+
+
 def find(label: str, model: Mapping[str, Any]) -> Pool | None:
     """The detached pool of a model, if one runs."""
-    import ray
-
-    stem = pool_name(model) + "-"
-    names = sorted(
-        found["name"]
-        for found in ray.util.list_named_actors(all_namespaces=True)
-        if found["namespace"] == NAMESPACE and found["name"].startswith(stem) and found["name"].count("-") == 2
-    )
-    handles = {name: ray.get_actor(name, namespace=NAMESPACE) for name in names}
-    return Pool(label, model, tuple(names), handles, detached=True) if names else None
-
-
-def check_gpus(wanted: Sequence[tuple[str, int, int]]) -> None:
-    """Raise ConfigError where (label, replicas, GPUs per replica) ask for more GPUs than the cluster has."""
-    import ray
-
-    asked = ", ".join(f"{replicas} x {gpus} for {label}" for label, replicas, gpus in wanted if gpus)
-    nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
-    total = sum(replicas * gpus for _, replicas, gpus in wanted)
-    if total > sum(nodes):
-        allowed = f"{total} GPUs are needed ({asked}), the cluster has {sum(nodes):g}; lower it, or sweep fewer models"
-        raise ConfigError("cluster.replicas", max(replicas for _, replicas, _ in wanted), allowed)
-    largest = max((gpus for _, _, gpus in wanted), default=0)
-    if largest > max(nodes, default=0):
-        allowed = f"a replica needs {largest} GPUs on one machine, the largest has {max(nodes, default=0):g}"
-        raise ConfigError("model.serving.tensor_parallel", largest, allowed)
-
-
-def wait(pools: Sequence[Pool], seconds: float, say: Say) -> None:
-    """Load all replicas; `say` gets a line now and then.
-
-    Raises:
-        ConfigError: what keeps an engine from ever working.
-        EngineError: a replica that is not ready within `seconds`, with the tail of its log, or that keeps dying.
-    """
-    import ray
-
-    started, handles = time.monotonic(), {name: pool.handles[name] for pool in pools for name in pool.names}
-    pending = {handle.load.remote(): name for name, handle in handles.items()}
-    while pending:
-        waited = time.monotonic() - started
-        if waited > seconds:
-            names = ", ".join(pending.values())
-            tails = "".join(_tail(handles[name], name) for name in pending.values())
-            raise EngineError(f"not ready within cluster.ready_seconds={seconds:g}: {names}{tails}")
-        done, _ = ray.wait(list(pending), num_returns=1, timeout=min(_LOOK_SECONDS, seconds - waited + 0.1))
-        for task in done:
-            name = pending.pop(task)
-            try:
-                ray.get(task)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            except ray.exceptions.RayActorError as error:
-                tail = _tail(handles[name], name)
-                raise EngineError(f"replica {name} ended while it loaded: {error}{tail}") from None
-        if len(handles) > len(pending) or int(waited / _LOOK_SECONDS) % 6 == 1:
-            say(f"replicas ready {len(handles) - len(pending)} of {len(handles)} after {waited:.0f} s")
+    return named(pool_name(model), label, model)
 
 
 def stop(pool: Pool) -> None:
@@ -177,7 +144,8 @@ def _control(method: Any, *arguments: object) -> Any:
     return method.options(concurrency_group=CONTROL).remote(*arguments)
 
 
-def _tail(handle: Any, name: str) -> str:
+def log_tail(handle: Any, name: str) -> str:
+    """The last lines of a replica's log, each on a line of its own behind a line end."""
     import ray
 
     try:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import sys
 import time
-from collections import deque
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from grid.build import make
+from grid.engines import own_log
 from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
-from grid.errors import EngineDiedError
+from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
 from grid.types import Usage
 
 T = TypeVar("T", Sampled, Choice)
@@ -21,7 +22,6 @@ CONTROL = "control"
 """The concurrency group whose event loop stays free while the engine loads or hangs."""
 _DIED = 70  # the process's exit status after the engine's death
 _LOOK_SECONDS = 0.5
-_TAIL_BYTES = 20_000
 _ATTEMPTS = 10_000  # whose usage is kept
 
 
@@ -30,11 +30,14 @@ class ReplicaStats:
     """What one process of a replica has done since it started.
 
     `busy_seconds` is the time in which something was computed, `batch` the mean number of requests in computation
-    over it; `kv_cache` is the highest share seen, None where the engine has no such figure.
+    over it; `kv_cache` is the highest share seen, None where the engine has no such figure. `failed` leaves out
+    requests that were cancelled.
     """
 
     name: str
     pid: int
+    label: str = ""
+    gpus: int = 0
     ready: bool = False
     requests: int = 0
     failed: int = 0
@@ -46,46 +49,74 @@ class ReplicaStats:
     kv_cache: float | None = None
 
 
+@dataclass(frozen=True)
+class Hosting:
+    """What a replica is told beside its model.
+
+    Args:
+        label: the model's name for people.
+        threads: for computing on a CPU.
+        ready_seconds: for loading, after which a process that was restarted is ended again.
+        environment: the driver's variables that the engine needs. They are secrets: an actor's arguments are shown
+            nowhere, while Ray writes a runtime environment to its logs and its dashboard.
+    """
+
+    label: str
+    threads: int
+    ready_seconds: float
+    environment: Mapping[str, str] = field(repr=False)
+
+
 class Replica:
     """An actor's class; Ray restarts its process. `load` is awaited by every request, so none comes too early.
 
     Args:
         name: of the actor.
         model: the config of the model group.
-        threads: for computing on a CPU.
+        hosting: what else it must know.
     """
 
-    def __init__(self, name: str, model: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
         # Before torch is imported. Ray sets 1 thread for actors without CPUs. A thread that waits spins for about
         # 0.1 ms: none at all doubles the time of a small model's step, more stalls those who share the cores.
-        os.environ.update(OMP_NUM_THREADS=str(threads), GOMP_SPINCOUNT="20000")
+        os.environ.update(hosting.environment, OMP_NUM_THREADS=str(hosting.threads), GOMP_SPINCOUNT="20000")
+        os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(math.ceil(hosting.ready_seconds)))
+        import ray
+
         from grid.replicas.metrics import ReplicaMetrics
 
+        self._hosting = hosting
         self._engine = cast(HostedEngine, make("model", model))
-        self._stats = ReplicaStats(name, os.getpid())
-        self._metrics = ReplicaMetrics(name)
+        self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
+        self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
+        self._metrics = ReplicaMetrics(name, self._again)
         self._attempts: dict[str, Usage] = {}  # the latest at the end
         self._loading: asyncio.Task[None] | None = None
+        self._began = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def load(self) -> str:
-        """Make the engine ready, once; returns its version. Raises what keeps it from ever working."""
+        """Make the engine ready, once; returns its version.
+
+        Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
+        not fail every request, and Ray starts the next.
+        """
         if self._loading is None:
-            self._loop = asyncio.get_running_loop()
-            self._loading = asyncio.create_task(self._engine.load())
+            self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
+            self._loading = asyncio.create_task(self._load())
         await asyncio.shield(self._loading)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
             self._stats = replace(self._stats, ready=True)
         return self._engine.version
 
-    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
-        """The engine's answer, and how many requests this replica has in hand."""
+    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int, float]:
+        """The engine's answer, how many requests this replica has in hand, and the seconds of computing the answer."""
         return await self._answer(attempt_id, self._engine.sample(prompt, **how))
 
-    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
-        """The engine's answer, and how many requests this replica has in hand."""
+    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int, float]:
+        """The engine's answer, how many requests this replica has in hand, and the seconds of computing the answer."""
         return await self._answer(attempt_id, self._engine.choose(prompt, **how))
 
     async def spent(self, attempt_id: str) -> Usage:
@@ -97,31 +128,53 @@ class Replica:
         return self._stats
 
     async def check(self) -> None:
-        """Return if the engine would answer (or is still loading); end the process where it is dead."""
-        if self._loop is None or not self._stats.ready:
+        """Return if the engine would answer (or is still loading); end the process where it is dead or hangs.
+
+        Does not return where the event loop of the requests hangs.
+        """
+        if self._loop is None:
+            return
+        if not self._stats.ready:
+            waited = time.monotonic() - self._began
+            if waited > self._hosting.ready_seconds:
+                _end(f"not loaded after {waited:.0f} s (cluster.ready_seconds)")
             return
         try:
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._engine.check(), self._loop))
-        except EngineDiedError:
-            os._exit(_DIED)
+            await self._engine.check()
+        except EngineDiedError as error:
+            _end(str(error))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop))
 
     async def log_tail(self, lines: int) -> list[str]:
         """The last lines that this process wrote; empty where they cannot be found."""
-        found: deque[str] = deque(maxlen=lines)
-        for stream in ("1", "2"):
-            path = Path(os.readlink(f"/proc/self/fd/{stream}"))
-            if path.is_file():
-                with path.open("rb") as file:
-                    file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
-                    found.extend(file.read().decode(errors="replace").splitlines())
-        return list(found)
+        return own_log.tail(lines)
 
-    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int]:
+    async def _load(self) -> None:
+        """Load, a second time where it fails for no reason that would hold for ever."""
+        try:
+            try:
+                await self._engine.load()
+            except (ConfigError, EngineError):  # for which a server was asked several times
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever libraries raise where memory or a device is short
+                print(f"tried once more after: {error}", file=sys.stderr, flush=True)
+                await self._engine.load()
+        except Exception as error:
+            if self._again:
+                _end(f"not loaded: {error}")
+            if isinstance(error, GridError):
+                raise
+            raise EngineDiedError(f"{type(error).__name__}: {error}") from error
+
+    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int, float]:
         try:
             await self.load()
             answer = await asked
-        except EngineDiedError:
-            os._exit(_DIED)  # Ray restarts the process; whoever asked sends the request again
+        except EngineDiedError as error:
+            _end(str(error))  # whoever asked sends the request again
+        except asyncio.CancelledError:
+            asked.close()
+            raise
         except BaseException:
             asked.close()
             self._stats = replace(self._stats, failed=self._stats.failed + 1)
@@ -131,7 +184,7 @@ class Replica:
         self._attempts[attempt_id] = self._attempts.pop(attempt_id, Usage()) + answer.usage
         while len(self._attempts) > _ATTEMPTS:
             del self._attempts[next(iter(self._attempts))]
-        return answer, self._stats.running + self._stats.waiting
+        return answer, self._stats.running + self._stats.waiting, answer.computed_seconds
 
     async def _watch(self) -> None:
         """Look at the engine at short intervals for as long as the process lives."""
@@ -153,3 +206,9 @@ class Replica:
             )
             self._metrics.look(seen)
             before = now
+
+
+def _end(why: str) -> NoReturn:
+    """End this process, with a line in its log; Ray starts another."""
+    print(f"this replica ends: {why}", file=sys.stderr, flush=True)
+    os._exit(_DIED)

@@ -57,6 +57,7 @@ EPISODES = pa.schema(
         ("code_parts", pa.string()),
         ("git_commit", pa.string()),
         ("engine_version", pa.string()),
+        ("sampler", pa.string()),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )

@@ -123,7 +123,7 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
     try:
         model = settings[0].config["model"]
         engine = cast(HostedEngine, build_engine(model))
-        recording = pool.start(MODEL, model, engine, 1, detached=True, actor=RecordingReplica)
+        recording = pool.start(MODEL, model, engine, 1, ready_seconds=600, detached=True, actor=RecordingReplica)
         with Fleet(settings, 1, 600, print) as fleet:  # joins it
             reports: list[batch.Report] = []
             started = time.perf_counter()

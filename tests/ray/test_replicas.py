@@ -19,6 +19,7 @@ from grid import batch, store
 from grid.build import ClusterConfig
 from grid.check import check_sweep
 from grid.cluster import connect, disconnect
+from grid.engines.base import PLAIN_SAMPLER
 from grid.errors import ConfigError, EngineError
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet, Totals
@@ -145,7 +146,7 @@ def test_tables_and_replicas_count_alike(undisturbed: Ran) -> None:
     assert total.stats.requests > 6
     assert (total.stats.failed, total.restarts) == (0, 0)
     assert total.stats.usage.forward_passes > 0
-    assert {row["engine"] for row in undisturbed.episodes} == {"huggingface"}
+    assert {(row["engine"], row["sampler"]) for row in undisturbed.episodes} == {("huggingface", PLAIN_SAMPLER)}
     assert all(0 <= row["unassigned"] <= 1 for row in undisturbed.steps if row["entropy"] is not None)
 
 
@@ -167,7 +168,7 @@ def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path:
 
 def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None, folder: Path, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(folder, max_tokens=47))
-    with pytest.raises(EngineError, match=r"not ready within cluster.ready_seconds=0.01: pool-\w+") as caught:
+    with pytest.raises(EngineError, match=r"no replica is ready within cluster.ready_seconds=0.01; pool-\w+") as caught:
         Fleet(plan.settings, 1, 0.01, print).__enter__()
     assert "\n" in str(caught.value), "the tail of its log"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from grid.engines.batches import Batches
+from grid.engines.batches import Answered, Batches, Ongoing
+from grid.engines.progress import Progress
 from grid.errors import EngineDiedError, EngineError, ModelError
 
 
@@ -20,7 +22,7 @@ class Recorder:
         self.seen: list[tuple[str, list[Any]]] = []
         self.go = threading.Event()
 
-    def __call__(self, kind: str, items: Sequence[Any]) -> Sequence[Any]:
+    def __call__(self, kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
         self.go.wait(300)
         self.seen.append((kind, list(items)))
         if "broken" in items:
@@ -39,15 +41,19 @@ async def asked(batches: Batches, recorder: Recorder, *wanted: tuple[str, str, i
     while batches.occupancy().waiting != len(wanted):
         await asyncio.sleep(0.001)
     recorder.go.set()
-    assert await first == "first"
-    return await asyncio.gather(*rest, return_exceptions=True)
+    assert (await first).value == "first"
+    return [_value(answer) for answer in await asyncio.gather(*rest, return_exceptions=True)]
+
+
+def _value(answer: Any) -> Any:
+    return answer.value if isinstance(answer, Answered) else answer
 
 
 def run(
     max_batch: int, max_tokens: int, *wanted: tuple[str, str, int]
 ) -> tuple[list[Any], list[tuple[str, list[Any]]]]:
     recorder = Recorder()
-    batches = Batches(recorder, max_batch, max_tokens)
+    batches = Batches(recorder, max_batch, max_tokens, Progress())
     return asyncio.run(asked(batches, recorder, *wanted)), recorder.seen[1:]
 
 
@@ -80,7 +86,7 @@ def test_a_batch_that_fails_is_tried_one_by_one() -> None:
 
 def test_a_dead_engine_answers_nobody_any_more() -> None:
     recorder = Recorder()
-    batches = Batches(recorder, 9, 1000)
+    batches = Batches(recorder, 9, 1000, Progress())
     batches.check()
     answers = asyncio.run(asked(batches, recorder, ("b", "1", 1), ("b", "dead", 1), ("c", "2", 1)))
     assert [type(answer) for answer in answers] == [EngineDiedError] * 3
@@ -93,7 +99,7 @@ def test_a_dead_engine_answers_nobody_any_more() -> None:
 
 def test_cancelled_requests_are_dropped_and_harm_nobody() -> None:
     recorder = Recorder()
-    batches = Batches(recorder, 2, 1000)
+    batches = Batches(recorder, 2, 1000, Progress())
 
     async def cancel() -> list[Any]:
         running = asyncio.ensure_future(batches.ask("a", "running", 1))
@@ -106,10 +112,77 @@ def test_cancelled_requests_are_dropped_and_harm_nobody() -> None:
         waiting[0].cancel()
         await asyncio.sleep(0)
         recorder.go.set()
-        return await asyncio.gather(running, *waiting, return_exceptions=True)
+        return list(map(_value, await asyncio.gather(running, *waiting, return_exceptions=True)))
 
     answers = asyncio.run(cancel())
     assert [type(answer) for answer in answers[:2]] == [asyncio.CancelledError] * 2
     assert answers[2:] == ["1", "2"]
-    assert asyncio.run(batches.ask("a", "after", 1)) == "after"
+    assert asyncio.run(batches.ask("a", "after", 1)).value == "after"
     assert all("0" not in items for _, items in recorder.seen)
+
+
+def test_a_batch_that_nobody_waits_for_ends_at_its_next_step_and_one_left_alone_is_answered() -> None:
+    started, left, steps = threading.Event(), threading.Event(), list[list[bool]]()
+
+    def answer(kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
+        started.set()
+        while kind == "endless" or not left.is_set():
+            batch.step()
+            steps.append([batch.wanted(index) for index in range(len(items))])
+        return items
+
+    async def run() -> None:
+        batches = Batches(answer, 2, 1000, Progress())
+        endless = asyncio.ensure_future(batches.ask("endless", "a", 1))
+        pair = [asyncio.ensure_future(batches.ask("pair", item, 1)) for item in "bc"]
+        await asyncio.to_thread(started.wait)
+        endless.cancel()
+        started.clear()
+        await asyncio.to_thread(started.wait)  # the endless one has ended, or the pair could not begin
+        pair[0].cancel()
+        await asyncio.sleep(0)
+        while steps[-1] != [False, True]:
+            await asyncio.sleep(0.001)
+        left.set()
+        assert (await pair[1]).value == "c"
+
+    asyncio.run(run())
+
+
+def test_the_seconds_of_an_answer_are_those_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, begin = [0.0], threading.Event()
+
+    def answer(kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
+        begin.wait(60)
+        now[0] += float(kind)
+        return items
+
+    async def run() -> list[float]:
+        batches = Batches(answer, 2, 1000, Progress())
+        asked = [
+            asyncio.ensure_future(batches.ask(kind, item, 1)) for kind, item in (("1", "a"), ("30", "b"), ("30", "c"))
+        ]
+        while batches.occupancy().running + batches.occupancy().waiting < 3:
+            await asyncio.sleep(0.001)
+        begin.set()
+        return [answer.seconds for answer in await asyncio.gather(*asked)]
+
+    monkeypatch.setattr("grid.engines.batches.time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert asyncio.run(run()) == [1, 30, 30], "waiting for the batch before does not count"
+
+
+def test_an_engine_that_makes_no_step_is_dead() -> None:
+    now, recorder = [0.0], Recorder()
+    batches = Batches(recorder, 2, 1000, Progress(now=lambda: now[0]))
+
+    async def run() -> None:
+        asked = asyncio.ensure_future(batches.ask("a", "1", 1))
+        await asyncio.sleep(0)
+        now[0] += 1000
+        with pytest.raises(EngineDiedError, match="no step for 1000 s"):
+            batches.check()
+        recorder.go.set()
+        await asked
+        batches.check()
+
+    asyncio.run(run())

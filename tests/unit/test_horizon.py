@@ -76,6 +76,7 @@ class Script:
     prompts: list[Prompt] = field(default_factory=list)
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     home: ClassVar[Home] = "task"
+    sampler: ClassVar[None] = None
     name: ClassVar[str] = "test"
     version: str = "script"
 

@@ -38,6 +38,7 @@ class Gold:
     plans: dict[str, list[Any]]
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     home: ClassVar[Home] = "task"
+    sampler: ClassVar[None] = None
     name: ClassVar[str] = "test"
     version: str = "gold"
 

@@ -6,10 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
-import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
@@ -21,7 +17,8 @@ import numpy as np
 import pytest
 
 from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
-from grid.engines.vllm import VLLM
+from grid.engines.spans import Span
+from grid.engines.vllm import VLLM, Serving
 from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
 from tests.models import make_model
 from tests.teacher_forcing import teacher_forced, varied_prompts
@@ -64,6 +61,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]
     """The model, its adapter, and both in one."""
     root = tmp_path_factory.mktemp("models")
     model = make_model(root / "model", NUMBERS)
+    shape = {"do_sample": True, "top_k": 1, "top_p": 0.1, "repetition_penalty": 3.0}
+    kept = json.loads((model / "generation_config.json").read_text())
+    (model / "generation_config.json").write_text(json.dumps(kept | shape))
     return model, make_adapter(root / "adapter", model, root / "merged"), root / "merged"
 
 
@@ -144,8 +144,8 @@ def test_what_does_not_fit_the_context_is_said_before_it_is_asked(small: Running
 
 @needs_vllm
 def test_numbers_that_are_none_are_the_models_failure(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(started: object, tokens: list[int], asked: list[int]) -> tuple[list[float], int, int]:
-        return [float("nan")] * len(asked), len(tokens), 0
+    async def broken(started: object, tokens: list[int], asked: list[int]) -> tuple[list[float], int, int, list[Span]]:
+        return [float("nan")] * len(asked), len(tokens), 0, []
 
     monkeypatch.setattr(small.engine, "_scores", broken)
     with pytest.raises(ModelError, match="NaN"):
@@ -161,19 +161,78 @@ def test_a_refused_request_is_no_failure_of_the_model(small: Running) -> None:
 
 
 @needs_vllm
-def test_a_cancelled_request_leaves_the_engine_to_others(small: Running) -> None:
+def test_cancelled_requests_are_computed_no_further(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, running = small.engine, list[int]()
+    record = engine._steps.record
+
+    def recorded(scheduler_stats: Any, iteration_stats: Any, **others: Any) -> None:
+        record(scheduler_stats, iteration_stats, **others)
+        running.append(scheduler_stats.num_running_reqs if scheduler_stats else 0)
+
     async def run() -> None:
-        engine = small.engine
         asked = engine.sample(text_prompt("x"), n=3, temperature=1.0, max_tokens=900, seed=0)
         given_up = asyncio.create_task(asked)
-        while not engine.occupancy().running:
+        while engine.occupancy().running < 3:
             await asyncio.sleep(0.01)
         choosing = asyncio.create_task(engine.choose(varied_prompts(1)[0], seed=0))
         given_up.cancel()
-        await asyncio.wait_for(choosing, 20)
+        await asyncio.wait([given_up])
         assert given_up.cancelled()
+        assert engine.occupancy().running == 0
+        running.clear()
+        await asyncio.wait_for(choosing, 60)
+        sampled = await engine.sample(text_prompt("y"), n=1, temperature=1.0, max_tokens=8, seed=0)
+        assert sampled.computed_seconds > 0
 
+    monkeypatch.setattr(engine._steps, "record", recorded)
     small.run(run())
+    assert running[-1] <= 1, "the three that were cancelled are not among them"
+
+
+@needs_vllm
+def test_samples_come_from_the_plain_distribution_whatever_the_models_own_config_says(
+    small: Running, folders: tuple[Path, Path, Path]
+) -> None:
+    assert small.engine._ready
+    defaults = small.engine._ready[0].engine.model_config.get_diff_sampling_param()
+    assert defaults["top_k"] == 1, "what the server would take"
+    drawn = small.run(small.engine.sample(text_prompt("x"), n=8, temperature=1.0, max_tokens=8, seed=0))
+    assert len(set(drawn.completions)) > 1
+
+
+@needs_vllm
+def test_a_stopped_engine_process_is_noticed(small: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = small.engine
+    assert engine._ready
+    process = engine._ready[0].process
+
+    async def checked_for_long() -> None:
+        for _ in range(600):
+            await engine.check()
+            await asyncio.sleep(0.1)
+
+    async def run() -> None:
+        task = asyncio.create_task(engine.sample(text_prompt("x"), n=1, temperature=1.0, max_tokens=900, seed=0))
+        while not engine.occupancy().running:
+            await asyncio.sleep(0.01)
+        os.kill(process, signal.SIGSTOP)
+        try:
+            with pytest.raises(EngineDiedError, match="no step"):
+                await checked_for_long()
+        finally:
+            os.kill(process, signal.SIGCONT)
+        assert (await task).completions
+
+    monkeypatch.setattr(engine._progress, "stalled_seconds", 5.0)
+    small.run(run())
+
+
+@needs_vllm
+def test_a_start_that_fails_says_why(folders: tuple[Path, Path, Path]) -> None:
+    small = VLLM(path=str(folders[0]), context=CONTEXT, serving=Serving(device="cpu", kv_cache_gib=1e-6))
+    with pytest.raises(EngineDiedError, match=r"(?s)See root cause above.*\n  .*No available memory for the cache"):
+        asyncio.run(small.load())
+    assert not [child for child in active_children() if "EngineCore" in child.name]
 
 
 @needs_vllm
@@ -201,40 +260,6 @@ def test_an_engine_whose_process_is_killed_says_so(small: Running) -> None:
     for asked in (engine.check(), ask(text_prompt("y")), engine.choose(varied_prompts(1)[0], seed=0)):
         with pytest.raises(EngineDiedError):
             small.run(asked)
-
-
-def test_the_engine_process_ends_with_one_that_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(
-        textwrap.dedent("""
-            import multiprocessing, time
-            from grid.engines.vllm_start import _end_with_this_process
-            if __name__ == "__main__":
-                child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
-                child.start()
-                watch = _end_with_this_process([child.pid])
-                print(child.pid, flush=True)
-                time.sleep(300)
-        """)
-    )
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout
-        child = int(parent.stdout.readline())
-        assert alive(child)
-        parent.kill()
-    deadline = time.monotonic() + 20
-    while alive(child):
-        assert time.monotonic() < deadline, "it lives on"
-        time.sleep(0.05)
-
-
-def alive(process: int) -> bool:
-    """Whether it runs; one that has ended and that nobody has waited for does not."""
-    status = Path(f"/proc/{process}/stat")
-    try:
-        return status.read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")

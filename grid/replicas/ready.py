@@ -1,0 +1,97 @@
+"""Waiting for replicas to be loaded. One bad start of several is no reason to wait, nor to end the sweep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grid.errors import ConfigError, EngineError
+from grid.replicas.pool import Pool, Say, log_tail
+
+_LOOK_SECONDS = 5.0
+_PATIENCE = 3.0, 60.0  # the others get so many times as long as the first of each pool took, and so many seconds
+
+
+@dataclass(frozen=True)
+class Late:
+    """A replica that others do not wait for: why, and the call to load it where that goes on, None where it failed."""
+
+    why: str
+    task: Any = None
+
+
+class _Loading:
+    """Replicas on their way: those that are `pending`, by the call to load them, `ready`, or `late`."""
+
+    def __init__(self, pools: Sequence[Pool], say: Say) -> None:
+        self._pools, self._say = pools, say
+        self._handles = {name: pool.handles[name] for pool in pools for name in pool.names}
+        self.pending = {handle.load.remote(): name for name, handle in self._handles.items()}
+        self.ready: set[str] = set()
+        self.late: dict[str, Late] = {}
+        self._again: set[str] = set()
+
+    @property
+    def usable(self) -> bool:
+        """Whether every pool has a replica that is ready."""
+        return all(self.ready.intersection(pool.names) for pool in self._pools)
+
+    def take(self, task: Any) -> None:
+        """Take in the end of a call; one whose process ended is made once more."""
+        import ray
+
+        name = self.pending.pop(task)
+        try:
+            ray.get(task)
+            self.ready.add(name)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, ConfigError):
+                raise error.cause from None
+            self.late[name] = Late(str(error.cause))
+        except ray.exceptions.RayActorError as error:
+            if name in self._again:
+                self.late[name] = Late(f"ended while it loaded: {error}{log_tail(self._handles[name], name)}")
+            else:
+                self._again.add(name)
+                self._say(f"replica {name} ended while it loaded; it is started once more")
+                self.pending[self._handles[name].load.remote()] = name
+
+    def leave(self, seconds: float) -> None:
+        """Those that are pending are late."""
+        for task, name in self.pending.items():
+            self.late[name] = Late(f"not ready after {seconds:.0f} s{log_tail(self._handles[name], name)}", task)
+        self.pending = {}
+
+
+def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
+    """Load all replicas; returns those that failed, or take much longer than the others.
+
+    `say` gets a line now and then.
+
+    Raises:
+        ConfigError: what keeps an engine from ever working.
+        EngineError: a pool of which no replica is ready within `seconds`, with the tails of their logs.
+    """
+    import ray
+
+    started, loading, limit = time.monotonic(), _Loading(pools, say), seconds
+    while loading.pending:
+        waited = time.monotonic() - started
+        if limit == seconds and loading.usable:
+            limit = min(seconds, max(_PATIENCE[0] * waited, _PATIENCE[1]))
+        if waited > limit:
+            loading.leave(waited)
+            break
+        done, _ = ray.wait(list(loading.pending), num_returns=1, timeout=min(_LOOK_SECONDS, limit - waited + 0.1))
+        for task in done:
+            loading.take(task)
+        if loading.ready or int(waited / _LOOK_SECONDS) % 6 == 1:
+            total = sum(len(pool.names) for pool in pools)
+            say(f"replicas ready {len(loading.ready)} of {total} after {waited:.0f} s")
+    for pool in pools:
+        if not loading.ready.intersection(pool.names):
+            reasons = "\n".join(f"{name}: {loading.late[name].why}" for name in pool.names)
+            raise EngineError(f"{pool.label}: no replica is ready within cluster.ready_seconds={seconds:g}; {reasons}")
+    return loading.late
