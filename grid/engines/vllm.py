@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
-from grid.engines.gate import KindGate
+from grid.engines.base import Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.language_model import LanguageModel
 from grid.engines.vllm_start import LastStep, Started, start
 from grid.errors import EngineDiedError, EngineError, ModelError
@@ -68,7 +67,7 @@ class VLLM(LanguageModel):
     name: ClassVar[str] = "vllm"
 
     def __post_init__(self) -> None:
-        self._gate, self._steps = KindGate(), LastStep()
+        self._steps = LastStep()
         self._loading, self._serial = asyncio.Lock(), count()
         self._ready: tuple[Started, Renderer] | None = None
 
@@ -102,12 +101,13 @@ class VLLM(LanguageModel):
             raise EngineDiedError(_DIED)
 
     def occupancy(self) -> Occupancy:
-        """As of vLLM's last step; requests held back at the gate wait too."""
-        step = self._steps.occupancy
-        return Occupancy(step.running, step.waiting + self._gate.waiting, step.kv_cache)
+        """As of vLLM's last step."""
+        return self._steps.occupancy
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with a seed of its own.
+
+        None of them asks for log-probabilities: on the V1 model runner a choice replaces those of its whole batch.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -118,18 +118,17 @@ class VLLM(LanguageModel):
         room = min(max_tokens, self.max_tokens)
         tokens = self.fitting(renderer, prompt, room, started.context)
         schema = self._schema(prompt)
-        async with self._gate.hold(started.kind(SAMPLE)):
-            outputs = await _together(
-                self._answer(
-                    started,
-                    tokens,
-                    structured_outputs=schema,
-                    max_tokens=room,
-                    temperature=temperature,
-                    seed=derive_seed(seed, index),
-                )
-                for index in range(n)
+        outputs = await _together(
+            self._answer(
+                started,
+                tokens,
+                structured_outputs=schema,
+                max_tokens=room,
+                temperature=temperature,
+                seed=derive_seed(seed, index),
             )
+            for index in range(n)
+        )
         usage = Usage(
             llm_calls=n,
             input_tokens=n * len(tokens),
@@ -151,16 +150,15 @@ class VLLM(LanguageModel):
         search, longest = self.search(renderer, prompt)
         tokens = self.fitting(renderer, prompt, longest, started.context)
         sent = cached = 0
-        async with self._gate.hold(started.kind(CHOOSE)):
-            while search.wanted:
-                asked = search.tokens
-                scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
-                try:
-                    search.feed(np.array([logs for logs, _, _ in scored]))
-                except ValueError as error:
-                    raise ModelError(str(error)) from None
-                sent += sum(size for _, size, _ in scored)
-                cached += sum(read for _, _, read in scored)
+        while search.wanted:
+            asked = search.tokens
+            scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
+            try:
+                search.feed(np.array([logs for logs, _, _ in scored]))
+            except ValueError as error:
+                raise ModelError(str(error)) from None
+            sent += sum(size for _, size, _ in scored)
+            cached += sum(read for _, _, read in scored)
         return self.choice(search, sent, cached)
 
     async def _loaded(self) -> tuple[Started, Renderer]:

@@ -40,15 +40,10 @@ class LastStep:
 
 @dataclass(frozen=True)
 class Started:
-    """An `AsyncLLM`, the `LoRARequest` for its requests or None, and the process that ends the engine's with ours.
-
-    `apart`: choices and samples must not share a batch, since on the V1 model runner a choice replaces the
-    log-probabilities of its whole batch.
-    """
+    """An `AsyncLLM`, the `LoRARequest` for its requests or None, and the process that ends the engine's with ours."""
 
     engine: Any
     adapter: Any
-    apart: bool
     watch: subprocess.Popen[bytes]
 
     @property
@@ -56,10 +51,6 @@ class Started:
         """Tokens of prompt and answer together."""
         length: int = self.engine.model_config.max_model_len
         return length
-
-    def kind(self, verb: str) -> str | None:
-        """Requests of equal kind may share a batch."""
-        return verb if self.apart else None
 
 
 async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Started:
@@ -80,7 +71,7 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
     engine = await asyncio.to_thread(_start, folder, device, arguments, lora, steps)
     watch = _end_with_this_process([child.pid for child in active_children() if child not in before])
     adapter = await _adapter(engine, lora) if lora else None
-    return Started(engine, adapter, not engine.vllm_config.use_v2_model_runner, watch)
+    return Started(engine, adapter, watch)
 
 
 def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:
