@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, numbered
+from grid.engines.base import ChoiceAnswer, Prompt, Section
 from grid.engines.rendering import Renderer
 from tests.models import WORDS
 
@@ -32,7 +32,7 @@ def _prompt(options: int, rng: random.Random) -> Prompt:
     query = " ".join(rng.choices(WORDS, k=rng.randint(3, 120 if options < 50 else 40)))
     sections = (
         Section("role", ("You choose the tool that a request needs.",)),
-        Section("tools", ("Tools:", *numbered(names))),
+        Section("tools", ("Tools:",), names),
         Section("request", (f"Request: {query} {rng.randint(0, 999)}.",)),
         Section("instruction", ("Answer with the number of one tool, and nothing else.",)),
     )

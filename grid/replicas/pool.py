@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grid.engines.base import HostedEngine
+from grid.engines.probe import warning
 from grid.errors import ConfigError, EngineError
 from grid.replicas.client import NAMESPACE
 from grid.replicas.replica import CONTROL, Replica, ReplicaStats
@@ -109,7 +110,7 @@ def check_gpus(wanted: Sequence[tuple[str, int, int]]) -> None:
 
 
 def wait(pools: Sequence[Pool], seconds: float, say: Say) -> None:
-    """Load all replicas; `say` gets a line now and then.
+    """Load all replicas; `say` gets a line now and then, and a warning of a model that does not choose.
 
     Raises:
         ConfigError: what keeps an engine from ever working.
@@ -118,7 +119,9 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> None:
     import ray
 
     started, handles = time.monotonic(), {name: pool.handles[name] for pool in pools for name in pool.names}
+    labels = {name: pool.label for pool in pools for name in pool.names}
     pending = {handle.load.remote(): name for name, handle in handles.items()}
+    warned: set[str] = set()
     while pending:
         waited = time.monotonic() - started
         if waited > seconds:
@@ -129,7 +132,10 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> None:
         for task in done:
             name = pending.pop(task)
             try:
-                ray.get(task)
+                share = ray.get(task)
+                if labels[name] not in warned and (told := warning(labels[name], share)):
+                    warned.add(labels[name])
+                    say(told)
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None
             except ray.exceptions.RayActorError as error:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from grid.build import make
 from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
+from grid.engines.probe import unassigned
 from grid.errors import EngineDiedError
 from grid.types import Usage
 
@@ -65,20 +66,27 @@ class Replica:
         self._stats = ReplicaStats(name, os.getpid())
         self._metrics = ReplicaMetrics(name)
         self._attempts: dict[str, Usage] = {}  # the latest at the end
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[float | None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def load(self) -> str:
-        """Make the engine ready, once; returns its version. Raises what keeps it from ever working."""
+    async def load(self) -> float | None:
+        """Make the engine ready, once; returns what `probe.unassigned` does.
+
+        Raises what keeps it from ever working.
+        """
         if self._loading is None:
             self._loop = asyncio.get_running_loop()
-            self._loading = asyncio.create_task(self._engine.load())
-        await asyncio.shield(self._loading)
+            self._loading = asyncio.create_task(self._load())
+        share = await asyncio.shield(self._loading)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
             self._stats = replace(self._stats, ready=True)
-        return self._engine.version
+        return share
+
+    async def _load(self) -> float | None:
+        await self._engine.load()
+        return await unassigned(self._engine)
 
     async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
         """The engine's answer, and how many requests this replica has in hand."""
