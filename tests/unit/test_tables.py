@@ -35,6 +35,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "status": "ok" if value is not None else "failed",
         **dict.fromkeys(RATES, np.nan if value is None else value),
         **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
+        "unassigned": None,
     }
 
 
