@@ -16,9 +16,12 @@ from typing import Any
 
 from grid.engines.vllm_start import CPU_ENVIRONMENT
 
+NICE = 15  # Ray's for its workers, and so a replica's
+
 
 def serve(model: str, arguments: dict[str, Any]) -> None:
     """Load the model, then replay each file of requests that stdin names; a line on stdout says how that went."""
+    os.nice(max(NICE - os.nice(0), 0))
     # As a single replica has them; vLLM would take one thread for a process that serves.
     os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()), VLLM_LOGGING_LEVEL="ERROR")
     answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes there too

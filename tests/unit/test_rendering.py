@@ -135,6 +135,25 @@ def test_a_number_that_melts_into_what_stands_before_it_is_refused(tmp_path: Pat
     assert Renderer(own, answer_prefix=": ").labels(3)[2] == (own.convert_tokens_to_ids("2"),)
 
 
+def test_padded_numbers_stand_in_the_prompt_and_are_its_labels(tmp_path: Path) -> None:
+    renderer = Renderer(tokenizer(tmp_path, PAIRS), padded=True)
+    for prompt in varied_prompts(6):
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        options = prompt.answer.options
+        width = len(str(len(options) - 1))
+        for number, label in enumerate(renderer.labels(len(options))):
+            text = f"{number:0{width}d}"
+            assert f"\n{text}. {options[number]}\n" in renderer.text(prompt)
+            assert renderer.tokenizer.decode(list(label)) == text
+
+
+def test_the_chat_template_is_given_what_the_config_says(tmp_path: Path) -> None:
+    template = "[user] {{ messages[-1].content }} [answer]{% if enable_thinking is false %} <think></think>{% endif %} "
+    own = tokenizer(tmp_path, template=template)
+    assert Renderer(own).text(step(1, ())).endswith("[answer] ")
+    assert Renderer(own, template={"enable_thinking": False}).text(step(1, ())).endswith("[answer] <think></think> ")
+
+
 def test_every_prompt_ends_where_its_labels_begin(tmp_path: Path) -> None:
     renderer = Renderer(tokenizer(tmp_path), answer_prefix="The answer is ")
     for prompt in varied_prompts(6):
