@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ _APART = [*SETTING, "retriever", "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
-    "output_tokens", "llm_calls", "forward_passes", "wall_seconds",
+    "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned",
 ]  # fmt: skip
 _FACTORS = ["last_step", "engine"]  # further texts that are categories
 _FLAGS = ["success", "exact_match", "repeated_call"]
@@ -43,6 +44,16 @@ def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | Non
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
     pa.default_memory_pool().release_unused()  # what the table took
     return frame
+
+
+def answer_prefixes(root: Path) -> dict[str, str]:
+    """By model's label, what the engine puts in front of its answers, for those where it does."""
+    found = store.read(root, "episodes", ["model", "config"], categories=["model", "config"])
+    pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
+    prefixes = {
+        pair["model"]: json.loads(pair["config"] or "{}").get("model", {}).get("answer_prefix") for pair in pairs
+    }
+    return {str(model): prefix for model, prefix in prefixes.items() if prefix}
 
 
 def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:

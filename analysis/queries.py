@@ -30,7 +30,7 @@ def results(root: Path, model: str, dataset: str) -> str:
         "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
         "  avg(tool_match_rate) AS tool_match_rate, avg(action_accuracy) AS action_accuracy,\n"
         "  avg(input_tokens) AS input_tokens, avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
-        "  avg(forward_passes) AS forward_passes, avg(wall_seconds) AS wall_seconds\n"
+        "  avg(forward_passes) AS forward_passes, avg(wall_seconds) AS wall_seconds, avg(unassigned) AS unassigned\n"
         f"FROM e WHERE model = {_text(model)} AND dataset = {_text(dataset)}\nGROUP BY ALL ORDER BY ALL"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ _RESULTS = [
     "cases", "cells", "failed", "success", "tool match", "action acc.", "tokens in", "tokens out", "calls", "passes",
     "seconds",
 ]  # fmt: skip
+_CAPTION = (
+    "rates in %, mean ± standard deviation over trials; tokens, model calls, forward passes and seconds are means per "
+    "case; failed counts cells"
+)
+_SCORED = "; unassigned: % of the model's probability that went to no option of an exact choice, mean per case"
 _LONG = "coefficients"
 """The table that a terminal is spared: every coefficient; the page and the files have it."""
 
@@ -58,7 +64,8 @@ def wide(console: Console, width: int = _WIDTH) -> Console:
 def _sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
     """The results of each model and dataset, the paired differences to ReAct, the entropy against error table."""
     grouped = tables.results(episodes).groupby(["model", "dataset"], sort=False)
-    sheets = [results_table(root, group) for _, group in grouped]
+    prefixes = load.answer_prefixes(root)
+    sheets = [results_table(root, group, prefixes.get(str(model), "")) for (model, _), group in grouped]
     differences = tables.paired_differences(episodes)
     if not differences.empty:
         sheets.append(differences_table(root, differences))
@@ -68,9 +75,13 @@ def _sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
     return sheets
 
 
-def results_table(root: Path, results: pd.DataFrame) -> Sheet:
-    """Planner x robustness for one model and dataset."""
+def results_table(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Sheet:
+    """Planner x robustness for one model and dataset; `answer_prefix` is what its answers were made to begin with."""
     model, dataset = (str(results[name].iloc[0]) for name in ("model", "dataset"))
+    scored = bool(results[tables.UNASSIGNED].notna().any())
+    caption = _CAPTION + _SCORED * scored
+    if answer_prefix:
+        caption += f"; every answer was made to begin with {json.dumps(answer_prefix)} (model.answer_prefix)"
     rows, breaks, last = [], set(), None
     for place, row in enumerate(results.to_dict("records")):
         if last not in (None, row["robustness"]):
@@ -80,14 +91,16 @@ def results_table(root: Path, results: pd.DataFrame) -> Sheet:
         rates = [_rate(row[f"{rate}_mean"], row[f"{rate}_std"]) for rate in tables.RATES]
         costs = [f"{row[cost]:,.0f}" for cost in ("input_tokens", "output_tokens")]
         costs += [f"{row[cost]:,.1f}" for cost in ("llm_calls", "forward_passes")] + [f"{row['wall_seconds']:.3f}"]
+        if scored:
+            share = row[tables.UNASSIGNED]
+            costs.append("none" if pd.isna(share) else f"{100 * share:.1f}")
         rows.append([row["robustness"], row["planner"], *counts, *rates, *costs])
     return Sheet(
         name=f"results {model} {dataset}",
         title=f"{model} on {dataset}",
-        caption="rates in %, mean ± standard deviation over trials; tokens, model calls, forward passes and seconds "
-        "are means per case; failed counts cells",
+        caption=caption,
         labels=["robustness", "planner"],
-        figures=_RESULTS,
+        figures=[*_RESULTS, *["unassigned"] * scored],
         rows=rows,
         values=results,
         query=queries.results(root, model, dataset),

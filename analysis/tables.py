@@ -15,6 +15,7 @@ from analysis.load import SETTING
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
 COSTS = ["input_tokens", "output_tokens", "llm_calls", "forward_passes", "wall_seconds"]
+UNASSIGNED = "unassigned"
 ENTROPY_BINS = 5
 _GROUP = SETTING[:3]
 _ROUNDING = 1e-12  # below it a deviation is no variation
@@ -32,7 +33,7 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts, rates and costs.
 
     Each rate has its mean over trials (of the trial's mean over cases) and its standard deviation over trials (ddof
-    1, NaN with one trial); each cost its mean per case.
+    1, NaN with one trial); each cost its mean per case, and so has `unassigned`, NaN where nothing was scored.
     """
     by_trial = episodes.groupby([*SETTING, "trial"], sort=False)[RATES].mean()
     over_trials = by_trial.groupby(SETTING, sort=False).agg(["mean", "std"])
@@ -43,7 +44,7 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
         cells=("cell_id", "size"),
         failed=("status", lambda s: int((s != "ok").sum())),
     )
-    return counts.join(over_trials).join(grouped[COSTS].mean()).reset_index()
+    return counts.join(over_trials).join(grouped[[*COSTS, UNASSIGNED]].mean()).reset_index()
 
 
 def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.DataFrame:

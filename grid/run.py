@@ -7,7 +7,7 @@ import datetime as dt
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -164,7 +164,14 @@ def _outcome(
         "resolved_checks": episode.resolved_checks if episode else 0,
         "replans": trajectory.replans,
         "branches": trajectory.branches,
+        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
     }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of the values there are; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _times(seconds: float, stamp: Stamp) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class Usage:
     """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input).
 
     `resent_requests` were lost with a replica, or not answered by a server, and sent again; what they cost there is not
-    known.
+    known. `empty_answers` ended at the limit on tokens before their first word: all of it went into thinking.
     """
 
     llm_calls: int = 0
@@ -174,6 +174,7 @@ class Usage:
     cached_input_tokens: int = 0
     output_tokens: int = 0
     resent_requests: int = 0
+    empty_answers: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -183,6 +184,7 @@ class Usage:
             self.cached_input_tokens + other.cached_input_tokens,
             self.output_tokens + other.output_tokens,
             self.resent_requests + other.resent_requests,
+            self.empty_answers + other.empty_answers,
         )
 
 

@@ -94,6 +94,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "output_tokens": 25 * nodes,
         "llm_calls": calls,
         "forward_passes": 0,
+        "unassigned": 0.01 * nodes if single else None,
         "wall_seconds": 0.01 * calls,
         "created_at": NOON,
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, numbered
+from grid.engines.base import ChoiceAnswer, Prompt, Section
 from grid.engines.rendering import Renderer
 from tests.models import WORDS
 
@@ -21,10 +21,10 @@ COUNTS = (2, 9, 10, 11, 37, 100)
 AT_ONCE = 10  # copies of a cache: few enough that they stay small
 
 
-def varied_prompts(count: int = 200, seed: int = 0) -> list[Prompt]:
+def varied_prompts(count: int = 200, seed: int = 0, options: Sequence[int] = COUNTS) -> list[Prompt]:
     """Choices among 2, 9, 10, 11, 37 and 100 options in turn, of some 50 to 600 tokens, no two alike."""
     rng = random.Random(seed)
-    return [_prompt(COUNTS[index % len(COUNTS)], rng) for index in range(count)]
+    return [_prompt(options[index % len(options)], rng) for index in range(count)]
 
 
 def _prompt(options: int, rng: random.Random) -> Prompt:
@@ -32,7 +32,7 @@ def _prompt(options: int, rng: random.Random) -> Prompt:
     query = " ".join(rng.choices(WORDS, k=rng.randint(3, 120 if options < 50 else 40)))
     sections = (
         Section("role", ("You choose the tool that a request needs.",)),
-        Section("tools", ("Tools:", *numbered(names))),
+        Section("tools", ("Tools:",), names),
         Section("request", (f"Request: {query} {rng.randint(0, 999)}.",)),
         Section("instruction", ("Answer with the number of one tool, and nothing else.",)),
     )
@@ -40,19 +40,25 @@ def _prompt(options: int, rng: random.Random) -> Prompt:
 
 
 def teacher_forced(
-    folder: Path, prompts: Sequence[Prompt], answer_prefix: str = "", *, cached: bool = True
+    folder: Path,
+    prompts: Sequence[Prompt],
+    answer_prefix: str = "",
+    *,
+    cached: bool = True,
+    form: str = "natural",
 ) -> list[np.ndarray]:
     """Each prompt's distribution over its options, float64, shape (options,), from float32 forward passes.
 
     An option scores the probability of its label's tokens; where the label begins another option's, times the
     probability that the next token does not begin with a digit. `cached`: the prompt is computed once and the labels
     go on from its keys and values, copied for each; else every label is one whole sequence with nothing reused.
+    `form` is that of the labels: where `terminated`, what follows each does not begin with a digit.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    renderer = Renderer(tokenizer, answer_prefix)
+    renderer = Renderer(tokenizer, answer_prefix, padded=form == "padded")
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     digits = [token for text, token in tokenizer.get_vocab().items() if text[0] in "0123456789"]
     found = []
@@ -60,6 +66,8 @@ def teacher_forced(
         assert isinstance(prompt.answer, ChoiceAnswer)
         labels = renderer.labels(len(prompt.answer.options))
         begins = [any(other != label and other[: len(label)] == label for other in labels) for label in labels]
+        if form == "terminated":
+            begins = [True] * len(labels)
         fed = [label if more else label[:-1] for label, more in zip(labels, begins, strict=True)]
         with torch.inference_mode():
             behind = (_continued if cached else _whole)(model, renderer.encode(prompt), fed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -17,10 +16,21 @@ PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
 
 @dataclass(frozen=True)
 class Section:
-    """One part of a prompt; `entries` are its lines or blocks, in order."""
+    """One part of a prompt: `entries` are its lines or blocks, in order, `options` the lines that are numbered below.
+
+    The engine numbers them, so that the numbers shown are those that it scores.
+    """
 
     kind: SectionKind
     entries: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+    def lines(self, padded: bool = False) -> tuple[str, ...]:
+        """All lines, the options as `0. text` on; `padded`: as `option_numbers` has them."""
+        if not self.options:
+            return self.entries
+        numbers = option_numbers(len(self.options), padded)
+        return (*self.entries, *(f"{number}. {text}" for number, text in zip(numbers, self.options, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -72,16 +82,16 @@ class Prompt:
 
     def text(self) -> str:
         """The prompt as plain text, sections apart by a blank line."""
-        return "\n\n".join("\n".join(section.entries) for section in self.sections)
+        return "\n\n".join("\n".join(section.lines()) for section in self.sections)
 
     def size(self) -> int:
-        """Characters of the sections and of the options."""
-        entries = sum(len(entry) for section in self.sections for entry in section.entries)
-        return entries + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
+        """Characters of the sections and of the answer's options."""
+        lines = sum(len(line) for section in self.sections for line in section.lines())
+        return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
-        """All entries of one kind of section."""
-        return tuple(entry for section in self.sections if section.kind == kind for entry in section.entries)
+        """All lines of one kind of section."""
+        return tuple(line for section in self.sections if section.kind == kind for line in section.lines())
 
 
 @dataclass(frozen=True)
@@ -186,6 +196,7 @@ class HostedEngine(Engine, Protocol):
         ...
 
 
-def numbered(options: Sequence[str]) -> tuple[str, ...]:
-    """The options as the lines of a tools section, `0. text` on."""
-    return tuple(f"{index}. {text}" for index, text in enumerate(options))
+def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
+    """The numbers of so many options, from 0; `padded`: all as wide as the last one (`00` to `99`)."""
+    width = len(str(count - 1)) if padded else 1
+    return tuple(f"{number:0{width}d}" for number in range(count))

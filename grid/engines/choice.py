@@ -2,7 +2,7 @@
 
 The options' labels, as token sequences behind the prompt, form a trie. Each level of the trie is one batch of
 next-token distributions. A label that is a prefix of another ends with the probability that no further digit
-follows. For K <= 100 and a token per digit there are two levels, as in the paper.
+follows. For K <= 100 and a token per digit there are two levels, as in the paper; one more where every label must end.
 """
 
 from __future__ import annotations
@@ -39,19 +39,29 @@ class ChoiceSearch:
         bound: nodes whose mass is below this share of the first level's are left out; 0 is exact.
         printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that no label
             that is a prefix of another can end. Off by default (design, 'Where the papers need care').
+        terminated: every label ends with the probability that no further digit follows. Else one that is no prefix
+            of another keeps the mass of the numbers that go on, as in the paper: `1` of ten options that of 10 to 19.
 
     Raises:
         ValueError: labels that are empty or equal.
     """
 
     def __init__(
-        self, labels: Sequence[Prefix], digits: Sequence[int], *, bound: float = 1e-6, printed: bool = False
+        self,
+        labels: Sequence[Prefix],
+        digits: Sequence[int],
+        *,
+        bound: float = 1e-6,
+        printed: bool = False,
+        terminated: bool = False,
     ) -> None:
         if not all(labels) or len(set(labels)) != len(labels):
             raise ValueError("labels must be distinct and hold a token at least")
         self._labels, self._digits = tuple(labels), frozenset(digits)
         self._bound, self._printed = bound, printed
         self._children = _trie(labels)
+        if terminated:
+            self._children = {label: [] for label in labels} | self._children  # the ends are nodes too
         self._scores = dict.fromkeys(self._labels, 0.0)
         self._masses: dict[Prefix, float] = {(): 1.0}
         self._passes = self._levels = 0

@@ -18,6 +18,16 @@ from grid.types import Usage
 if TYPE_CHECKING:
     from grid.engines.rendering import Renderer
 
+Labels = Literal["natural", "terminated", "padded"]
+# What the engine gives to `apply_chat_template` itself.
+RENDERED = {"conversation", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
+
+
+def check_labels(printed_form: bool, labels: Labels) -> None:
+    """Raise ConfigError where algorithm 3 as printed is asked for labels that it does not know."""
+    if printed_form and labels != "natural":
+        raise ConfigError("model.labels", labels, "natural, the only form in which algorithm 3 is printed")
+
 
 @dataclass(config=STRICT, kw_only=True)
 class LanguageModel:
@@ -28,9 +38,12 @@ class LanguageModel:
         context: tokens of prompt and answer together; null: as many as the model was made for.
         max_tokens: the longest completion, whatever a planner asks for.
         answer_prefix: put in front of every answer, for models that begin with a channel or an empty thought.
+        chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
         structured: tool calls are sampled under their JSON schema; a choice never is.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
         printed_form: algorithm 3 as printed: no number that begins another gets any mass.
+        labels: of options. `natural`: 0 to K - 1, a number that begins no other may go on, as in the paper;
+            `terminated`: the same, and each must end; `padded`: of equal width, `00` to `99`.
     """
 
     hub: Hub | None = None
@@ -40,9 +53,11 @@ class LanguageModel:
     context: Annotated[int, Field(ge=16)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] = 1024
     answer_prefix: str = ""
+    chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
     structured: bool = True
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
+    labels: Labels = "natural"
     home: ClassVar[Home] = "replica"
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     sampler: ClassVar[str] = PLAIN_SAMPLER
@@ -52,6 +67,10 @@ class LanguageModel:
     def _one_source(self) -> Self:
         if sum(source is not None for source in (self.hub, self.wheel, self.path)) != 1:
             raise ValueError("exactly one of hub, wheel and path must be given")
+        check_labels(self.printed_form, self.labels)
+        taken = sorted(RENDERED & self.chat_template_kwargs.keys())
+        if taken:
+            raise ConfigError("model.chat_template_kwargs", taken, "keys that the engine does not set itself")
         return self
 
     def folder(self) -> Path:
@@ -72,7 +91,8 @@ class LanguageModel:
             tokenizer = AutoTokenizer.from_pretrained(folder)
         except Exception as error:  # noqa: BLE001 - the tokenizers library raises Exception itself
             raise ConfigError("model", str(folder), f"a folder with a tokenizer ({error})") from None
-        return Renderer(tokenizer, self.answer_prefix)
+        padded = self.labels == "padded"
+        return Renderer(tokenizer, self.answer_prefix, padded=padded, template=self.chat_template_kwargs)
 
     def context_of(self, config: Any) -> int:
         """The tokens that fit, of a model's text config; raises ConfigError where `context` is more than it allows."""
@@ -95,7 +115,13 @@ class LanguageModel:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         labels = renderer.labels(len(prompt.answer.options))
-        search = ChoiceSearch(labels, renderer.digits, bound=self.mass_bound, printed=self.printed_form)
+        search = ChoiceSearch(
+            labels,
+            renderer.digits,
+            bound=self.mass_bound,
+            printed=self.printed_form,
+            terminated=self.labels == "terminated",
+        )
         return search, max(map(len, labels))
 
     def choice(self, search: ChoiceSearch, input_tokens: int, cached_tokens: int) -> Choice:

@@ -187,4 +187,4 @@ def count_tokens(text: str) -> int:
 
 def prompt_tokens(prompt: Prompt) -> int:
     """The tokens of a whole prompt."""
-    return sum(count_tokens(entry) for section in prompt.sections for entry in section.entries)
+    return sum(count_tokens(entry) for section in prompt.sections for entry in section.lines())

@@ -28,11 +28,15 @@ from grid.engines.base import (
     Sampled,
     Section,
     ToolCallAnswer,
+    option_numbers,
 )
+from grid.engines.chat import Chat, Models, messages
 from grid.engines.choice import ChoiceSearch
 from grid.engines.http_json import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.language_model import Labels, check_labels
+from grid.engines.probe import CHOICE_PROBE
 from grid.engines.spans import Span, covered
-from grid.engines.token_server import Spent, TokenServer
+from grid.engines.token_server import TokenServer
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -40,13 +44,8 @@ from grid.types import Parameter, ToolSpec, Usage
 
 _SEED_BITS = 31  # servers take no more
 _OWN = ("model", "messages", "temperature", "seed", "n", "stream", "response_format", "max_tokens")
-# Control tokens as common chat templates write them.
-_CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
 _CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
-_PROBES = (
-    Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((_CLOCK,), may_decline=True)),
-    Prompt((Section("request", ("Name a number below eleven.",)),), ChoiceAnswer(tuple(map(str, range(11))))),
-)
+_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((_CLOCK,), may_decline=True))
 _LABELS = 100  # of which load() asks the tokens
 
 
@@ -65,28 +64,6 @@ class Serving(BaseModel):
     max_wait_seconds: Annotated[float, Field(ge=0)] = 600.0
 
 
-class _Model(BaseModel):
-    id: str
-    owned_by: str | None = None
-
-
-class _Models(BaseModel):
-    data: list[_Model]
-
-
-class _Message(BaseModel):
-    content: str | None = None
-
-
-class _Answer(BaseModel):
-    message: _Message
-
-
-class _Chat(BaseModel):
-    choices: Annotated[list[_Answer], Field(min_length=1)]
-    usage: Spent
-
-
 @dataclass(config=STRICT, kw_only=True)
 class OpenAIHTTP:
     """A model at a server with OpenAI's interface.
@@ -95,6 +72,7 @@ class OpenAIHTTP:
         base_url: up to and including the version, as in `http://127.0.0.1:8000/v1`.
         model: the server's name of the model.
         max_tokens: the longest completion, whatever a planner asks for.
+        reasoning_tokens: room for thinking besides: servers count it with the answer.
         limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
             servers `max_tokens` only.
         structured: tool calls are sampled under their JSON schema; a choice never is.
@@ -105,6 +83,7 @@ class OpenAIHTTP:
         sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
             which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
             OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
+        labels: of options: `natural`, `terminated` or `padded`, as for a model held here.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
 
     Raises:
@@ -114,6 +93,7 @@ class OpenAIHTTP:
     base_url: str
     model: Annotated[str, Field(min_length=1)]
     max_tokens: Annotated[int, Field(ge=1)] = 1024
+    reasoning_tokens: Annotated[int, Field(ge=0)] = 0
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     structured: bool = True
     exact_choice: bool = False
@@ -121,6 +101,7 @@ class OpenAIHTTP:
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
     sampling: http_sampler.Sampling | None = None
+    labels: Labels = "natural"
     extra: dict[str, Any] = Field(default_factory=dict)
     serving: Serving = Field(default_factory=Serving)
     name: ClassVar[str] = "openai_http"
@@ -138,6 +119,7 @@ class OpenAIHTTP:
         if taken:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
         self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
+        check_labels(self.printed_form, self.labels)
         self._server: tuple[HTTPClient, TokenServer] | None = None
 
     @property
@@ -179,7 +161,7 @@ class OpenAIHTTP:
         self._server = client, TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
         try:
             await self._check_model(client)
-            await self.sample(_PROBES[0], n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
+            probed = await self.sample(_PROBE, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
         except RefusedError as error:
             if error.status in (401, 403):
                 allowed = f"an environment variable with a key that the server takes ({error})"
@@ -188,10 +170,16 @@ class OpenAIHTTP:
             raise ConfigError("model.base_url", self.base_url, allowed) from None
         except ContextError as error:
             raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+        if probed.usage.empty_answers:
+            allowed = (
+                f"more, for {self.max_tokens + self.reasoning_tokens} tokens ended before the answer's first word; "
+            )
+            allowed += "or no thinking first: model.extra.chat_template_kwargs or reasoning_effort"
+            raise ConfigError("model.reasoning_tokens", self.reasoning_tokens, allowed)
         if self.exact_choice:
             try:
-                await self._server[1].labels(_LABELS)
-                await self.choose(_PROBES[1], seed=0)
+                await self._server[1].labels(self._numbers(_LABELS))
+                await self.choose(CHOICE_PROBE, seed=0)
             except RefusedError as error:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
@@ -218,26 +206,27 @@ class OpenAIHTTP:
         body = {
             **self._keys,
             "model": self.model,
-            "messages": messages(prompt),
+            "messages": self._messages(prompt),
             "temperature": temperature,
-            self.limit_key: min(max_tokens, self.max_tokens),
+            self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
         }
         if self.structured and isinstance(prompt.answer, JsonAnswer):
             schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
         url = f"{self.base_url}/chat/completions"
-        answers = await gathered(client.ask(url, body | {"seed": part}, _Chat) for part in seeds)
+        answers = await gathered(client.ask(url, body | {"seed": part}, Chat) for part in seeds)
         chats = [answer.value for answer in answers]
+        found = [chat.choices[0] for chat in chats]
         usage = Usage(
             llm_calls=n,
             input_tokens=sum(chat.usage.prompt_tokens for chat in chats),
             cached_input_tokens=sum(chat.usage.cached for chat in chats),
             output_tokens=sum(chat.usage.completion_tokens for chat in chats),
             resent_requests=sum(answer.again for answer in answers),
+            empty_answers=sum(answer.cut_off for answer in found),
         )
-        seconds = covered(answer.span for answer in answers)
-        return Sampled(tuple(chat.choices[0].message.content or "" for chat in chats), usage, seconds)
+        return Sampled(tuple(answer.text for answer in found), usage, covered(answer.span for answer in answers))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options' numbers, level by level of their trie, on the server's own tokens.
@@ -250,9 +239,15 @@ class OpenAIHTTP:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         _, server = self._loaded()
-        labels, digits = await server.labels(len(prompt.answer.options)), await server.digits()
-        search = ChoiceSearch(labels, digits, bound=self.mass_bound, printed=self.printed_form)
-        tokens, usage = await server.encode(messages(prompt), max(map(len, labels))), Usage()
+        labels, digits = await server.labels(self._numbers(len(prompt.answer.options))), await server.digits()
+        search = ChoiceSearch(
+            labels,
+            digits,
+            bound=self.mass_bound,
+            printed=self.printed_form,
+            terminated=self.labels == "terminated",
+        )
+        tokens, usage = await server.encode(self._messages(prompt), max(map(len, labels))), Usage()
         spans: list[Span] = []
         try:
             while wanted := search.wanted:
@@ -269,7 +264,7 @@ class OpenAIHTTP:
     async def _check_model(self, client: HTTPClient) -> None:
         """Raise ConfigError where the server does not list the model, or would choose its sampler."""
         try:
-            listed = (await client.ask(f"{self.base_url}/models", None, _Models)).value
+            listed = (await client.ask(f"{self.base_url}/models", None, Models)).value
         except RefusedError as error:
             if error.status in (404, 405, 501):
                 return  # not every provider has a list; the first completion will show
@@ -280,22 +275,13 @@ class OpenAIHTTP:
             raise ConfigError("model.model", self.model, f"a model that {self.base_url} lists: {some}")
         http_sampler.check(self.sampling, self.exact_choice, (model.owned_by for model in listed.data))
 
+    def _numbers(self, count: int) -> tuple[str, ...]:
+        return option_numbers(count, self.labels == "padded")
+
+    def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
+        return messages(prompt, self.labels == "padded")
+
     def _loaded(self) -> tuple[HTTPClient, TokenServer]:
         if self._server is None:
             raise RuntimeError("load() comes first")
         return self._server
-
-
-def messages(prompt: Prompt) -> list[dict[str, str]]:
-    """The prompt as a chat, as rendering.py has it: role as the system's message, all else as the user's.
-
-    Control tokens that are written out in the prompt's own words are broken up: they are data.
-    """
-    texts: dict[str, list[str]] = {"system": [], "user": []}
-    for section in prompt.sections:
-        texts["system" if section.kind == "role" else "user"].append("\n".join(section.entries))
-    joined = {role: "\n\n".join(parts) for role, parts in texts.items() if parts}
-    return [
-        {"role": role, "content": _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)}
-        for role, text in joined.items()
-    ]

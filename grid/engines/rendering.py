@@ -6,10 +6,12 @@ Without a place for a system's message in the chat template, the role begins the
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
-from grid.engines.base import Prompt
+from grid.engines.base import Prompt, option_numbers
 from grid.engines.choice import Prefix
 from grid.errors import ConfigError
 
@@ -23,22 +25,30 @@ class Renderer:
 
     `digits` are the tokens that would continue a number: all that begin with a digit. `answer_prefix` stands between
     the chat template's opening of the answer and the answer itself, for models whose answers begin with a channel or
-    an empty thought.
+    an empty thought; `template` are further keys of the chat template. `padded`: options have numbers of equal width.
 
     Raises:
         ConfigError: a tokenizer without a chat template that will do, or one for which a number in front of the
             answer has no tokens of its own.
     """
 
-    def __init__(self, tokenizer: Any, answer_prefix: str = "") -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        answer_prefix: str = "",
+        *,
+        padded: bool = False,
+        template: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise ConfigError("model", tokenizer.name_or_path, "a model whose tokenizer has a chat template")
         self.tokenizer, self._prefix = tokenizer, answer_prefix
+        self._padded, self._template = padded, template
         special = sorted(set(tokenizer.all_special_tokens) | set(tokenizer.get_added_vocab()), key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, (token for token in special if token.strip()))) or r"(?!)")
         self._system = self._takes_system()
         self._opening = self._chat([{"role": "user", "content": "x"}])
-        self._labels: list[Prefix] = []
+        self._labels: dict[str, Prefix] = {}
         self.labels(10)
         self.digits = sorted(token for text, token in tokenizer.get_vocab().items() if text[:1] in _DIGITS)
 
@@ -54,20 +64,20 @@ class Renderer:
         roles: dict[str, list[str]] = {"system": [], "user": []}
         for section in prompt.sections:
             role = "system" if section.kind == "role" and self._system else "user"
-            roles[role].append("\n".join(section.entries))
+            roles[role].append("\n".join(section.lines(self._padded)))
         messages = [
             {"role": role, "content": self._plain("\n\n".join(texts))} for role, texts in roles.items() if texts
         ]
         return self._chat(messages)
 
     def labels(self, count: int) -> list[Prefix]:
-        """The tokens of the numbers 0 to count - 1 where the model's answer begins."""
-        if len(self._labels) < count:
-            self._labels = [self._label(number) for number in range(count)]
-        return self._labels[:count]
+        """The tokens of so many options' numbers where the model's answer begins."""
+        numbers = option_numbers(count, self._padded)
+        self._labels |= {number: self._label(number) for number in numbers if number not in self._labels}
+        return [self._labels[number] for number in numbers]
 
-    def _label(self, number: int) -> Prefix:
-        front, ids = self._tokens(self._opening), self._tokens(self._opening + str(number))
+    def _label(self, number: str) -> Prefix:
+        front, ids = self._tokens(self._opening), self._tokens(self._opening + number)
         if ids[: len(front)] != front or len(ids) == len(front):
             raise ConfigError(
                 "model",
@@ -83,7 +93,7 @@ class Renderer:
 
     def _chat(self, messages: list[dict[str, str]]) -> str:
         text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, strftime_now=_DAY.strftime
+            messages, tokenize=False, add_generation_prompt=True, strftime_now=_DAY.strftime, **self._template
         )
         return text + self._prefix
 

@@ -81,7 +81,7 @@ class TokenServer:
         self._answer_prefix, self._chat = answer_prefix, chat
         self._reading = asyncio.Lock()
         self._opening, self._front, self._prefix = "", list[int](), list[int]()
-        self._labels: list[Prefix] = []
+        self._labels: dict[str, Prefix] = {}
         self._digits: list[int] = []
 
     async def encode(self, messages: Messages, room: int) -> list[int]:
@@ -93,18 +93,18 @@ class TokenServer:
             raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
         return tokens
 
-    async def labels(self, count: int) -> list[Prefix]:
-        """The tokens of the numbers 0 to count - 1 where the answer begins."""
+    async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
+        """The tokens of the numbers where the answer begins."""
         await self._read()
         async with self._reading:
-            numbers = [str(number) for number in range(len(self._labels), count)]
-            rows = await gathered(self._tokens(self._opening + number) for number in numbers)
+            fresh = [number for number in numbers if number not in self._labels]
+            rows = await gathered(self._tokens(self._opening + number) for number in fresh)
             size = len(self._front)
-            for number, row in zip(numbers, rows, strict=True):
+            for number, row in zip(fresh, rows, strict=True):
                 if row[:size] != self._front or len(row) == size:
                     raise self._unfit(f"gives the number {number} no tokens of its own at the start of an answer")
-                self._labels.append(tuple(row[size:]))
-        return self._labels[:count]
+                self._labels[number] = tuple(row[size:])
+        return [self._labels[number] for number in numbers]
 
     async def digits(self) -> list[int]:
         """All tokens that would continue a number: those whose text begins with a digit."""

@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
-from grid.engines.gate import KindGate
+from grid.engines.base import Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered
@@ -71,7 +70,7 @@ class VLLM(LanguageModel):
     name: ClassVar[str] = "vllm"
 
     def __post_init__(self) -> None:
-        self._gate, self._progress = KindGate(), Progress()
+        self._progress = Progress()
         self._steps = LastStep(self._progress)
         self._loading, self._serial = asyncio.Lock(), count()
         self._ready: tuple[Started, Renderer] | None = None
@@ -107,13 +106,15 @@ class VLLM(LanguageModel):
         self._progress.check()
 
     def occupancy(self) -> Occupancy:
-        """As of vLLM's last step; requests held back at the gate wait too."""
+        """As of vLLM's last step."""
         step, asked = self._steps.occupancy, self._progress.requests
         running = min(step.running, asked)  # after requests that were cancelled no step may come
-        return Occupancy(running, min(step.waiting, asked - running) + self._gate.waiting, step.kv_cache)
+        return Occupancy(running, min(step.waiting, asked - running), step.kv_cache)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each from a request with a seed of its own.
+
+        None of them asks for log-probabilities: on the V1 model runner a choice replaces those of its whole batch.
 
         Raises:
             ContextError: the prompt and `max_tokens` do not fit the model's context.
@@ -124,18 +125,17 @@ class VLLM(LanguageModel):
         room = min(max_tokens, self.max_tokens)
         tokens = self.fitting(renderer, prompt, room, started.context)
         schema = self._schema(prompt)
-        async with self._gate.hold(started.kind(SAMPLE)):
-            outputs = await _together(
-                self._answer(
-                    started,
-                    tokens,
-                    structured_outputs=schema,
-                    max_tokens=room,
-                    temperature=temperature,
-                    seed=derive_seed(seed, index),
-                )
-                for index in range(n)
+        outputs = await _together(
+            self._answer(
+                started,
+                tokens,
+                structured_outputs=schema,
+                max_tokens=room,
+                temperature=temperature,
+                seed=derive_seed(seed, index),
             )
+            for index in range(n)
+        )
         usage = Usage(
             llm_calls=n,
             input_tokens=n * len(tokens),
@@ -158,17 +158,16 @@ class VLLM(LanguageModel):
         search, longest = self.search(renderer, prompt)
         tokens = self.fitting(renderer, prompt, longest, started.context)
         sent, cached, spans = 0, 0, list[Span]()
-        async with self._gate.hold(started.kind(CHOOSE)):
-            while search.wanted:
-                asked = search.tokens
-                scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
-                try:
-                    search.feed(np.array([logs for logs, *_ in scored]))
-                except ValueError as error:
-                    raise ModelError(str(error)) from None
-                sent += sum(size for _, size, _, _ in scored)
-                cached += sum(read for _, _, read, _ in scored)
-                spans += [span for *_, times in scored for span in times]
+        while search.wanted:
+            asked = search.tokens
+            scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
+            try:
+                search.feed(np.array([logs for logs, *_ in scored]))
+            except ValueError as error:
+                raise ModelError(str(error)) from None
+            sent += sum(size for _, size, _, _ in scored)
+            cached += sum(read for _, _, read, _ in scored)
+            spans += [span for *_, times in scored for span in times]
         return replace(self.choice(search, sent, cached), computed_seconds=covered(spans))
 
     async def _loaded(self) -> tuple[Started, Renderer]:

@@ -44,15 +44,10 @@ class LastStep:
 
 @dataclass(frozen=True)
 class Started:
-    """An `AsyncLLM`, the `LoRARequest` for its requests or None, its process's id, and what ends that with ours.
-
-    `apart`: choices and samples must not share a batch, since on the V1 model runner a choice replaces the
-    log-probabilities of its whole batch.
-    """
+    """An `AsyncLLM`, the `LoRARequest` for its requests or None, its process's id, and what ends that with ours."""
 
     engine: Any
     adapter: Any
-    apart: bool
     process: int
     offspring: Offspring
 
@@ -71,10 +66,6 @@ class Started:
         except psutil.NoSuchProcess:
             return 0.0
         return float(used.user + used.system)
-
-    def kind(self, verb: str) -> str | None:
-        """Requests of equal kind may share a batch."""
-        return verb if self.apart else None
 
 
 async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Started:
@@ -99,7 +90,7 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
         offspring.end()
         raise
     process = next((child.pid for child in active_children() if child not in before), None)
-    return Started(engine, adapter, not engine.vllm_config.use_v2_model_runner, process or 0, offspring)
+    return Started(engine, adapter, process or 0, offspring)
 
 
 def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:

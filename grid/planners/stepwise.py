@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from grid.answers import read_call
-from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer, numbered
+from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.planners.base import Episode
 from grid.types import NO_TOOL, OptionProbability, Step, Substep, ToolCall, ToolSpec, Usage
 
@@ -182,20 +182,22 @@ def to_action(text: str, offered: dict[str, ToolSpec], may_decline: bool) -> Act
 
 def action_prompt(episode: Episode, view: View) -> Prompt:
     """The prompt for a whole action."""
-    sections = _sections(episode, view, numbered([*map(tool_text, view.candidates), NO_TOOL_TEXT]), ASK_CALL)
-    return Prompt(sections, ToolCallAnswer(view.candidates, may_decline=True, thought=True))
+    return Prompt(
+        _sections(episode, view, _numbered(view), ASK_CALL),
+        ToolCallAnswer(view.candidates, may_decline=True, thought=True),
+    )
 
 
 def index_prompt(episode: Episode, view: View) -> Prompt:
     """The prompt for the index of one option: the candidates in order, 'no tool' last."""
-    options = (*map(tool_text, view.candidates), NO_TOOL_TEXT)
-    return Prompt(_sections(episode, view, numbered(options), ASK_INDEX), ChoiceAnswer(options))
+    tools = _numbered(view)
+    return Prompt(_sections(episode, view, tools, ASK_INDEX), ChoiceAnswer(tools.options))
 
 
 def arguments_prompt(episode: Episode, view: View, tool: ToolSpec) -> Prompt:
     """The prompt for the arguments of one tool."""
     return Prompt(
-        _sections(episode, view, (tool_text(tool),), ASK_ARGUMENTS),
+        _sections(episode, view, Section("tools", ("Tools:", tool_text(tool))), ASK_ARGUMENTS),
         ToolCallAnswer((tool,), may_decline=False),
     )
 
@@ -228,7 +230,12 @@ def tool_text(tool: ToolSpec) -> str:
     return f"{tool.name}({arguments}): {tool.description}" + (f" [{details}]" if details else "")
 
 
-def _sections(episode: Episode, view: View, tools: tuple[str, ...], ask: str) -> tuple[Section, ...]:
+def _numbered(view: View) -> Section:
+    """What may be chosen: the candidates in order, 'no tool' last."""
+    return Section("tools", ("Tools:",), (*map(tool_text, view.candidates), NO_TOOL_TEXT))
+
+
+def _sections(episode: Episode, view: View, tools: Section, ask: str) -> tuple[Section, ...]:
     """Static sections first: role, task, lessons, history, then what this decision alone needs."""
     request = (
         f"Present step: {view.substep.goal}",
@@ -239,7 +246,7 @@ def _sections(episode: Episode, view: View, tools: tuple[str, ...], ask: str) ->
         task_section(episode),
         Section("history", view.lessons),
         history_section(view.path),
-        Section("tools", ("Tools:", *tools)),
+        tools,
         Section("request", request),
         Section("instruction", (ask,)),
     )

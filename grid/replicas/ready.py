@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grid.engines.probe import warning
 from grid.errors import ConfigError, EngineError
 from grid.replicas.pool import Pool, Say, log_tail
 
@@ -32,6 +33,7 @@ class _Loading:
         self.ready: set[str] = set()
         self.late: dict[str, Late] = {}
         self._again: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def usable(self) -> bool:
@@ -44,8 +46,9 @@ class _Loading:
 
         name = self.pending.pop(task)
         try:
-            ray.get(task)
+            share = ray.get(task)
             self.ready.add(name)
+            self._warn(next(pool.label for pool in self._pools if name in pool.names), share)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ConfigError):
                 raise error.cause from None
@@ -57,6 +60,13 @@ class _Loading:
                 self._again.add(name)
                 self._say(f"replica {name} ended while it loaded; it is started once more")
                 self.pending[self._handles[name].load.remote()] = name
+
+    def _warn(self, label: str, share: float | None) -> None:
+        """Tell once of a model that does not choose."""
+        told = warning(label, share)
+        if told and label not in self._warned:
+            self._warned.add(label)
+            self._say(told)
 
     def leave(self, seconds: float) -> None:
         """Those that are pending are late."""

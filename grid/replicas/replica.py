@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar, cast
 from grid.build import make
 from grid.engines import own_log
 from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
+from grid.engines.probe import unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
 from grid.types import Usage
 
@@ -91,13 +92,13 @@ class Replica:
         self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
         self._metrics = ReplicaMetrics(name, self._again)
         self._attempts: dict[str, Usage] = {}  # the latest at the end
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: asyncio.Task[float | None] | None = None
         self._began = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    async def load(self) -> str:
-        """Make the engine ready, once; returns its version.
+    async def load(self) -> float | None:
+        """Make the engine ready, once; returns what `probe.unassigned` does.
 
         Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
         not fail every request, and Ray starts the next.
@@ -105,11 +106,11 @@ class Replica:
         if self._loading is None:
             self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
             self._loading = asyncio.create_task(self._load())
-        await asyncio.shield(self._loading)
+        share = await asyncio.shield(self._loading)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
             self._stats = replace(self._stats, ready=True)
-        return self._engine.version
+        return share
 
     async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int, float]:
         """The engine's answer, how many requests this replica has in hand, and the seconds of computing the answer."""
@@ -149,8 +150,8 @@ class Replica:
         """The last lines that this process wrote; empty where they cannot be found."""
         return own_log.tail(lines)
 
-    async def _load(self) -> None:
-        """Load, a second time where it fails for no reason that would hold for ever."""
+    async def _load(self) -> float | None:
+        """Load, a second time where it fails for no reason that would hold for ever, and probe a choice."""
         try:
             try:
                 await self._engine.load()
@@ -159,6 +160,7 @@ class Replica:
             except Exception as error:  # noqa: BLE001 - whatever libraries raise where memory or a device is short
                 print(f"tried once more after: {error}", file=sys.stderr, flush=True)
                 await self._engine.load()
+            return await unassigned(self._engine)
         except Exception as error:
             if self._again:
                 _end(f"not loaded: {error}")

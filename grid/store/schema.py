@@ -44,6 +44,7 @@ EPISODES = pa.schema(
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
         ("branches", pa.int32()),
+        ("unassigned", pa.float64()),
         ("repeated_call", pa.bool_()),
         ("input_tokens", pa.int64()),
         ("cached_input_tokens", pa.int64()),
@@ -51,6 +52,7 @@ EPISODES = pa.schema(
         ("llm_calls", pa.int64()),
         ("forward_passes", pa.int64()),
         ("resent_requests", pa.int64()),
+        ("empty_answers", pa.int64()),
         ("wall_seconds", pa.float64()),
         ("config", pa.string()),
         ("code", pa.string()),
@@ -101,6 +103,7 @@ ATTEMPTS = pa.schema(
         ("cached_input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
         ("resent_requests", pa.int64()),
+        ("empty_answers", pa.int64()),
         ("seconds", pa.float64()),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]

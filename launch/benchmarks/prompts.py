@@ -10,7 +10,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, numbered
+from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 
 CONF = Path(__file__).parents[2] / "conf"
 _SERIAL = count()
@@ -43,7 +43,7 @@ def as_text(prompt: Prompt) -> Prompt:
 def _prompt(role: str, options: tuple[str, ...]) -> Prompt:
     sections = (
         Section("role", (role,)),
-        Section("tools", ("Tools:", *numbered(options))),
+        Section("tools", ("Tools:",), options),
         Section("request", ("Present substep: 1.1 Look up when the order was shipped.",)),
         Section("instruction", ("Answer with the number of the option that this substep takes, and nothing else.",)),
     )

@@ -1,17 +1,19 @@
-"""A sweep on one vLLM replica against an offline replay of its very requests, tokens per second."""
+"""A sweep on one vLLM replica against an offline replay of its very requests, in turn; which layer loses what."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from statistics import mean
+from typing import IO, Any, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -20,12 +22,13 @@ from grid import batch
 from grid import cluster as ray_cluster
 from grid.build import BudgetConfig, ClusterConfig, build, build_engine
 from grid.cell import Setting
-from grid.engines.base import CHOOSE, SAMPLE, HostedEngine
-from grid.engines.vllm_start import CPU_ENVIRONMENT
+from grid.engines.base import HostedEngine
+from grid.engines.vllm import VLLM
 from grid.plan import Plan
 from grid.replicas import pool
-from grid.replicas.fleet import Fleet, Totals
+from grid.replicas.fleet import Fleet
 from grid.replicas.replica import Replica
+from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config
 
 MODEL = "smollm2-135m-vllm"
@@ -33,53 +36,81 @@ PLANNERS: dict[str, dict[str, Any]] = {
     "egb_logits": {"_target_": "grid.planners.egb.EGBLogits"},
     "egb_sampling": {"_target_": "grid.planners.egb.EGBSampling"},
 }
+# One of each kind, with which the replay is tried before a sweep is paid for.
+_REHEARSAL: list[dict[str, Any]] = [
+    {"tokens": [1] * 40, "how": {"max_tokens": 8, "seed": 1, "structured_outputs": '{"type": "object"}'}},
+    {"tokens": [1] * 40, "how": {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": [32, 33]}},
+]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """One request as vLLM got it."""
+    """One request as vLLM got it, and what it cost; `began` and `ended` by the wall clock, in seconds."""
 
     tokens: list[int]
     how: dict[str, Any]
+    began: float
+    ended: float
+    cached: int
+    generated: int
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep: its wall-clock bounds, its requests, and the CPU seconds of each kind of process."""
+
+    began: float
+    ended: float
+    requests: list[Recorded]
+    cpu: dict[str, float]
 
     @property
-    def verb(self) -> str:
-        """Scores are asked for by token ids."""
-        return CHOOSE if "logprob_token_ids" in self.how else SAMPLE
+    def seconds(self) -> float:
+        """From the first task to the last row."""
+        return self.ended - self.began
 
 
 class RecordingReplica(Replica):
     """A replica that writes down every request that its engine is given."""
 
-    async def load(self) -> str:
+    async def load(self) -> float | None:
         """Load, then listen."""
-        version = await super().load()
+        share = await super().load()
         engine: Any = self._engine
         if not hasattr(self, "recorded"):
             self.recorded: list[Recorded] = []
             answer = engine._answer
 
             async def listening(started: Any, tokens: list[int], **how: Any) -> Any:
-                self.recorded.append(Recorded(tokens, how))
-                return await answer(started, tokens, **how)
+                began = time.time()
+                output = await answer(started, tokens, **how)
+                generated = len(output.outputs[0].token_ids)
+                self.recorded.append(
+                    Recorded(tokens, how, began, time.time(), output.num_cached_tokens or 0, generated)
+                )
+                return output
 
             engine._answer = listening
-        return version
+        return share
 
     async def take(self) -> list[Recorded]:
-        """What was recorded."""
-        return self.recorded
+        """What was recorded since the last time, in the order of arrival; the prefix cache is empty afterwards."""
+        taken, self.recorded = self.recorded, []
+        engine: Any = self._engine
+        if not await engine._ready[0].engine.reset_prefix_cache():
+            raise RuntimeError("vLLM's prefix cache cannot be emptied")
+        return sorted(taken, key=lambda request: request.began)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The size of the sweep."""
-    parser.add_argument("--cases", type=int, default=20)
-    parser.add_argument("--candidates", type=int, default=20)
-    parser.add_argument("--trajectories", type=int, default=2, help="EGB's budget b")
-    parser.add_argument("--samples", type=int, default=10, help="EGB-sampling's m")
+    """The size of the sweep, and how often it and its replay are run in turn."""
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cases", type=int, default=16)
+    parser.add_argument("--candidates", type=int, default=10)
+    parser.add_argument("--trajectories", type=int, default=1, help="EGB's budget b")
+    parser.add_argument("--samples", type=int, default=4, help="EGB-sampling's m")
     parser.add_argument("--max-tokens", type=int, default=96)
-    parser.add_argument("--max-substeps", type=int, default=9, help="shorter cases only")
-    parser.add_argument("--replay", type=Path, help=argparse.SUPPRESS)  # the second process's part
+    parser.add_argument("--max-substeps", type=int, default=7, help="shorter cases only")
 
 
 def settings_of(arguments: argparse.Namespace) -> list[Setting]:
@@ -103,13 +134,11 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
     return found
 
 
-def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Recorded]]:
-    """Seconds of the sweep itself, what the replica did, and its requests."""
-    import ray
-
-    budget, cluster = BudgetConfig(llm_calls=5000, tool_calls=1000), ClusterConfig(kind="local", dashboard=False)
+def plan_of(settings: list[Setting], root: Path) -> Plan:
+    """All cells of the settings, on this machine."""
+    budget = BudgetConfig(llm_calls=5000, tool_calls=1000)
     dataset = build(settings[0], budget).dataset
-    plan = Plan(
+    return Plan(
         name="throughput",
         root=root,
         settings=settings,
@@ -117,99 +146,138 @@ def sweep(settings: list[Setting], root: Path) -> tuple[float, Totals, list[Reco
         dataset_versions={setting.id: dataset.version for setting in settings},
         trials=1,
         budget=budget,
-        cluster=cluster,
+        cluster=ClusterConfig(kind="local", dashboard=False),
     )
-    ray_cluster.connect(cluster)
-    try:
-        model = settings[0].config["model"]
-        engine = cast(HostedEngine, build_engine(model))
-        recording = pool.start(MODEL, model, engine, 1, ready_seconds=600, detached=True, actor=RecordingReplica)
-        with Fleet(settings, 1, 600, print) as fleet:  # joins it
-            reports: list[batch.Report] = []
-            started = time.perf_counter()
-            batch.Run(plan, plan.finished(), reports.append, fleet).go()
-            spent = time.perf_counter() - started
-            (total,) = fleet.totals()
-            (handle,) = recording.handles.values()
-            recorded = ray.get(handle.take.remote())
-    finally:
-        ray_cluster.disconnect()
+
+
+def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
+    """Run the plan once, on a replica with a cold cache."""
+    import ray
+
+    ray.get(recorder.take.remote())
+    reports: list[batch.Report] = []
+    before, began = cpu_seconds(), time.time()
+    batch.Run(plan, plan.finished(), reports.append, fleet).go()
+    ended, after = time.time(), cpu_seconds()
     if any(report.error or report.failed for report in reports):
         raise RuntimeError(f"cells failed: {reports}")
-    return spent, total, recorded
+    cpu = {kind: after[kind] - before.get(kind, 0.0) for kind in after}
+    return Swept(began, ended, ray.get(recorder.take.remote()), cpu)
 
 
-def save(recorded: list[Recorded], folder: Path) -> None:
-    """The requests as JSON, schemas as text."""
-    rows = []
-    for request in recorded:
-        schema = request.how.get("structured_outputs")
-        how = request.how | ({"structured_outputs": schema.json} if schema else {})
-        rows.append({"tokens": request.tokens, "how": how})
-    (folder / "requests.json").write_text(json.dumps(rows))
+class Replay:
+    """The process of `replay.py`; it has the model loaded and answers a file of requests at a time."""
+
+    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
+        self._process, self._folder = process, folder
+
+    def run(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+        """Seconds and tokens of the requests; raises RuntimeError where the process ends instead."""
+        file = self._folder / "requests.json"
+        file.write_text(json.dumps(rows))
+        asked, answers = cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
+        asked.write(f"{file}\n")
+        asked.flush()
+        for line in answers:
+            if line.startswith("{"):
+                return cast(dict[str, float], json.loads(line))
+        raise RuntimeError(f"the replay ended with exit status {self._process.wait()}")
 
 
-def replay(folder: Path, arguments: argparse.Namespace) -> None:
-    """Answer the recorded requests with vLLM's offline interface and write down seconds and tokens.
+@contextmanager
+def replaying(model: dict[str, Any], folder: Path) -> Iterator[Replay]:
+    """A replay that has shown on two requests that it works."""
+    engine = cast(VLLM, build_engine(model))
+    arguments = folder / "arguments.json"
+    arguments.write_text(json.dumps({"model": str(engine.folder()), "arguments": engine._arguments()}))
+    command = [sys.executable, "-m", "launch.benchmarks.replay", str(arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            found = Replay(process, folder)
+            found.run(_REHEARSAL)
+            yield found
+        finally:
+            process.kill()
 
-    Samples and choices apart, as the runner demands; each as one call, of which vLLM makes batches as large as fit.
-    """
-    # As a single replica has them; vLLM would take one thread for a process that serves.
-    os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()))
-    from vllm import LLM, SamplingParams
-    from vllm.inputs import tokens_input
-    from vllm.sampling_params import StructuredOutputsParams
 
-    engine: Any = build_engine(settings_of(arguments)[0].config["model"])
-    llm = LLM(model=str(engine.folder()), disable_log_stats=True, **engine._arguments())
-    rows = json.loads((folder / "requests.json").read_text())
-    groups: dict[str, list[tuple[Any, Any]]] = {SAMPLE: [], CHOOSE: []}
-    for row in rows:
-        how = dict(row["how"])
-        if how.get("structured_outputs"):
-            how["structured_outputs"] = StructuredOutputsParams(json=how["structured_outputs"])
-        request = Recorded(row["tokens"], how)
-        groups[request.verb].append((tokens_input(request.tokens), SamplingParams(**how)))
-    llm.generate([tokens_input([1] * 64)], SamplingParams(max_tokens=8), use_tqdm=False)
-    result: dict[str, float] = {}
-    for verb, pairs in groups.items():
-        started = time.perf_counter()
-        outputs = llm.generate([prompt for prompt, _ in pairs], [params for _, params in pairs], use_tqdm=False)
-        result[f"{verb} seconds"] = time.perf_counter() - started
-        result[f"{verb} input"] = sum(len(output.prompt_token_ids) for output in outputs)
-        result[f"{verb} output"] = sum(len(output.outputs[0].token_ids) for output in outputs)
-        result[f"{verb} cached"] = sum(output.num_cached_tokens or 0 for output in outputs)
-    (folder / "replay.json").write_text(json.dumps(result))
+def row_of(request: Recorded) -> dict[str, Any]:
+    """The request as JSON, its schema as text."""
+    schema = request.how.get("structured_outputs")
+    return {"tokens": request.tokens, "how": request.how | ({"structured_outputs": schema.json} if schema else {})}
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """The sweep, then the replay in a process of its own; prints both and their ratio."""
-    if arguments.replay:
-        replay(arguments.replay, arguments)
-        return
+    """Sweep and replay in turn; prints each pair, the ratio with its spread, and what the sweep lost where."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        spent, total, recorded = sweep(settings_of(arguments), folder / "results")
-        save(recorded, folder)
-        subprocess.run([sys.executable, *sys.argv, "--replay", str(folder)], check=True)
-        found = json.loads((folder / "replay.json").read_text())
-    usage = total.stats.usage
-    offline = found["sample seconds"] + found["choose seconds"]
-    title = f"{len(recorded):,} requests of {2 * arguments.cases} cells, {MODEL}, one replica"
+        folder, settings = Path(name), settings_of(arguments)
+        with replaying(settings[0].config["model"], folder) as replay:
+            plan = plan_of(settings, folder / "0")
+            ray_cluster.connect(plan.cluster)
+            try:
+                model = settings[0].config["model"]
+                engine = cast(HostedEngine, build_engine(model))
+                recording = pool.start(
+                    MODEL, model, engine, 1, ready_seconds=600, detached=True, actor=RecordingReplica
+                )
+                (recorder,) = recording.handles.values()
+                with Fleet(settings, 1, 600, print) as fleet:  # joins it
+                    pairs = []
+                    for repeat in range(arguments.repeats):
+                        swept = sweep(replace(plan, root=folder / str(repeat)), fleet, recorder)
+                        pairs.append((swept, replay.run(list(map(row_of, swept.requests)))))
+                        console.print(layers(*pairs[-1], title=f"repeat {repeat + 1} of {arguments.repeats}"))
+            finally:
+                ray_cluster.disconnect()
+    console.print(summary(pairs, 2 * arguments.cases))
+    ratios = [offline["seconds"] / swept.seconds for swept, offline in pairs]
+    console.print(
+        f"the sweep reaches {mean(ratios):.2f} of the replay ({min(ratios):.2f} to {max(ratios):.2f} in "
+        f"{len(ratios)} repeats, in turn)"
+    )
+
+
+def layers(swept: Swept, offline: dict[str, float], title: str) -> Table:
+    """Where the sweep's seconds went, beside the replay's."""
+    first, last = swept.requests[0].began, max(request.ended for request in swept.requests)
+    shares = in_hand([(request.began, request.ended) for request in swept.requests])
+    mine = sum(len(request.tokens) - request.cached + request.generated for request in swept.requests)
+    theirs = offline["input"] - offline["cached"] + offline["output"]
+    recomputed = (mine - theirs) * offline["seconds"] / theirs
+    idle = shares.pop("0")
+    outside = first - swept.began + idle + swept.ended - last
     table = Table(title=title)
+    table.add_column("sweep")
+    table.add_column("seconds", justify="right")
+    rows = [
+        ("all", swept.seconds),
+        ("  as the replay", offline["seconds"]),
+        ("  driver and worker, before the first request", first - swept.began),
+        ("  worker and transport: no request in hand", idle),
+        ("  worker and driver, after the last answer", swept.ended - last),
+        ("  engine: tokens that the replay read from its cache", recomputed),
+        ("  engine: smaller batches, and cores shared", swept.seconds - offline["seconds"] - outside - recomputed),
+        *((f"with {count} requests in hand", seconds) for count, seconds in shares.items()),
+        *((f"CPU of {kind}", seconds) for kind, seconds in swept.cpu.items()),
+    ]
+    for label, seconds in rows:
+        table.add_row(label, f"{seconds:.1f}")
+    return table
+
+
+def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Table:
+    """Seconds and tokens of every sweep and replay."""
+    table = Table(title=f"{cells} cells, {len(pairs[0][0].requests):,} requests, {MODEL}, one replica")
     for column in ("", "seconds", "input tokens", "of them cached", "output tokens", "tokens/s", "computed tokens/s"):
         table.add_column(column, justify="right")
-    sums = {key: found[f"sample {key}"] + found[f"choose {key}"] for key in ("input", "output", "cached")}
-    for label, seconds, sent, cached, out in (
-        ("sweep", spent, usage.input_tokens, usage.cached_input_tokens, usage.output_tokens),
-        ("replay", offline, sums["input"], sums["cached"], sums["output"]),
-    ):
-        rates = f"{(sent + out) / seconds:,.0f}", f"{(sent - cached + out) / seconds:,.0f}"
-        table.add_row(label, f"{seconds:.1f}", f"{sent:,}", f"{cached:,}", f"{out:,}", *rates)
-    console.print(table)
-    busy = total.stats.busy_seconds
-    console.print(
-        f"the sweep reaches {offline / spent:.2f} of the replay (samples {found['sample seconds']:.1f} s, choices "
-        f"{found['choose seconds']:.1f} s); its engine was computing in {100 * busy / spent:.0f}% of the time, "
-        f"{total.stats.batch:.1f} requests at once"
-    )
+    for swept, offline in pairs:
+        online = {
+            "seconds": swept.seconds,
+            "input": sum(len(request.tokens) for request in swept.requests),
+            "cached": sum(request.cached for request in swept.requests),
+            "output": sum(request.generated for request in swept.requests),
+        }
+        for label, one in (("sweep", online), ("replay", offline)):
+            sent, cached, out = one["input"], one["cached"], one["output"]
+            rates = f"{(sent + out) / one['seconds']:,.0f}", f"{(sent - cached + out) / one['seconds']:,.0f}"
+            table.add_row(label, f"{one['seconds']:.1f}", f"{sent:,.0f}", f"{cached:,.0f}", f"{out:,.0f}", *rates)
+    return table

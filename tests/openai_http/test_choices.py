@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.engines.base import ChoiceAnswer, Prompt
-from grid.engines.openai_http import OpenAIHTTP, messages
+from grid.engines.base import ChoiceAnswer, Prompt, Section, option_numbers
+from grid.engines.chat import messages
+from grid.engines.openai_http import OpenAIHTTP
 from grid.errors import ConfigError, ContextError
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
 from tests.openai_engine import engine, failure, prompt
@@ -20,20 +21,41 @@ def choice_prompt(count: int, *lines: str) -> Prompt:
     return prompt(*lines, answer=ChoiceAnswer(tuple(f"option {index}" for index in range(count))))
 
 
-def brute_force(model: TinyModel, asked: Prompt, count: int, prefix: str) -> tuple[np.ndarray, float]:
+def brute_force(
+    model: TinyModel, asked: Prompt, count: int, prefix: str, form: str = "natural"
+) -> tuple[np.ndarray, float]:
     """Every label by itself, token after token behind the prompt, and the mass that no label gets."""
     tokens, encode = model.tokenizer, model.tokenizer.encode
-    front = encode(tokens.decode(tokens.chat(messages(asked))) + prefix)
-    labels = [encode(str(number)) for number in range(count)]
+    front = encode(tokens.decode(tokens.chat(messages(asked, form == "padded"))) + prefix)
+    labels = [encode(number) for number in option_numbers(count, form == "padded")]
     scores = []
     for label in labels:
         score = 1.0
         for place, token in enumerate(label):
             score *= np.exp(model.logs([*front, *label[:place]])[token])
-        if any(other != label and other[: len(label)] == label for other in labels):
+        if form == "terminated" or any(other != label and other[: len(label)] == label for other in labels):
             score *= 1 - np.exp(model.logs([*front, *label])[tokens.digits]).sum()
         scores.append(score)
     return np.array(scores) / sum(scores), 1 - sum(scores)
+
+
+@pytest.mark.parametrize("form", ["natural", "terminated", "padded"])
+def test_every_form_of_labels_is_exact(form: str) -> None:
+    model, counts = TinyModel(), (2, 10, 11, 101)
+    options = [tuple(f"option {index}" for index in range(count)) for count in counts]
+    asked = [Prompt((Section("tools", ("Tools:",), some),), ChoiceAnswer(some)) for some in options]
+
+    async def run(made: OpenAIHTTP) -> Any:
+        await made.load()
+        return [await made.choose(one, seed=0) for one in asked]
+
+    model.context = 2000
+    with LocalServer(model.play) as server:
+        found = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, labels=form)))
+    for count, one, choice in zip(counts, asked, found, strict=True):
+        expected, unassigned = brute_force(model, one, count, "", form)
+        assert np.abs(np.array(choice.probabilities) - expected).sum() < 1e-9
+        assert choice.unassigned == pytest.approx(unassigned)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +171,8 @@ def with_numbers_joined(model: TinyModel, asked: Asked) -> Reply:
 @pytest.mark.parametrize(
     ("lacking", "says"),
     [
-        (without_ids, "of 11 tokens that were given by their ids"),
-        (without_logprobs, "11 of 11 tokens that were given by their ids"),
+        (without_ids, "of 10 tokens that were given by their ids"),
+        (without_logprobs, "10 of 10 tokens that were given by their ids"),
         (without_completions, "/v1/completions: HTTP 404"),
         (without_tokenizer, "/tokenize: HTTP 404"),
         (with_texts_for_tokens, "tokens were sent, it counts"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import signal
@@ -20,6 +21,8 @@ from grid.build import ClusterConfig
 from grid.check import check_sweep
 from grid.cluster import connect, disconnect
 from grid.engines.base import PLAIN_SAMPLER
+from grid.engines.huggingface import HuggingFace
+from grid.engines.probe import MUCH, unassigned
 from grid.errors import ConfigError, EngineError
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet, Totals
@@ -86,6 +89,7 @@ class Ran:
     episodes: list[dict[str, Any]]
     steps: list[dict[str, Any]]
     totals: list[Totals]
+    said: list[str]
 
     def lasting(self) -> list[list[dict[str, Any]]]:
         return [
@@ -125,12 +129,14 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
             wait_for(lambda: bool(at_work(fleet)))
             os.kill((at_work(fleet) or [fleet.totals()[0].stats.pid])[0], signal.SIGKILL)
 
-    with Fleet(plan.settings, replicas, 120, print) as fleet:
+    said: list[str] = []
+    with Fleet(plan.settings, replicas, 120, said.append) as fleet:
         batch.Run(plan, plan.finished(), report, fleet).go()
         if kill_after:
             wait_for(lambda: restarts(fleet) == 1)
         totals = fleet.totals()
-    return Ran(store.read(plan.root, "episodes").to_pylist(), store.read(plan.root, "steps").to_pylist(), totals)
+    episodes, steps = (store.read(plan.root, table).to_pylist() for table in ("episodes", "steps"))
+    return Ran(episodes, steps, totals, said)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +154,17 @@ def test_tables_and_replicas_count_alike(undisturbed: Ran) -> None:
     assert total.stats.usage.forward_passes > 0
     assert {(row["engine"], row["sampler"]) for row in undisturbed.episodes} == {("huggingface", PLAIN_SAMPLER)}
     assert all(0 <= row["unassigned"] <= 1 for row in undisturbed.steps if row["entropy"] is not None)
+
+
+def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbed: Ran, folder: Path) -> None:
+    for row in undisturbed.episodes:
+        shares = [step["unassigned"] for step in undisturbed.steps if step["cell_id"] == row["cell_id"]]
+        known = [share for share in shares if share is not None]
+        assert bool(known) == (row["planner"] == "egb_logits")
+        assert row["unassigned"] == (pytest.approx(sum(known) / len(known)) if known else None)
+    share = asyncio.run(unassigned(HuggingFace(**{key: model(folder)[key] for key in ("path", "dtype")})))
+    assert share is not None
+    assert any(line.startswith("warning: model puts") for line in undisturbed.said) == (share > MUCH)
 
 
 def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, folder: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.engines.base import option_numbers
 from grid.engines.choice import ChoiceSearch, Distribution, Prefix
 from tests.properties import examples
 
@@ -25,25 +26,27 @@ def logs_of(seed: int, prefix: Prefix, sharpness: float) -> np.ndarray:
     return logs
 
 
-def one_digit_a_token(number: int) -> Prefix:
+def one_digit_a_token(number: int | str) -> Prefix:
     return tuple(int(digit) for digit in str(number))
 
 
-def two_digits_a_token(number: int) -> Prefix:
+def two_digits_a_token(number: int | str) -> Prefix:
     text = str(number)
     head = () if len(text) % 2 == 0 else (int(text[0]),)
     pairs = text[len(text) % 2 :]
     return (*head, *(10 + int(pairs[i : i + 2]) for i in range(0, len(pairs), 2)))
 
 
-def brute_force(labels: list[Prefix], digits: list[int], seed: int, sharpness: float) -> np.ndarray:
+def brute_force(
+    labels: list[Prefix], digits: list[int], seed: int, sharpness: float, terminated: bool = False
+) -> np.ndarray:
     """Every label by itself, token after token."""
     scores = []
     for label in labels:
         score = 1.0
         for depth, token in enumerate(label):
             score *= np.exp(logs_of(seed, label[:depth], sharpness)[token])
-        if any(other != label and other[: len(label)] == label for other in labels):
+        if terminated or any(other != label and other[: len(label)] == label for other in labels):
             score *= 1.0 - np.exp(logs_of(seed, label, sharpness)[digits]).sum()
         scores.append(score)
     return np.array(scores)
@@ -61,22 +64,35 @@ class Model:
 
 
 def exact_choice(
-    labels: list[Prefix], digits: list[int], model: Model, bound: float = 1e-6, printed: bool = False
+    labels: list[Prefix],
+    digits: list[int],
+    model: Model,
+    bound: float = 1e-6,
+    printed: bool = False,
+    terminated: bool = False,
 ) -> Distribution:
-    search = ChoiceSearch(labels, digits, bound=bound, printed=printed)
+    search = ChoiceSearch(labels, digits, bound=bound, printed=printed, terminated=terminated)
     while search.wanted:
         search.feed(model.answer(search.wanted)[:, search.tokens])
     return search.result()
 
 
 @examples(60)
-@given(st.sampled_from([2, 9, 10, 11, 37, 100, 150]), st.integers(0, 999), st.floats(0.1, 4.0), st.booleans())
-def test_equals_brute_force_for_any_tokenization(options: int, seed: int, sharpness: float, pairs: bool) -> None:
+@given(
+    st.sampled_from([2, 9, 10, 11, 37, 100, 101, 150]),
+    st.integers(0, 999),
+    st.floats(0.1, 4.0),
+    st.booleans(),
+    st.sampled_from(["natural", "terminated", "padded"]),
+)
+def test_equals_brute_force_for_any_tokenization(
+    options: int, seed: int, sharpness: float, pairs: bool, form: str
+) -> None:
     tokens = two_digits_a_token if pairs else one_digit_a_token
-    labels = [tokens(number) for number in range(options)]
-    digits = DIGITS + PAIRS if pairs else DIGITS
-    found = exact_choice(labels, digits, Model(seed, sharpness), bound=0.0)
-    scores = brute_force(labels, digits, seed, sharpness)
+    labels = [tokens(number) for number in option_numbers(options, form == "padded")]
+    digits, terminated = DIGITS + PAIRS if pairs else DIGITS, form == "terminated"
+    found = exact_choice(labels, digits, Model(seed, sharpness), bound=0.0, terminated=terminated)
+    scores = brute_force(labels, digits, seed, sharpness, terminated)
     assert np.abs(np.array(found.probabilities) - scores / scores.sum()).sum() / 2 < 1e-12
     assert found.unassigned == pytest.approx(1 - scores.sum())
     assert found.error_bound == 0.0
@@ -102,6 +118,28 @@ def test_a_hundred_options_take_two_rounds_and_ten_passes() -> None:
     assert model.rounds == [1, 9], "0 begins no index of two digits"
     assert (found.passes, found.levels) == (10, 2)
     assert exact_choice(labels[:10], DIGITS, Model(1, 1.0)).levels == 1
+
+
+@pytest.mark.parametrize(("options", "rounds"), [(10, [1, 10]), (11, [1, 10, 1]), (100, [1, 9 + 1, 90])])
+def test_labels_that_must_end_take_one_more_round(options: int, rounds: list[int]) -> None:
+    model = Model(1, 1.0)
+    labels = [one_digit_a_token(number) for number in range(options)]
+    found = exact_choice(labels, DIGITS, model, bound=0.0, terminated=True)
+    assert model.rounds == rounds
+    assert found.unassigned > exact_choice(labels, DIGITS, Model(1, 1.0), bound=0.0).unassigned
+
+
+def test_a_number_that_goes_on_is_no_option_where_labels_must_end() -> None:
+    """Of ten options, `1` has the mass of 10 to 19 unless it must end; of eleven it has not."""
+    labels = [one_digit_a_token(number) for number in range(11)]
+    free, ended, eleven = (
+        exact_choice(labels[:count], DIGITS, Model(7, 1.0), bound=0.0, terminated=terminated)
+        for count, terminated in ((10, False), (10, True), (11, False))
+    )
+    one = free.probabilities[1] * (1 - free.unassigned)
+    goes_on = np.exp(logs_of(7, (1,), 1.0))[DIGITS].sum()
+    assert ended.probabilities[1] * (1 - ended.unassigned) == pytest.approx(one * (1 - goes_on))
+    assert eleven.probabilities[1] * (1 - eleven.unassigned) == pytest.approx(one * (1 - goes_on))
 
 
 def test_the_printed_form_gives_no_prefix_any_mass() -> None:

@@ -102,6 +102,15 @@ def test_choose_equals_teacher_forcing(case: Case) -> None:
     assert all(one.unassigned is not None and 0 < one.unassigned < 1 for one in case.exact)
 
 
+@pytest.mark.parametrize("form", ["natural", "terminated", "padded"])
+def test_every_form_of_labels_equals_teacher_forcing(case: Case, form: str) -> None:
+    prompts = varied_prompts(10, seed=4, options=(2, 10, 11, 100, 101))
+    found = choices(case.folder, prompts, mass_bound=0.0, labels=form)
+    forced = teacher_forced(case.folder, prompts, form=form)
+    for one, expected in zip(found, forced, strict=True):
+        assert distance(one.probabilities, expected) < 1e-5
+
+
 @pytest.mark.parametrize("bound", [1e-6, 1e-2])
 def test_a_bound_costs_no_more_than_it_says(case: Case, bound: float) -> None:
     found = choices(case.folder, PROMPTS, mass_bound=bound)

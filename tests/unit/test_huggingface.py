@@ -29,7 +29,6 @@ from grid.engines.base import (
     Section,
     TextAnswer,
     ToolCallAnswer,
-    numbered,
 )
 from grid.engines.huggingface import HuggingFace, holds_json
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
@@ -47,7 +46,7 @@ CALL = Prompt((Section("request", ("Request: refund it",)),), ToolCallAnswer(TOO
 
 def choice(options: int, words: str = "Request: pay the bill") -> Prompt:
     names = tuple(f"tool {index}" for index in range(options))
-    return Prompt((Section("tools", numbered(names)), Section("request", (words,))), ChoiceAnswer(names))
+    return Prompt((Section("tools", (), names), Section("request", (words,))), ChoiceAnswer(names))
 
 
 @pytest.fixture(scope="module")

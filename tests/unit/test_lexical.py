@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from grid.engines.arguments import fill
-from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer, numbered
+from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.engines.extraction import labelled_in, values_in
 from grid.engines.lexical import Lexical, bm25, count_tokens
 from grid.engines.null import Null
@@ -43,7 +43,7 @@ def prompt(
         Section("role", ("You follow a plan.",)),
         Section("task", (f"Query: {QUERY}", "Plan:", "1.1 Find out about it", f"1.2 {substep}")),
         Section("history", history),
-        Section("tools", ("Tools:", *numbered(options))),
+        Section("tools", ("Tools:",), tuple(options)),
         Section("request", ("Present step: Help", f"Present substep: 1.2 {substep}")),
     ]
     return Prompt(tuple(s for s in sections if s.entries), ToolCallAnswer(tools, decline))
@@ -89,7 +89,7 @@ def test_the_words_decide_and_a_thinking_verb_means_no_tool() -> None:
 
 def test_option_numbers_and_labels_say_nothing() -> None:
     plain = bm25(dict.fromkeys(stems("the parcel"), 1.0), [tool_text(t) for t in TOOLS])
-    listed = bm25(dict.fromkeys(stems("the parcel"), 1.0), numbered([tool_text(t) for t in TOOLS]))
+    listed = bm25(dict.fromkeys(stems("the parcel"), 1.0), Section("tools", (), tuple(map(tool_text, TOOLS))).lines())
     assert plain == pytest.approx(listed)
     assert stems("2.1 Present 10") == ("present",)
 
@@ -126,7 +126,7 @@ def test_values_of_every_kind_are_found() -> None:
 def test_tokens_are_counted_once_per_sample() -> None:
     asked = prompt("See where it is")
     sampled = asyncio.run(Lexical().sample(asked, n=3, temperature=1.0, max_tokens=10, seed=0))
-    tokens = sum(count_tokens(entry) for section in asked.sections for entry in section.entries)
+    tokens = sum(count_tokens(entry) for section in asked.sections for entry in section.lines())
     assert sampled.usage.llm_calls == 3
     assert sampled.usage.input_tokens == 3 * tokens
     assert sampled.usage.output_tokens == sum(count_tokens(text) for text in sampled.completions)

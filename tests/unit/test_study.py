@@ -118,6 +118,8 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     for row in sheets["results lexical kqa_synthetic"].values.to_dict("records"):
         found = results.loc[row["robustness"], row["planner"]]
         assert tuple(found) == pytest.approx((row["success_mean"], row["success_std"]))
+        share = rows["results lexical kqa_synthetic"].groupby(["robustness", "planner"])["unassigned"].mean()
+        assert share.loc[row["robustness"], row["planner"]] == pytest.approx(row["unassigned"], nan_ok=True)
     repeated = rows["repeated tools_strict"].groupby("planner")["repeated_call"].mean()
     assert repeated["sh"] == pytest.approx(sheets["repeated tools_strict"].values["repeated_call_sh"].iloc[0])
     assert len(rows["regression"]) == 60 * 3 * 2 * 2

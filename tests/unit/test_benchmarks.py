@@ -1,0 +1,34 @@
+"""What the benchmarks rest on: a replay that can start, and layers that add up."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("psutil")
+
+from launch.benchmarks.layers import cpu_seconds, in_hand
+
+
+def test_the_replay_imports_nothing_that_stops_vllm() -> None:
+    """vLLM 0.32 ends where llvmlite is imported before it, which bm25s does by way of numba."""
+    look = "import sys, launch.benchmarks.replay; print(*{name.partition('.')[0] for name in sys.modules})"
+    found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
+    assert "grid" in found
+    assert not {"bm25s", "numba", "llvmlite", "pandas", "ray"} & set(found)
+
+
+def test_time_by_requests_in_hand() -> None:
+    spans = [(0.0, 4.0), *((1.0, 2.0),) * 8, (6.0, 7.0)]
+    found = in_hand(spans)
+    assert found == {"0": 2.0, "1 to 7": 4.0, "8 to 31": 1.0, "32 to 127": 0.0, "128 or more": 0.0}
+
+
+def test_cpu_seconds_name_this_program() -> None:
+    before = cpu_seconds()
+    sum(range(2_000_000))
+    after = cpu_seconds()
+    assert after["the driver"] > before["the driver"]
+    assert after["other programs"] > 0

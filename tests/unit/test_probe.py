@@ -1,0 +1,58 @@
+"""A model that puts its probability on no option of a plain choice is found out when it is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from grid.engines.huggingface import HuggingFace
+from grid.engines.probe import CHOICE_PROBE, unassigned, warning
+from grid.engines.rendering import Renderer
+from grid.errors import ConfigError
+from tests.engines import RawText
+from tests.models import make_model
+
+
+def test_the_share_is_what_no_digit_gets(tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = make_model(tmp_path)
+    share = asyncio.run(unassigned(HuggingFace(path=str(folder), dtype="float32", structured=False)))
+    renderer = Renderer(AutoTokenizer.from_pretrained(folder))
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.inference_mode():
+        behind = model(input_ids=torch.tensor([renderer.encode(CHOICE_PROBE)])).logits[0, -1].double().softmax(-1)
+    assert share == pytest.approx(1 - float(behind[renderer.digits].sum()), abs=1e-5)
+
+
+def test_an_engine_that_only_samples_is_not_asked() -> None:
+    assert asyncio.run(unassigned(RawText("x"))) is None
+
+
+@pytest.mark.parametrize(("share", "warned"), [(None, False), (0.0, False), (0.5, False), (0.51, True), (1.0, True)])
+def test_above_half_the_user_is_told_where_to_look(share: float | None, warned: bool) -> None:
+    told = warning("qwen3-4b-instruct[context=4096]", share)
+    assert (told is not None) == warned
+    if told:
+        for words in (f"{share:.2f}", "conf/model/qwen3-4b-instruct.yaml", "chat_template_kwargs", "answer_prefix"):
+            assert words in told
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"labels": "padded", "printed_form": True}, "model.labels"),
+        ({"chat_template_kwargs": {"tokenize": True}}, "model.chat_template_kwargs"),
+    ],
+)
+def test_values_that_do_not_go_together(values: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        HuggingFace(path="x", **values)
+    assert caught.value.key == key
