@@ -74,7 +74,7 @@ class Prompt:
 
     def size(self) -> int:
         """Characters of the sections and of the options."""
-        entries = sum(len(entry) for section in self.sections for entry in section.entries)
+        entries = sum(sum(map(len, section.entries)) for section in self.sections)
         return entries + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
