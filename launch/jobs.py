@@ -14,6 +14,7 @@ from rich.markup import escape
 from grid.cell import GROUPS, NO_INFLUENCE
 from grid.check import Job, check_sweep
 from grid.errors import ConfigError, GridError, UnfinishedError
+from grid.untrusted import shown_lines
 from launch.session import run_checked
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
@@ -30,10 +31,10 @@ def run_jobs(configs: Sequence[DictConfig]) -> NoReturn:
         checked = check_sweep([_job(config) for config in configs])
         complete = run_checked(checked, dry_run=bool(configs[0].dry_run))
     except UnfinishedError as error:
-        console.print(f"[bold red]stopped:[/] {escape(str(error))}")
+        console.print(f"[bold red]stopped:[/] {escape(shown_lines(str(error)))}")
         raise SweepEnded(UNFINISHED) from None
     except GridError as error:
-        console.print(f"[bold red]error:[/] {escape(str(error))}")
+        console.print(f"[bold red]error:[/] {escape(shown_lines(str(error)))}")
         raise SweepEnded(CANNOT_RUN) from None
     except KeyboardInterrupt:
         console.print("stopped: what is written stays; run again with the same name to go on")

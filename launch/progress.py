@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grid.batch import Report
 from grid.cell import GROUPS, Setting
 from grid.replicas.fleet import Fleet
+from grid.untrusted import shown_lines
 
 FILE = "progress.json"
 RUNNING, STOPPING, ENDED = "running", "stopping", "ended"
@@ -106,7 +107,7 @@ class SweepProgress:
 
     def say(self, text: str) -> None:
         """A line of its own, above the live one."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(shown_lines(text), markup=False, soft_wrap=True)
 
     def document(self) -> dict[str, Any]:
         """What `progress.json` holds."""

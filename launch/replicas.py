@@ -26,6 +26,7 @@ from grid.engines.base import HostedEngine
 from grid.errors import ConfigError, GridError
 from grid.replicas import pool
 from grid.replicas.fleet import Totals
+from grid.untrusted import shown_lines
 from launch.summary import replicas_table
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -93,7 +94,7 @@ def main() -> int:
         else:
             {"status": status, "stop": stop}[arguments.command](label, values["model"], console)
     except (GridError, HydraException) as error:
-        console.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        console.print(f"[bold red]error:[/] {escape(shown_lines(str(error)))}", soft_wrap=True)
         return 2
     return 0
 

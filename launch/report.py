@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -21,6 +20,7 @@ from analysis.render import FORMATS, Sheet
 from analysis.report import print_report
 from grid import store
 from grid.errors import GridError, StoreError
+from grid.untrusted import loads, shown, shown_lines
 from launch.progress import ENDED, FILE, STOPPING, line
 
 PAGE = "report.html"
@@ -50,9 +50,9 @@ def main() -> int:
         if arguments.tables:
             write_tables(arguments.tables, sheets)
         page = write_page(folder, sheets)
-        print(f"page: {page}")
+        print(f"page: {shown(str(page))}")
     except GridError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown_lines(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0
@@ -122,7 +122,7 @@ def _states(folder: Path) -> Iterator[str]:
     while last.get("state") != ENDED:
         if last:
             time.sleep(_LOOK_SECONDS)
-        told = json.loads((folder / FILE).read_text())
+        told = loads((folder / FILE).read_text())
         silent = time.monotonic() - changed
         if told != last:
             changed = time.monotonic()

@@ -118,9 +118,7 @@ def _proper(name: str, opens: bool) -> str:
     """A capitalised phrase without what only begins a sentence (`opens`); empty where nothing is left."""
     words = name.split(" ")
     first = 1 if opens and len(words) != 2 else 0
-    while first < len(words) and (
-        words[first].lower() in STOPWORDS or len(words[first]) == 1 or "'" in words[first]
-    ):
+    while first < len(words) and (words[first].lower() in STOPWORDS or len(words[first]) == 1 or "'" in words[first]):
         first += 1
     return " ".join(words[first:])
 
