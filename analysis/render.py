@@ -100,8 +100,9 @@ def csv(sheet: Sheet) -> str:
     A text that a spreadsheet would take for a formula has an apostrophe in front of it (OWASP, CSV injection).
     """
     values = sheet.values.rename(columns=_inert)
-    texts = {name: column.map(_inert) for name, column in values.items() if column.dtype.kind not in "biufM"}
-    return values.assign(**texts).to_csv(index=False, lineterminator="\n")
+    for name in values.columns[[kind.kind not in "biufM" for kind in values.dtypes]]:
+        values[name] = values[name].map(_inert)
+    return values.to_csv(index=False, lineterminator="\n")
 
 
 def _inert(value: Any) -> Any:

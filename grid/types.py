@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -30,7 +30,7 @@ def hashed_once(cls: T) -> T:
 
     Texts hash differently in every process, so that the hash never travels with the object.
     """
-    compute = cls.__hash__
+    compute: Callable[[Any], int] = cls.__hash__
 
     def kept(self: Any) -> int:
         try:
@@ -42,7 +42,8 @@ def hashed_once(cls: T) -> T:
     def state(self: Any) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
-    cls.__hash__, cls.__getstate__ = kept, state  # type: ignore[misc]
+    type.__setattr__(cls, "__hash__", kept)
+    type.__setattr__(cls, "__getstate__", state)
     return cls
 
 

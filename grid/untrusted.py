@@ -58,7 +58,7 @@ def loads_storable(text: str | bytes) -> Any:
 
 
 def shown(text: str) -> str:
-    """The text on one line with escapes (`\\x1b`, `\\u202e`) for what would not show as itself.
+    r"""The text on one line with escapes (`\x1b`, `\u202e`) for what would not show as itself.
 
     Those are control characters, line ends, what turns the direction of writing, half surrogate pairs and the like:
     they could move a terminal's cursor, hide words or make a line look like another.

@@ -16,7 +16,7 @@ from grid.words import STOPWORDS, stems
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
 MAX_CHARACTERS = 20_000  # of a text; what follows is not read
 MAX_RUN = 200  # characters of a value without a blank
-# What the patterns below repeat without an end. Each looks at a run from every place in it, so that runs are kept short.
+# What the patterns below repeat without an end. They look at a run from every place in it, so that runs are kept short.
 _LONG_RUN = re.compile(rf"(?<![\w.,/+@&'’%-])[\w.,/+@&'’%-]{{{MAX_RUN + 1},}}")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December"

@@ -17,12 +17,11 @@ from rich.table import Table
 HERE = Path(__file__).parents[2]
 # What both checkouts have, whatever else of the benchmark differs. CPU seconds: a chunk in one process, no Ray.
 _PROBE = """
-import asyncio, json, sys, tempfile, time
+import json, sys, tempfile, time
 from pathlib import Path
-from grid import cluster as ray_cluster, store
+from grid import cluster as ray_cluster
 from grid.build import ClusterConfig, build
 from grid.cell import cells
-from grid.run import Stamp, run_chunk
 from launch.benchmarks import overhead
 
 setting, cluster = overhead.null_setting(), ClusterConfig(kind="local", dashboard=False)
@@ -32,8 +31,7 @@ with tempfile.TemporaryDirectory() as folder:
     spent = []
     for number in range(4):
         started = time.process_time()
-        result = asyncio.run(run_chunk(built, setting, chunk, Stamp("bench", None)))
-        store.write(Path(folder) / f"alone-{number}", result.rows)
+        overhead.layers(setting, chunk, Path(folder) / f"alone-{number}")
         spent.append((time.process_time() - started) / len(chunk))
     ray_cluster.connect(cluster)
     try:
