@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -30,7 +30,7 @@ def hashed_once(cls: T) -> T:
 
     Texts hash differently in every process, so that the hash never travels with the object.
     """
-    compute: Callable[[Any], int] = cls.__hash__
+    compute: Any = cls.__hash__
 
     def kept(self: Any) -> int:
         try:

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.datasets.slate.dataset import Slate
@@ -69,9 +69,10 @@ def test_twice_the_text_takes_at_most_twice_the_steps(name: str) -> None:
 def test_no_pattern_meets_a_long_run(name: str) -> None:
     text = readable(HOSTILE[name] * MAX_CHARACTERS)
     assert len(text) == MAX_CHARACTERS
-    assert max(map(len, text.split()), default=0) <= max(MAX_RUN, 7 * 2000 if name in ("labels",) else MAX_RUN)
+    assert max(map(len, text.split()), default=0) <= MAX_RUN
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("aA1.,/+@&'%-_é中")), st.integers(1, 3 * MAX_RUN))
 def test_a_run_is_blanked_or_stands_where_it_stood(run: str, times: int) -> None:
     long = (run * times)[: 3 * MAX_RUN]
@@ -97,4 +98,4 @@ def test_what_stands_behind_the_limit_is_not_read() -> None:
 def test_a_million_hostile_characters_come_to_an_end(name: str) -> None:
     text = (HOSTILE[name] * 1_000_000)[:1_000_000]
     for read in (values_in, labelled_in, fields_in):
-        read(text)
+        assert len(read(text)) <= MAX_CHARACTERS
