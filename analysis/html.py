@@ -8,7 +8,8 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.figures import Drawing
-from analysis.render import Sheet, plain
+from analysis.render import Sheet
+from grid.untrusted import shown_lines
 
 _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
@@ -37,9 +38,7 @@ def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing]) -> st
 
 def _finalized(value: object) -> object:
     """Texts without control characters, which no page may hold; line ends stay, for queries."""
-    if type(value) is not str:
-        return value
-    return "\n".join(map(plain, value.split("\n")))
+    return shown_lines(value) if type(value) is str else value
 
 
 def _bounded(sheet: Sheet) -> Sheet:

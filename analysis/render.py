@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from grid.untrusted import shown, shown_lines
+
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+_FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -48,15 +52,6 @@ class Sheet:
             raise ValueError(f"{self.name}: a row without {width} cells")
 
 
-def plain(text: str) -> str:
-    """The text on one line, without control characters: labels come from configs and datasets."""
-    return "".join(" " if char in "\n\t" else char for char in text if char in "\n\t" or _printable(char))
-
-
-def _printable(char: str) -> bool:
-    return unicodedata.category(char) not in ("Cc", "Cs")
-
-
 def terminal(sheet: Sheet) -> Table:
     """The table for a terminal; its notes follow the caption."""
     table = Table(
@@ -78,7 +73,7 @@ def terminal(sheet: Sheet) -> Table:
 
 
 def _rich(text: str) -> str:
-    return escape(plain(text))
+    return escape(shown(text))
 
 
 def markdown(sheet: Sheet) -> str:
@@ -91,17 +86,31 @@ def markdown(sheet: Sheet) -> str:
     return f"**{_markdown(sheet.title)}**\n\n{table}\n\n{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
 
 
-def _piped(cells: Sequence[str], shown: Callable[[str], str]) -> str:
-    return f"| {' | '.join(map(shown, cells))} |"
+def _piped(cells: Sequence[str], written: Callable[[str], str]) -> str:
+    return f"| {' | '.join(map(written, cells))} |"
 
 
 def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", plain(text)).strip()
+    return _MARKDOWN.sub(r"\\\1", shown(text)).strip()
 
 
 def csv(sheet: Sheet) -> str:
-    """The unrounded values, RFC 4180 but for line ends; missing ones are empty."""
-    return sheet.values.to_csv(index=False, lineterminator="\n")
+    """The unrounded values, RFC 4180 but for line ends; missing ones are empty.
+
+    A text that a spreadsheet would take for a formula has an apostrophe in front of it (OWASP, CSV injection).
+    """
+    values = sheet.values.rename(columns=_inert)
+    for name in values.columns[[kind.kind not in "biufM" for kind in values.dtypes]]:
+        values[name] = values[name].map(_inert)
+    return values.to_csv(index=False, lineterminator="\n")
+
+
+def _inert(value: Any) -> Any:
+    """A text that is no formula and holds no control characters; anything else as it is, and numbers too."""
+    if not isinstance(value, str):
+        return value
+    formula = value[:1] in _FORMULA and not _NUMBER.fullmatch(value)
+    return ("'" if formula else "") + shown_lines(value)
 
 
 def latex(sheet: Sheet) -> str:
@@ -136,7 +145,7 @@ def _ampersands(cells: Sequence[str]) -> str:
 
 def _latex(text: str) -> str:
     """Escaped; a minus before a number is one, and no two hyphens join to a dash."""
-    signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", plain(text))
+    signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", shown(text))
     return "".join(_LATEX.get(char, char) for char in signed)
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from analysis import load, queries, study, tables
 from analysis.render import Sheet, terminal
 from analysis.spec import Spec
+from grid.untrusted import shown
 
 _WIDTH = 160
 """Columns that most tables need; narrower terminals get this many all the same, wider tables as many as they need."""
@@ -39,7 +40,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     console = wide(console)
     episodes = load.episodes(root)
     if episodes.empty:
-        console.print(f"{root} holds no episodes yet", markup=False)
+        console.print(shown(f"{root} holds no episodes yet"), markup=False)
         return []
     sheets = _sheets(root, episodes)
     del episodes  # the study's tables read their own columns
@@ -49,7 +50,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
             table = terminal(sheet)
             wide(console, Console(width=10_000).measure(table).maximum).print(table)
     console.print(
-        f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)",
+        shown(f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)"),
         soft_wrap=True,
         markup=False,
     )

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
-from grid.errors import one_line, shown
+from grid.errors import one_line, shown_value
 from grid.store.schema import EPISODES
 
 MAX_CHARACTERS = 50_000
@@ -106,7 +106,7 @@ def of(values: object, place: str = "analysis") -> Spec:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown(first['input'])})") from None
+        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown_value(first['input'])})") from None
     except AnalysisError as error:
         raise AnalysisError(f"{place}: formula: {error}") from None
     _check_names(spec, formula, place)

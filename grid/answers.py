@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from grid.types import Json, to_json
 from grid.untrusted import DECODER
 
 MAX_CHARACTERS = 20_000
+MAX_REREAD = 20 * MAX_CHARACTERS
 MAX_ARGUMENTS = 64
 MAX_STEPS = 256
 MAX_DEPTH = 16
@@ -32,13 +34,17 @@ def read_plan(text: str) -> list[tuple[str, dict[str, Json]]] | None:
 
 
 def _objects(text: str) -> Iterator[dict[str, Json]]:
-    """The JSON objects in a text, outermost ones; as long as a limit lets it be read."""
-    text = text[:MAX_CHARACTERS]
+    """The JSON objects in a text, outermost ones; as long as limits let it be read.
+
+    Text that begins an object and is none is read again from its next brace on, up to MAX_REREAD characters in all.
+    """
+    text, reread = text[:MAX_CHARACTERS], 0
     start = text.find("{")
-    while start >= 0:
+    while start >= 0 and reread <= MAX_REREAD:
         try:
             found, end = DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as error:
+            reread += (error.pos if isinstance(error, json.JSONDecodeError) else len(text)) - start
             start = text.find("{", start + 1)
             continue
         yield found

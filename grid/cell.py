@@ -6,10 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
 from grid.metrics.stepwise import SCORING
+from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
 NO_INFLUENCE = ("dataset.path", "dataset.limit", "dataset.max_substeps", "model.serving")
@@ -32,15 +34,20 @@ class Setting:
     budget: Mapping[str, int] = field(default_factory=dict)
     code: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits of all that can change a result of this setting, but for code."""
         return _digest({"config": influential(self.config), "seed": self.seed, "budget": dict(self.budget)})
 
-    @property
+    @cached_property
     def code_id(self) -> str:
         """Sixteen hexadecimal digits of the code that can change a result."""
         return _digest(dict(self.code))
+
+    @cached_property
+    def text(self) -> str:
+        """The config and the seed as JSON, as every row has them."""
+        return to_json({**self.config, "seed": self.seed})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import reprlib
 from pathlib import Path
 
+from grid.untrusted import shown as escaped
+
 _LINE = 2_000  # characters
 _VALUE = 120
 
@@ -28,10 +30,10 @@ def one_line(text: object, limit: int = _LINE) -> str:
     """A text on one line of at most `limit` characters; what a terminal would obey is shown as an escape."""
     flat = " ".join(str(text).split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 3]}..."
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in cut)
+    return escaped(cut)
 
 
-def shown(value: object) -> str:
+def shown_value(value: object) -> str:
     """`repr` on one line, cut where it is long."""
     return one_line(_CUT.repr(value))
 
@@ -45,7 +47,7 @@ class ConfigError(GridError):
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         self.key, self.value, self.allowed = key, value, allowed
-        super().__init__(f"{one_line(key, _VALUE)}={shown(value)}: {one_line(allowed)}")
+        super().__init__(f"{one_line(key, _VALUE)}={shown_value(value)}: {one_line(allowed)}")
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
         """So that it travels between processes."""

@@ -18,8 +18,7 @@ def reference(step: str, field: str) -> str:
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:
     """Every (step id, field) that a call's arguments refer to, nested values included."""
     pending: list[Json] = list(call.arguments.values())
-    while pending:
-        value = pending.pop(0)
+    for value in pending:  # which grows
         if isinstance(value, str):
             yield from PATTERN.findall(value)
         elif isinstance(value, list):
@@ -66,7 +65,18 @@ def _fill(value: Json, outputs: Mapping[str, Mapping[str, Json]]) -> Json:
 
 
 def order(calls: Mapping[str, ToolCall]) -> list[str]:
-    """The calls' step ids, producers before consumers.
+    """The calls' step ids, producers before consumers, else as they stand. Raises as `chains`."""
+    chain = chains(calls)
+    return sorted(chain, key=chain.__getitem__)
+
+
+def depth(calls: Mapping[str, ToolCall]) -> int:
+    """The longest chain of dependent calls, counted in calls (planning_horizon §3.1); 0 without calls."""
+    return max(chains(calls).values(), default=0)
+
+
+def chains(calls: Mapping[str, ToolCall]) -> dict[str, int]:
+    """For each step the calls of the longest chain that ends with it.
 
     Raises:
         ValueError: a reference names a step that makes no call, or references run in a circle.
@@ -76,22 +86,23 @@ def order(calls: Mapping[str, ToolCall]) -> list[str]:
         for producer in producers:
             if producer not in calls:
                 raise ValueError(f"step {step} refers to the output of step {producer}, which makes no call")
-    done: list[str] = []
-    while len(done) < len(calls):
-        ready = [step for step in calls if step not in done and all(p in done for p in needs[step])]
-        if not ready:
-            circle = ", ".join(step for step in calls if step not in done)
-            raise ValueError(f"references run in a circle among steps {circle}")
-        done += ready
-    return done
-
-
-def depth(calls: Mapping[str, ToolCall]) -> int:
-    """The longest chain of dependent calls, counted in calls (planning_horizon §3.1); 0 without calls."""
-    longest: dict[str, int] = {}
-    for step in order(calls):
-        longest[step] = 1 + max((longest[producer] for producer, _ in found_in(calls[step])), default=0)
-    return max(longest.values(), default=0)
+    consumers: dict[str, list[str]] = {step: [] for step in calls}
+    for step, producers in needs.items():
+        for producer in producers:
+            consumers[producer].append(step)
+    waiting = {step: len(producers) for step, producers in needs.items()}
+    chain = dict.fromkeys((step for step, count in waiting.items() if not count), 1)
+    ready = list(chain)
+    for producer in ready:
+        for step in consumers[producer]:
+            waiting[step] -= 1
+            chain[step] = max(chain.get(step, 1), chain[producer] + 1)
+            if not waiting[step]:
+                ready.append(step)
+    if len(ready) < len(calls):
+        circle = ", ".join(step for step in calls if waiting[step])
+        raise ValueError(f"references run in a circle among steps {circle}")
+    return {step: chain[step] for step in calls}
 
 
 def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:

@@ -8,7 +8,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from grid import references
@@ -85,7 +85,7 @@ async def run_chunk(
     result = ChunkResult(
         ok=sum(episode["status"] == Status.OK for episode in episodes),
         failed=sum(episode["status"] == Status.FAILED for episode in episodes),
-        usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in asdict(Usage())}),
+        usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in vars(Usage())}),
     )
     attempt = _attempt(attempt_id, setting, len(cells), result.usage, time.perf_counter() - started, stamp)
     attempt |= {"status": ENDED, "ok": result.ok, "failed": result.failed}
@@ -106,7 +106,7 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     scores = Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(Reference({}, ())) | asdict(scores)
+    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(Reference({}, ())) | vars(scores)
     return _storable(row | _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | _times(0.0, stamp))
 
 
@@ -143,7 +143,7 @@ async def run_cell(
             message = f"not done after {time.perf_counter() - started:.0f} s (cluster.case_seconds)"
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | asdict(scores)
+    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | {"error_traceback": trace}
     row |= _times(time.perf_counter() - started, stamp)
     steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
@@ -154,7 +154,7 @@ def _outcome(
     episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
     """How an episode ended, and what it took."""
-    return asdict(episode.usage if episode else Usage()) | {
+    return vars(episode.usage if episode else Usage()) | {
         "status": status,
         "error_kind": kind,
         "error_message": message[:_MAX_MESSAGE] if message else None,
@@ -183,7 +183,7 @@ def _attempt(
 ) -> dict[str, Any]:
     """What the rows of all tries have."""
     told = {"attempt_id": attempt_id, "setting_id": setting.id, "cells": cells, "seconds": seconds}
-    return told | asdict(usage) | {"created_at": stamp.now()}
+    return told | vars(usage) | {"created_at": stamp.now()}
 
 
 def _so_far(episode: Episode | None) -> Trajectory:
@@ -237,7 +237,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "case_id": cell.case_id,
         "trial": cell.trial,
         "seed": cell.seed,
-        "config": to_json({**setting.config, "seed": setting.seed}),
+        "config": setting.text,
         "code": setting.code_id,
         "code_parts": to_json(dict(setting.code)),
         "git_commit": stamp.git_commit,

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
@@ -15,11 +16,38 @@ NO_TOOL = "no_tool"
 """How 'this substep takes no tool' is called among the options and in the tables."""
 
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+T = TypeVar("T", bound=type)
+
+
 def to_json(value: object) -> str:
     """JSON on one line, keys in their order, no characters escaped that need not be."""
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+    return _ENCODE(value)
 
 
+def hashed_once(cls: T) -> T:
+    """For a frozen dataclass that caches look up by: an object keeps its hash.
+
+    Texts hash differently in every process, so that the hash never travels with the object.
+    """
+    compute: Any = cls.__hash__
+
+    def kept(self: Any) -> int:
+        try:
+            found: int = self.__dict__["_hash"]
+        except KeyError:
+            found = self.__dict__["_hash"] = compute(self)
+        return found
+
+    def state(self: Any) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    type.__setattr__(cls, "__hash__", kept)
+    type.__setattr__(cls, "__getstate__", state)
+    return cls
+
+
+@hashed_once
 @dataclass(frozen=True)
 class Parameter:
     """One argument of a tool; `type` is a JSON type name, `date`, or RESULT."""
@@ -29,6 +57,7 @@ class Parameter:
     description: str
 
 
+@hashed_once
 @dataclass(frozen=True)
 class ToolSpec:
     """A tool as a planner sees it. `returns` names the fields of its outcome."""
@@ -49,6 +78,10 @@ class ToolCall:
 
     def text(self) -> str:
         """The call as JSON, arguments in the order given."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return to_json({"tool": self.tool, "arguments": dict(self.arguments)})
 
 
@@ -60,6 +93,10 @@ class Observation:
 
     def text(self) -> str:
         """The outcome as JSON."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return to_json(dict(self.content))
 
 

@@ -1,18 +1,80 @@
-"""JSON from models and files that nobody vouches for: as the standard has it, without NaN and infinities."""
+"""Text from models, files and servers that nobody vouches for: read as JSON, and shown."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
+
+_MAX_DIGITS = 300  # of an integer: what a double can hold
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _real(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text:.40} is no finite number")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"{text:.40}... is a number of more than {_MAX_DIGITS} digits")
+    return int(text)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer)
+"""Every number is finite, and a double can hold it."""
 
 
 def loads(text: str | bytes) -> Any:
-    """One JSON value; raises ValueError, or RecursionError where it is nested too deeply."""
-    return json.loads(text, parse_constant=_refuse)
+    """One JSON value with finite numbers; raises ValueError, or RecursionError where it is nested too deeply."""
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text))
+    if text.startswith("\ufeff"):
+        raise ValueError("a byte order mark stands before it")
+    return DECODER.decode(text)
+
+
+def loads_storable(text: str | bytes) -> Any:
+    """As `loads`; refuses texts with half a surrogate pair too (ValueError): no table and no prompt can hold them."""
+    value = loads(text)
+    pending = [("", value)]
+    for place, found in pending:  # which grows
+        if isinstance(found, str):
+            if not found.isascii() and _HALF_PAIR.search(found):
+                raise ValueError(f"{place or 'the text'} has half a surrogate pair: {found!r:.60}")
+        elif isinstance(found, list):
+            pending += [(f"{place}[{index}]", item) for index, item in enumerate(found)]
+        elif isinstance(found, dict):
+            for name, item in found.items():
+                pending += [(f"a name in {place or 'the object'}", name), (f"{place}.{name!r:.40}", item)]
+    return value
+
+
+def shown(text: str) -> str:
+    r"""The text on one line with escapes (`\x1b`, `\u202e`) for what would not show as itself.
+
+    Those are control characters, line ends, what turns the direction of writing, half surrogate pairs and the like:
+    they could move a terminal's cursor, hide words or make a line look like another.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in _BLANKS else _escaped(char) for char in text)
+
+
+def shown_lines(text: str) -> str:
+    """As `shown`, line by line: line ends stay."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+_BLANKS = "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000"  # of one width or another; they hide nothing
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()

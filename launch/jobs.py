@@ -15,6 +15,7 @@ from grid.build import sweep_config
 from grid.cell import GROUPS, NO_INFLUENCE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.plain_values import check_plain
+from grid.untrusted import shown_lines
 from launch.composing import Composed
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
@@ -57,7 +58,8 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
 
 def _say(what: str, error: GridError) -> None:
     # Not an EngineError's log, which has lines of its own.
-    print(f"{what}: {one_line(error) if isinstance(error, ConfigError) else error}", file=sys.stderr)
+    text = one_line(error) if isinstance(error, ConfigError) else shown_lines(str(error))
+    print(f"{what}: {text}", file=sys.stderr)
 
 
 def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grid.batch import Report
 from grid.cell import Setting
 from grid.replicas.fleet import Fleet
+from grid.untrusted import shown_lines
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
 _FILE_EVERY = 2.0  # seconds between two states of the file
@@ -105,7 +106,7 @@ class SweepProgress:
 
     def say(self, text: str) -> None:
         """A line of its own, above the live one."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(shown_lines(text), markup=False, soft_wrap=True)
 
     def document(self) -> Told:
         """What `progress.json` holds."""

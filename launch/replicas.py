@@ -29,6 +29,7 @@ from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
+from grid.untrusted import shown_lines
 from launch.summary import replicas_table
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -104,7 +105,7 @@ def main() -> int:
             found = pool.named(stem) if stem else pool.find(label, values["model"])
             {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
     except (GridError, HydraException) as error:
-        console.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        console.print(f"[bold red]error:[/] {escape(shown_lines(str(error)))}", soft_wrap=True)
         return 2
     return 0
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from grid.errors import GridError, StoreError, one_line, shown
+from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
@@ -64,7 +64,7 @@ def _report(folder: Path, following: bool, analysis: str | None, tables: Path | 
     sheets = print_report(folder, Console(), wanted)
     if tables:
         write_tables(tables, sheets)
-    print(f"page: {write_page(folder, sheets)}")
+    print(f"page: {one_line(write_page(folder, sheets))}")
 
 
 def _expect_results(folder: Path) -> None:
@@ -167,7 +167,7 @@ def _told(folder: Path, patience: float) -> Told:
             error = StoreError(f"{place}: not there: {missing}")
         except ValidationError as broken:
             first = broken.errors()[0]
-            error = StoreError(f"{place}: not what a sweep writes ({first['msg']}: {shown(first['input'])})")
+            error = StoreError(f"{place}: not what a sweep writes ({first['msg']}: {shown_value(first['input'])})")
         except (OSError, ValueError) as broken:
             error = StoreError(
                 f"{place}: cannot be read ({broken.strerror if isinstance(broken, OSError) else broken})"

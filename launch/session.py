@@ -24,6 +24,7 @@ from grid.pilot import CASES, tokens_per_cell
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet
 from grid.types import ErrorKind
+from grid.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
 from launch.summary import replicas_table
@@ -87,7 +88,8 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
         lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
-    console.print("\n".join(lines), markup=False, soft_wrap=True)
+    for line in lines:
+        say(console, line)
     tell_other_code(plan, console)
 
 
@@ -114,7 +116,7 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
         counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
         pilot = tokens_per_cell(plan, setting)
         counts.append("unknown" if pilot is None else f"{pilot * pending[setting.id]:,.0f}")
-        table.add_row(*(escape(setting.labels[name]) for name in names), *counts)
+        table.add_row(*(escape(shown(setting.labels[name])) for name in names), *counts)
     return table
 
 
@@ -172,8 +174,8 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
 
 
 def say(console: Console, line: str) -> None:
-    """One plain line."""
-    console.print(line, markup=False, soft_wrap=True)
+    """One plain line, whatever names and messages it holds."""
+    console.print(shown(line), markup=False, soft_wrap=True)
 
 
 def _complete(checked: Checked, console: Console, missing: int) -> bool:

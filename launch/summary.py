@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from grid.replicas.fleet import Totals
+from grid.untrusted import shown
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:
@@ -25,7 +26,7 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
         stats, usage = total.stats, total.stats.usage
         computed = usage.input_tokens - usage.cached_input_tokens
         table.add_row(
-            escape(total.label),
+            escape(shown(total.label)),
             total.name.rpartition("-")[2],
             f"{stats.requests:,}",
             f"{stats.failed:,}",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.errors import ConfigError, DataError
-from grid.untrusted import loads
+from grid.untrusted import loads_storable
 
 MAX_LINE_BYTES = 4_000_000
 MAX_FILE_BYTES = 1_000_000_000
@@ -42,7 +42,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                record = loads(line)
+                record = loads_storable(line)
             except (ValueError, RecursionError) as error:
                 raise DataError(path, number, f"broken JSON: {error}") from None
             if not isinstance(record, dict):
@@ -55,7 +55,7 @@ def read_json(path: Path) -> Any:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")
-        return loads(path.read_bytes())
+        return loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"broken JSON: {error}") from None
     except OSError as error:

@@ -34,7 +34,7 @@ QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
 ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""
 HEADING, NO_CALL = "null", "No tool required"
-_STEP = re.compile(r"(\d+(?:\.\d+)*)\.?\s+(.+)", re.S)
+_STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,15})\.?\s+(.+)", re.S)
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
 
 

@@ -53,10 +53,11 @@ def fill(tool: ToolSpec, prompt: Prompt) -> dict[str, Json]:
 
     Without any history, an argument that the texts do not give is taken from an earlier substep by reference.
     """
+    seen = _seen(prompt)
     offers = [
         (-source.score, index, source.value)
         for index, parameter in enumerate(tool.parameters)
-        for source in _sources(parameter, prompt)
+        for source in _sources(parameter, seen)
     ]
     offers.sort(key=lambda offer: offer[:2])
     chosen: dict[int, Json] = {}
@@ -70,26 +71,45 @@ def fill(tool: ToolSpec, prompt: Prompt) -> dict[str, Json]:
     return {tool.parameters[index].name: chosen[index] for index in sorted(chosen)}
 
 
-def _sources(parameter: Parameter, prompt: Prompt) -> Iterator[_Source]:
+class _Seen(NamedTuple):
+    """What a prompt shows: fields and labelled values of the latest entry first; query and substep, each at most one.
+
+    Each text stands with what its values' scores gain.
+    """
+
+    fields: list[tuple[Found, ...]]
+    labelled: list[tuple[Found, ...]]
+    texts: list[tuple[float, str]]
+
+
+def _seen(prompt: Prompt) -> _Seen:
+    task, request = prompt.entries("task")[:1], prompt.entries("request")[-1:]
+    return _Seen(
+        [fields_in(entry) for entry in reversed(prompt.entries("history"))],
+        [labelled_in(entry) for entry in reversed(_outline_before(prompt))],
+        [(bonus, unlabelled(text)) for bonus, texts in ((0.0, task), (_SUBSTEP_BONUS, request)) for text in texts],
+    )
+
+
+def _sources(parameter: Parameter, seen: _Seen) -> Iterator[_Source]:
     """Every value that could be the argument, with how well it fits."""
-    for age, entry in enumerate(reversed(prompt.entries("history"))):
-        for found in fields_in(entry):
+    any_output = _ANY_IDENTIFIER if _IDENTIFYING & set(stems(parameter.name)) else _ANY_OUTPUT
+    for age, fields in enumerate(seen.fields):
+        for found in fields:
             score = _name_match(parameter, found.before)
             if score > 0:
                 yield _Source(score + _FIELD_BONUS - _OLDER * age, found.value)
             elif parameter.type == "string" and _looks_like_id(found.value):
-                known = _IDENTIFYING & set(stems(parameter.name))
-                yield _Source((_ANY_IDENTIFIER if known else _ANY_OUTPUT) - _OLDER * age, found.value)
-    for age, entry in enumerate(reversed(_outline_before(prompt))):
-        for found in labelled_in(entry):
+                yield _Source(any_output - _OLDER * age, found.value)
+    for age, labelled in enumerate(seen.labelled):
+        for found in labelled:
             score = _name_match(parameter, found.before)
             if score > 0:
                 yield _Source(score + _LABEL_BONUS - _OLDER * age, _typed(parameter, found))
-    for bonus, entries in ((0.0, prompt.entries("task")[:1]), (_SUBSTEP_BONUS, prompt.entries("request")[-1:])):
-        for text in map(unlabelled, entries):
-            if parameter.type == "string":
-                yield from (_Source(_PHRASE + bonus, found.value) for found in _phrases(parameter, text))
-        for found in (found for entry in entries for found in values_in(unlabelled(entry))):
+    for bonus, text in seen.texts:
+        if parameter.type == "string":
+            yield from (_Source(_PHRASE + bonus, found.value) for found in _phrases(parameter, text))
+        for found in values_in(text):
             fit = _fit(parameter, found)
             if fit is not None and fit + bonus >= _ENOUGH.get(parameter.type, _ENOUGH_TYPED):
                 yield _Source(fit + bonus, _typed(parameter, found))

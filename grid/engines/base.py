@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
@@ -27,10 +28,13 @@ class Section:
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
         """All lines, the options as `0. text` on; `padded`: as `option_numbers` has them."""
-        if not self.options:
-            return self.entries
-        numbers = option_numbers(len(self.options), padded)
-        return (*self.entries, *(f"{number}. {text}" for number, text in zip(numbers, self.options, strict=True)))
+        return (*self.entries, *_numbered(self.options, padded)) if self.options else self.entries
+
+
+@lru_cache(maxsize=4096)  # many prompts offer the same options
+def _numbered(options: tuple[str, ...], padded: bool) -> tuple[str, ...]:
+    numbers = option_numbers(len(options), padded)
+    return tuple(f"{number}. {text}" for number, text in zip(numbers, options, strict=True))
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Prompt:
 
     def size(self) -> int:
         """Characters of the sections and of the answer's options."""
-        lines = sum(len(line) for section in self.sections for line in section.lines())
+        lines = sum(sum(map(len, section.lines())) for section in self.sections)
         return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:

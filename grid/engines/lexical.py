@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -123,25 +123,43 @@ class Lexical:
             for stem in stems(" ".join(map(unlabelled, entries))):
                 query[stem] = query.get(stem, 0.0) + weight
         scores = bm25(query, options)
-        for index, option in enumerate(options):
-            if NO_TOOL in option[:20] and substep and _counts(option)[0][substep[0]]:
+        for index in _documents(tuple(options)).no_tool:
+            if substep and _counts(options[index])[0][substep[0]]:
                 scores[index] += self.no_tool_bonus
         return scores
 
 
 def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
     """BM25 of each option (a document) against the weighted query, √IDF over the options; shape (options,)."""
-    documents = [_counts(option) for option in options]
-    lengths = np.array([length for _, length in documents], dtype=np.float64)
-    norm = K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))
-    scores = np.zeros(len(options))
+    documents = _documents(tuple(options))
+    scores = [0.0] * len(options)
     for stem, weight in query.items():
-        frequency = np.array([counts.get(stem, 0) for counts, _ in documents], dtype=np.float64)
-        containing = np.count_nonzero(frequency)
+        containing = documents.postings.get(stem, ())
         if containing:
-            idf = math.sqrt(math.log(1 + (len(options) - containing + 0.5) / (containing + 0.5)))
-            scores += weight * idf * frequency * (K1 + 1) / (frequency + norm)
-    return scores
+            idf = math.sqrt(math.log(1 + (len(options) - len(containing) + 0.5) / (len(containing) + 0.5)))
+            for index, frequency in containing:
+                scores[index] += weight * idf * frequency * (K1 + 1) / (frequency + documents.norm[index])
+    return np.array(scores)
+
+
+class _Documents(NamedTuple):
+    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, those that say no tool."""
+
+    postings: dict[str, list[tuple[int, int]]]
+    norm: list[float]
+    no_tool: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)  # of some 100 kB each
+def _documents(options: tuple[str, ...]) -> _Documents:
+    counted = [_counts(option) for option in options]
+    lengths = np.array([length for _, length in counted], dtype=np.float64)
+    norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
+    postings: dict[str, list[tuple[int, int]]] = {}
+    for index, (counts, _) in enumerate(counted):
+        for stem, frequency in counts.items():
+            postings.setdefault(stem, []).append((index, frequency))
+    return _Documents(postings, norm, tuple(i for i, option in enumerate(options) if NO_TOOL in option[:20]))
 
 
 @lru_cache(maxsize=65536)
@@ -187,4 +205,4 @@ def count_tokens(text: str) -> int:
 
 def prompt_tokens(prompt: Prompt) -> int:
     """The tokens of a whole prompt."""
-    return sum(count_tokens(entry) for section in prompt.sections for entry in section.lines())
+    return sum(sum(map(count_tokens, section.lines())) for section in prompt.sections)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import cast
 
 import numpy as np
@@ -20,8 +21,9 @@ from grid.types import Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_STEP = re.compile(r"\$(\d+) = (\{.*\}) (returned|failed:) \{")
-_REFERENCE = re.compile(r"\$(\d+)")
+_STEP = re.compile(r"\$(\d{1,4}) = (\{.*\}) (returned|failed:) \{")
+_REFERENCE = re.compile(r"\$(\d{1,4})")
+_MOST_WORDS = 300  # of a question that are laid beside another's
 _MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
 
 
@@ -120,7 +122,7 @@ class _Slots:
 
     def __init__(self, solved: str, question: str) -> None:
         self._question = question
-        self._there, self._here = (list(_TOKEN.finditer(text)) for text in (solved, question))
+        self._there, self._here = (list(islice(_TOKEN.finditer(text), _MOST_WORDS)) for text in (solved, question))
         self._words = [token[0].lower() for token in self._there]
         here = [token[0].lower() for token in self._here]
         self._blocks = SequenceMatcher(None, self._words, here, autojunk=False).get_opcodes()

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.errors import ConfigError
+from grid.untrusted import loads
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""
@@ -104,7 +105,7 @@ def _key(source: Wheel) -> str:
 def is_whole(folder: Path) -> bool:
     """Whether every file that the folder was finished with is there, with its contents unchanged (a second a GB)."""
     try:
-        digests: dict[str, str] = json.loads((folder / _DONE).read_text())
+        digests: dict[str, str] = loads((folder / _DONE).read_text())
         return bool(digests) and all(_sha256(folder / name) == digest for name, digest in digests.items())
     except (OSError, ValueError, AttributeError, RecursionError):
         return False

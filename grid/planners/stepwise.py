@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from grid.answers import read_call
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
@@ -49,6 +50,22 @@ class Action:
 UNREADABLE = Action(None, malformed=True)
 
 
+class Offer(NamedTuple):
+    """Candidates by name, and the section of a prompt that lists them in order, 'no tool' last."""
+
+    tools: dict[str, ToolSpec]
+    names: tuple[str, ...]
+    section: Section
+
+
+@lru_cache(maxsize=4096)
+def offer(candidates: tuple[ToolSpec, ...]) -> Offer:
+    """Made once for the same candidates: most decisions of a sweep repeat those of another planner or trial."""
+    options = (*map(tool_text, candidates), NO_TOOL_TEXT)
+    tools = {tool.name: tool for tool in candidates}
+    return Offer(tools, tuple(tool.name for tool in candidates), Section("tools", ("Tools:",), options))
+
+
 @dataclass(frozen=True)
 class View:
     """What one decision looks at: the substep, the path so far, the candidates, lessons of earlier attempts."""
@@ -57,6 +74,11 @@ class View:
     path: tuple[Step, ...]
     candidates: tuple[ToolSpec, ...]
     lessons: tuple[str, ...] = ()
+
+    @cached_property
+    def offer(self) -> Offer:
+        """The candidates as a prompt lists them."""
+        return offer(self.candidates)
 
 
 @dataclass(frozen=True)
@@ -132,7 +154,7 @@ def perform(episode: Episode, view: View, decision: Decision, path: tuple[Step, 
         options=decision.options,
         unassigned=decision.unassigned,
         error_bound=decision.error_bound,
-        candidates=tuple(tool.name for tool in view.candidates),
+        candidates=view.offer.names,
         input_tokens=decision.usage.input_tokens,
         cached_input_tokens=decision.usage.cached_input_tokens,
         output_tokens=decision.usage.output_tokens,
@@ -147,8 +169,7 @@ async def sample_actions(
     """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1."""
     prompt = action_prompt(episode, view)
     texts, usage = await episode.sample(prompt, name, view.substep.id, n=n, temperature=temperature)
-    offered = {tool.name: tool for tool in view.candidates}
-    return [to_action(text, offered, may_decline=True) for text in texts], usage
+    return [to_action(text, view.offer.tools, may_decline=True) for text in texts], usage
 
 
 async def fill_arguments(
@@ -157,7 +178,7 @@ async def fill_arguments(
     """The call of a tool that is already chosen; nothing is asked for NO_TOOL."""
     if tool == NO_TOOL:
         return Action(None), Usage()
-    spec = next(candidate for candidate in view.candidates if candidate.name == tool)
+    spec = view.offer.tools[tool]
     prompt = arguments_prompt(episode, view, spec)
     texts, usage = await episode.sample(prompt, name, view.substep.id, tool, temperature=temperature)
     return to_action(texts[0], {tool: spec}, may_decline=False), usage
@@ -182,16 +203,14 @@ def to_action(text: str, offered: dict[str, ToolSpec], may_decline: bool) -> Act
 
 def action_prompt(episode: Episode, view: View) -> Prompt:
     """The prompt for a whole action."""
-    return Prompt(
-        _sections(episode, view, _numbered(view), ASK_CALL),
-        ToolCallAnswer(view.candidates, may_decline=True, thought=True),
-    )
+    sections = _sections(episode, view, view.offer.section, ASK_CALL)
+    return Prompt(sections, ToolCallAnswer(view.candidates, may_decline=True, thought=True))
 
 
 def index_prompt(episode: Episode, view: View) -> Prompt:
     """The prompt for the index of one option: the candidates in order, 'no tool' last."""
-    tools = _numbered(view)
-    return Prompt(_sections(episode, view, tools, ASK_INDEX), ChoiceAnswer(tools.options))
+    offered = view.offer.section
+    return Prompt(_sections(episode, view, offered, ASK_INDEX), ChoiceAnswer(offered.options))
 
 
 def arguments_prompt(episode: Episode, view: View, tool: ToolSpec) -> Prompt:
@@ -228,11 +247,6 @@ def tool_text(tool: ToolSpec) -> str:
     arguments = ", ".join(f"{parameter.name}: {parameter.type}" for parameter in tool.parameters)
     details = "; ".join(f"{p.name} = {p.description}" for p in tool.parameters if p.description)
     return f"{tool.name}({arguments}): {tool.description}" + (f" [{details}]" if details else "")
-
-
-def _numbered(view: View) -> Section:
-    """What may be chosen: the candidates in order, 'no tool' last."""
-    return Section("tools", ("Tools:",), (*map(tool_text, view.candidates), NO_TOOL_TEXT))
 
 
 def _sections(episode: Episode, view: View, tools: Section, ask: str) -> tuple[Section, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from grid.errors import StoreError
 from grid.store import compact, locked
+from grid.untrusted import shown_lines
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
         with locked(root):
             counts = compact(root)
     except StoreError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown_lines(str(error))}", file=sys.stderr)
         return 2
     for table, (before, after) in counts.items():
         print(f"{table}: {before:,} files before, {after:,} now")

@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from grid.errors import StoreError
+from grid.untrusted import loads
 
 _OWNER = ".owner"
 
@@ -53,7 +54,7 @@ def _sign(root: Path) -> None:
 
 def _owner(root: Path) -> str:
     try:
-        owner = json.loads((root / _OWNER).read_text())
+        owner = loads((root / _OWNER).read_text())
         return f" (process {owner['pid']} on {owner['host']}, since {owner['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""

@@ -25,6 +25,7 @@ from grid.plan import Plan
 from grid.planners.base import Planner
 from grid.replicas.fleet import Fleet
 from grid.run import Stamp, run_cell
+from launch.benchmarks import versus
 
 T = TypeVar("T")
 REPEATS = 5
@@ -169,11 +170,16 @@ def plan_of(setting: Setting, cluster: ClusterConfig, root: Path) -> Plan:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No options."""
+    """What to compare with."""
+    parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
+    parser.add_argument("--rounds", type=int, default=6, help="of --against")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """The null engine: episodes per second through Ray and Parquet, and where the time goes."""
+    if arguments.against:
+        versus.run(arguments.against, arguments.rounds, console)
+        return
     setting, cluster = null_setting(), ClusterConfig(kind="local", dashboard=False)
     with tempfile.TemporaryDirectory() as folder:
         ray_cluster.connect(cluster)

@@ -114,3 +114,20 @@ def test_the_fingerprint_follows_content_and_order(tmp_path: Path) -> None:
 def test_numbers_that_json_lacks_are_refused(path: Path, number: str) -> None:
     path.write_text(f'{{"a": {number}}}\n')
     refused(path, 1, "broken JSON")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"tools": [{"name": "\\ud800"}]}', "half a surrogate pair"),
+        (b'{"\\udfff": 1}', "half a surrogate pair"),
+        (b'{"a": "\xed\xa0\x80"}', "broken JSON"),
+        (b'{"a": 1e999}', "no finite number"),
+        (b'{"a": [-1e999]}', "no finite number"),
+        (b'{"a": Infinity}', "no JSON"),
+        (b'{"a": ' + b"9" * 400 + b"}", "more than 300 digits"),
+    ],
+)
+def test_what_no_table_can_hold_is_refused_with_its_line(path: Path, line: bytes, said: str) -> None:
+    path.write_bytes(b'{"fine": 1}\n' + line + b"\n")
+    refused(path, 2, said)

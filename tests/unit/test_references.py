@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -128,3 +129,33 @@ def test_a_circle_is_named(ask: Callable[[dict[str, ToolCall]], object]) -> None
 def test_a_step_that_needs_itself_is_a_circle() -> None:
     with pytest.raises(ValueError, match=r"circle among steps 1\.1$"):
         order(calls_of({"1.1": {"1.1"}}))
+
+
+def in_rounds(calls: dict[str, ToolCall]) -> list[str]:
+    """The order by its definition: in each round all steps whose producers are done, as they stand."""
+    needs = {step: [producer for producer, _ in found_in(call)] for step, call in calls.items()}
+    done: list[str] = []
+    while len(done) < len(calls):
+        done += [step for step in calls if step not in done and all(p in done for p in needs[step])]
+    return done
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sets(st.integers(0, 11)), max_size=12), st.randoms())
+def test_the_order_is_that_of_rounds(needs: list[set[int]], rng: random.Random) -> None:
+    places = list(range(len(needs)))
+    rng.shuffle(places)
+    calls = {
+        str(place): ToolCall("t", {"a": [f"OUTPUT_FROM_STEP_{p}.x" for p in needs[place] if p < place]})
+        for place in places
+    }
+    assert order(calls) == in_rounds(calls)
+
+
+def test_a_long_chain_written_backwards_has_an_order() -> None:
+    """5,000 rounds over 5,000 steps, each searched among the done ones, would not come to their end."""
+    steps = [str(number) for number in range(5_000, 0, -1)]
+    calls = {step: ToolCall("t", {"a": f"OUTPUT_FROM_STEP_{int(step) - 1}.x"}) for step in steps}
+    calls["0"] = ToolCall("t", {})
+    assert order(calls) == ["0", *reversed(steps)]
+    assert depth(calls) == 5_001

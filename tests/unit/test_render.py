@@ -31,8 +31,15 @@ def test_terminal_shows_texts_literally() -> None:
     assert printed(sheet(NASTY)).count(NASTY) == 2
 
 
-def test_terminal_drops_control_characters() -> None:
-    assert "\x1b" not in printed(sheet("red\x1b[31m\nalert\x07"))
+HIDDEN = "red\x1b[31m\nalert\x07 \u202egnp.exe\u2028end"
+SHOWN = r"red\x1b[31m\nalert\x07 \u202egnp.exe\u2028end"
+
+
+def test_what_hides_or_moves_is_shown_as_an_escape() -> None:
+    assert printed(sheet(HIDDEN)).count(SHOWN) == 2
+    assert markdown(sheet(HIDDEN)) == markdown(sheet(SHOWN))
+    assert latex(sheet(HIDDEN)) == latex(sheet(SHOWN))
+    assert SHOWN.replace("\\n", "\n") in csv(sheet(HIDDEN))
 
 
 def test_markdown_escapes_what_has_a_meaning() -> None:
@@ -59,6 +66,27 @@ def test_latex_escapes_what_has_a_meaning() -> None:
 def test_csv_holds_unrounded_values() -> None:
     rows = list(reader.reader(io.StringIO(csv(sheet('a,"b"\nc')))))
     assert rows == [["planner", "success"], ['a,"b"\nc', str(1 / 3)]]
+
+
+@pytest.mark.parametrize(
+    "text", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "-", "=1e5", "+1.2*"]
+)
+def test_a_cell_that_a_spreadsheet_would_compute_is_a_text(text: str) -> None:
+    [_, [cell, _]] = reader.reader(io.StringIO(csv(sheet(text))))
+    assert cell.startswith("'")
+    assert not set(cell) & set("\t\r")
+    values = pd.DataFrame({text: [1]})
+    header = csv(Sheet("a", "", "", [text], [], [["1"]], values, "")).splitlines()[0]
+    assert header.lstrip('"').startswith("'")
+
+
+@pytest.mark.parametrize("text", ["-1.3", "+2", "-1e-05", "a=b", "mean - 2", "react[k=4]", ""])
+def test_numbers_and_other_texts_are_cells_as_they_are(text: str) -> None:
+    assert list(reader.reader(io.StringIO(csv(sheet(text)))))[1] == [text, str(1 / 3)]
+
+
+def test_negative_numbers_stay_numbers() -> None:
+    assert csv(sheet("react", number=-1.3)) == "planner,success\nreact,-1.3\n"
 
 
 @given(st.text(max_size=30))

@@ -11,6 +11,7 @@ from grid.datasets.kqa import stock
 from grid.datasets.kqa.dataset import Kqa, KqaPro, KqaSynthetic
 from grid.datasets.kqa.stats import bins, functions, overview, shapes
 from grid.types import to_json
+from grid.untrusted import shown_lines
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def check(console: Console) -> bool:
     """Print the stock's broken rules."""
     broken = stock.problems(stock.load_world(), stock.load_names(), stock.load_words())
     for line in broken:
-        console.print(line, markup=False)
+        console.print(shown_lines(line), markup=False)
     console.print(f"{len(broken)} rules broken")
     return not broken
 
@@ -50,7 +51,7 @@ def stats(console: Console, dataset: Kqa) -> None:
     console.print(shapes(list(dataset.questions.values())))
     console.print(functions(dataset))
     for skipped in dataset.skipped[:10]:
-        console.print(f"{skipped.record}: {skipped.reason}", markup=False)
+        console.print(shown_lines(f"{skipped.record}: {skipped.reason}"), markup=False)
 
 
 def show(console: Console, dataset: Kqa, count: int) -> None:
@@ -58,11 +59,11 @@ def show(console: Console, dataset: Kqa, count: int) -> None:
     for case_id in dataset.case_ids()[:count]:
         question = dataset.questions[case_id]
         shape = f"depth {question.depth}, breadth {question.breadth:.2f}"
-        console.print(f"\n{case_id}  {shape}\n{question.text}", markup=False)
+        console.print(shown_lines(f"\n{case_id}  {shape}\n{question.text}"), markup=False)
         for number, step in enumerate(question.dag):
             taken = f" of {', '.join(str(place) for place in step.dependencies)}" if step.dependencies else ""
-            console.print(f"  {number}. {step.function}{taken} {to_json(list(step.inputs))}", markup=False)
-        console.print(f"  answer: {question.answer}", markup=False)
+            console.print(shown_lines(f"  {number}. {step.function}{taken} {to_json(list(step.inputs))}"), markup=False)
+        console.print(shown_lines(f"  answer: {question.answer}"), markup=False)
 
 
 if __name__ == "__main__":

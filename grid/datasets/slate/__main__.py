@@ -12,6 +12,7 @@ from grid.datasets.slate import stock
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.stats import statistics
 from grid.types import to_json
+from grid.untrusted import shown_lines
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def check(console: Console) -> bool:
     pools = stock.load_pools()
     broken = [f"{part.query_category}: {text}" for part in stock.load_all() for text in stock.problems(part, pools)]
     for line in broken:
-        console.print(line, markup=False)
+        console.print(shown_lines(line), markup=False)
     console.print(f"{len(broken)} rules broken")
     return not broken
 
@@ -59,14 +60,19 @@ def stats(console: Console, dataset: Slate) -> bool:
 def show(console: Console, dataset: Slate, count: int) -> None:
     """Print whole cases."""
     for case in list(dataset.case_records.values())[:count]:
-        console.print(f"\n{case.case_id}  {case.user}, {case.category}, {case.complexity}\n{case.query}", markup=False)
+        console.print(
+            shown_lines(f"\n{case.case_id}  {case.user}, {case.category}, {case.complexity}\n{case.query}"),
+            markup=False,
+        )
         for number, step in enumerate(case.plan, 1):
-            console.print(f"  {number}. {step.text}", markup=False)
+            console.print(shown_lines(f"  {number}. {step.text}"), markup=False)
             for sub in step.substeps:
                 call = (
                     f"{sub.call.tool}({to_json(sub.call.arguments)}) -> {to_json(sub.call.outcome)}" if sub.call else ""
                 )
-                console.print(f"     {sub.id} {sub.text}\n         {call or 'no tool required'}", markup=False)
+                console.print(
+                    shown_lines(f"     {sub.id} {sub.text}\n         {call or 'no tool required'}"), markup=False
+                )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, ClassVar
@@ -22,7 +23,7 @@ from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
-from grid.environments.lookup import LookupSimulator, SameFunction, build_entries
+from grid.environments.lookup import Entry, LookupSimulator, SameFunction, build_entries
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Skipped, ToolCall, ToolSpec
@@ -84,20 +85,31 @@ class Slate:
         return short[: self.limit]
 
     def problem(self, case_id: str) -> Problem:
-        """One case with its lookup simulator."""
+        """One case with a lookup simulator of its own."""
+        problem, entries = self._parts(case_id)
+        environment = LookupSimulator(entries, frozenset(problem.reference.resolution), self._same_function)
+        return replace(problem, environment=environment)
+
+    @cached_property
+    def _parts(self) -> Callable[[str], tuple[Problem, tuple[Entry, ...]]]:
+        """What all problems of a case share: nothing of it changes."""
+        return lru_cache(maxsize=1024)(self._prepared)
+
+    def _prepared(self, case_id: str) -> tuple[Problem, tuple[Entry, ...]]:
         record = self.case_records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
         entries = build_entries(calls, record.outcomes())
-        environment = LookupSimulator(entries, frozenset(record.resolution), self._same_function)
-        return Problem(
+        library = tuple(self.tools.values())
+        problem = Problem(
             case=Case(case_id, record.query, record.visible_plan()),
             reference=reference,
-            environment=environment,
-            candidates=lambda case, substep: tuple(self.tools.values()),
+            environment=LookupSimulator(entries, frozenset(record.resolution), self._same_function),
+            candidates=lambda case, substep: library,
             library=self.tools,
             same_function={name: same.tool for name, same in self._same_function.items()},
         )
+        return problem, entries
 
     @cached_property
     def _same_function(self) -> dict[str, SameFunction]:

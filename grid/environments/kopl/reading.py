@@ -13,7 +13,7 @@ from grid.environments.kopl.sets import DIRECTIONS, Attribute, EntitySet, KeyInd
 from grid.environments.kopl.values import Value, from_json
 from grid.errors import DataError
 from grid.types import Skipped
-from grid.untrusted import loads
+from grid.untrusted import loads_storable
 
 _OPPOSITE = {"forward": "backward", "backward": "forward"}
 _NO_QUALIFIERS: Qualifiers = {}
@@ -23,7 +23,7 @@ _TYPE = {"string": "string", "quantity": "quantity", "time": "date"}
 def read(path: Path) -> KnowledgeBase:
     """The knowledge base of a file; raises DataError where it is no JSON or has another shape."""
     try:
-        raw = loads(path.read_bytes())
+        raw = loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"broken JSON: {error}") from None
     except OSError as error:

@@ -1,0 +1,77 @@
+"""Two checkouts side by side: each runs the null engine with its own code, in turn, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parents[2]
+# What both checkouts have, whatever else of the benchmark differs. CPU seconds: a chunk in one process, no Ray.
+_PROBE = """
+import json, sys, tempfile, time
+from pathlib import Path
+from grid import cluster as ray_cluster
+from grid.build import ClusterConfig, build
+from grid.cell import cells
+from launch.benchmarks import overhead
+
+setting, cluster = overhead.null_setting(), ClusterConfig(kind="local", dashboard=False)
+built = build(setting, overhead.BUDGET)
+chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), overhead.TRIALS))
+with tempfile.TemporaryDirectory() as folder:
+    spent = []
+    for number in range(4):
+        started = time.process_time()
+        overhead.layers(setting, chunk, Path(folder) / f"alone-{number}")
+        spent.append((time.process_time() - started) / len(chunk))
+    ray_cluster.connect(cluster)
+    try:
+        rates = [overhead.through_ray(setting, cluster, Path(folder) / str(seed), seed) for seed in range(3)]
+    finally:
+        ray_cluster.disconnect()
+Path(sys.argv[1]).write_text(json.dumps({"rate": max(rates[1:]), "cpu": min(spent[1:])}))
+"""
+
+
+def run(other: Path, rounds: int, console: Console) -> None:
+    """`rounds` times each in turn, the first of a round by turns; the ratio of each round, its median and spread."""
+    folders = {"there": other.resolve(), "here": HERE}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
+    for number in range(rounds):
+        for name in list(folders) if number % 2 else reversed(folders):
+            found[name].append(_measured(folders[name]))
+    console.print(f"null engine, ReAct on SLATE: here {HERE} against {other}, {rounds} rounds in turn", soft_wrap=True)
+    table = Table()
+    for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
+        table.add_column(column, justify="left" if column == "figure" else "right")
+    for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms a cell", "cpu", 1000.0)):
+        there, here = ([unit * one[key] for one in found[name]] for name in ("there", "here"))
+        ratios = [b / a if key == "rate" else a / b for a, b in zip(there, here, strict=True)]
+        table.add_row(figure, *map(_median, (there, here, ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}")
+    console.print(table)
+
+
+def _measured(folder: Path) -> dict[str, float]:
+    """One process with the folder's own code."""
+    result = Path(os.environ.get("TMPDIR", "/tmp")) / f"overhead-{os.getpid()}.json"  # noqa: S108
+    environment = os.environ | {"PYTHONPATH": str(folder), "RAY_ADDRESS": ""}
+    command: Sequence[Any] = [sys.executable, "-c", _PROBE, result]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{folder}: {done.stderr[-2000:]}")
+    told: dict[str, float] = json.loads(result.read_text())
+    result.unlink()
+    return told
+
+
+def _median(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):,.2f}"
