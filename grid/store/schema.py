@@ -110,5 +110,5 @@ ATTEMPTS = pa.schema(
 )
 
 TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
-TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "resent_requests")
+TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "resent_requests", "git_commit")
 """Columns in which two runs of the same cells may differ."""

@@ -28,7 +28,7 @@ from tests.deadly import DEADLY, GO, deadly, hanging, waiting
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("seed", "kills"), [(0, 10), pytest.param(1, 30, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "kills"), [(0, 8), pytest.param(1, 30, marks=pytest.mark.slow)])
 def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, seed: int, kills: int) -> None:
     log = chaos(tmp_path, kills, seed, ["planner=react", "dataset.limit=60", "trials=4"], print)
     assert log.wrong() == []
@@ -198,7 +198,7 @@ def test_interrupts(tmp_path: Path, times: int) -> None:
         if times == 2:
             process.send_signal(signal.SIGINT)
         said += process.stdout.read()
-        assert process.wait(60) == 1
+        assert process.wait(300) == 1
     assert "interrupted: no further cells are begun" in said
     assert ("stopped: what is written stays" in said) == (times == 2)
     if times == 1:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import urllib.request
 from collections import defaultdict
 from pathlib import Path
@@ -12,12 +9,11 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from grid import store
 from tests.clusters import UNGUARDED, free_port, head, wait_for
+from tests.commands import launch
 
-SWEEP = Path(__file__).parents[2] / "launch" / "sweep.py"
 # Above the length of the test: what is read is what a driver sends when it leaves.
-UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "300000"}
+UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "3600000"}
 GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "budget.llm_calls=30", "name=m")
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
 
@@ -48,16 +44,12 @@ def test_the_metrics_say_what_the_tables_say_when_the_drivers_have_left(tmp_path
     with head(f"--metrics-export-port={port}", environment=UNHURRIED) as address:
         for limit in (3, 4):  # the second goes on where the first ended
             values = ["cluster=address", f"cluster.address={address}", f"dataset.limit={limit}"]
-            command = [sys.executable, str(SWEEP), *GRID, *values]
-            ended = subprocess.run(
-                command, cwd=tmp_path, env=os.environ | UNHURRIED, capture_output=True, text=True, timeout=240
-            )
-            assert ended.returncode == 0, ended.stdout + ended.stderr
-        rows = store.read(tmp_path / "results" / "m", "episodes").to_pylist()
-        attempts = store.read(tmp_path / "results" / "m", "attempts").to_pylist()
+            ended = launch("sweep", tmp_path, *GRID, *values, environment=UNHURRIED)
+            assert ended.status == 0, ended.out + ended.err
+        rows, attempts = ended.rows("m"), ended.rows("m", "attempts")
 
         def told() -> dict[str, BySetting]:
-            return figures_of(urllib.request.urlopen(page, timeout=10).read().decode())
+            return figures_of(urllib.request.urlopen(page, timeout=60).read().decode())
 
         wait_for(lambda: sum(told()["cells_done_total"].values()) >= len(rows))
         figures = told()
