@@ -42,8 +42,7 @@ def main() -> int:
     try:
         if arguments.follow:
             follow(folder, Console())
-        if not (folder / "episodes").is_dir():
-            raise StoreError(f"{folder}: no results here (no folder episodes)")
+        store.check_there(folder)
         store.check(folder)
         analysis = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
         sheets = print_report(folder, Console(), analysis)

@@ -33,8 +33,8 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
     console, plan = Console(highlight=False, emoji=False), checked.plan
     with nullcontext() if dry_run else store.locked(plan.root):
-        for line in [] if dry_run else store.put_aside(plan.root):
-            say(console, line)
+        if not dry_run:
+            _put_aside(plan, console)
         done = plan.finished()
         pending = plan.missing(done)
         announce(checked, console, plan.total() - sum(pending.values()))
@@ -43,7 +43,11 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
             wide(console).print(settings_table(checked, pending))
             return True
         if any(pending.values()):
-            _run(checked, console, done, pending)
+            stopped = _run(checked, console, done, pending)
+            if _put_aside(plan, console) and not stopped:
+                done = plan.finished("none")
+                _run(checked, console, done, plan.missing(done))
+            _compact(plan, console)
             pending = plan.missing(plan.finished("none"))
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
@@ -93,7 +97,23 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     return table
 
 
-def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[str, int]) -> None:
+def _put_aside(plan: Plan, console: Console) -> bool:
+    """Say which damaged files were put aside; whether there were any."""
+    lines = store.put_aside(plan.root)
+    for line in lines:
+        say(console, line)
+    return bool(lines)
+
+
+def _compact(plan: Plan, console: Console) -> None:
+    try:
+        store.compact(plan.root, partial(say, console))
+    except StoreError as error:  # the rows are there all the same
+        say(console, str(error))
+
+
+def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[str, int]) -> bool:
+    """Run the cells that are not `done`; whether that was interrupted."""
     started, plan = time.monotonic(), checked.plan
     say(console, cluster.connect(plan.cluster))
     try:
@@ -121,10 +141,7 @@ def _run(checked: Checked, console: Console, done: store.CellIds, pending: dict[
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
     if totals:
         wide(console).print(replicas_table(totals))
-    try:
-        store.compact(plan.root)
-    except StoreError as error:  # the rows are there all the same
-        say(console, str(error))
+    return run.stopping
 
 
 @contextmanager
