@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 
 from grid.errors import StoreError
-from grid.store.looking import DAMAGE, File, VanishedError, forget, is_there, look, reading
+from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_there, look, reading
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
@@ -26,7 +26,6 @@ Table = Literal["episodes", "steps", "attempts"]
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
-_THREADS = 8
 _NAMED = 5  # damaged files in one message
 
 
@@ -56,7 +55,7 @@ def survey(root: Path, table: str) -> Survey:
     while True:
         try:
             paths = _listed(root / table)
-            with ThreadPoolExecutor(_THREADS) as pool:
+            with ThreadPoolExecutor(THREADS) as pool:
                 found = list(pool.map(partial(look, table=table), paths))
             break
         except VanishedError as error:  # it was replaced by a larger one

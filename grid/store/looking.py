@@ -28,6 +28,7 @@ from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 DAMAGE = "its bytes are not those that its name is the hash of"
 _HEX_DIGITS = 32  # of the hash, in a name
+THREADS = 8  # that read files
 _SETTLED_SECONDS = 2.0  # a file's times are coarse: a change soon after another may not show in them
 _Mark: TypeAlias = tuple[int, int, int, int, int]
 _SIZE, _CHANGED = 2, 4  # places in a mark: of bytes, and of when a file changed, in nanoseconds
@@ -92,7 +93,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        for place in (path, path.parent):
+        for place in (path, path.parent) if error.errno == errno.ENOENT else ():
             if place.is_symlink() and not place.exists():
                 raise StoreError(f"{place}: a link to what is not there ({os.readlink(place)})") from None
         if error.errno in (errno.ENOENT, errno.ESTALE) and not is_there(path):
