@@ -26,6 +26,7 @@ from grid.errors import StoreError
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
+_ARROW = b"ARROW:schema"
 DAMAGE = "its bytes are not those that its name is the hash of"
 _HEX_DIGITS = 32  # of the hash, in a name
 THREADS = 8  # that read files
@@ -143,7 +144,9 @@ def _understood(path: Path, table: str, source: BufferedReader, mark: _Mark) -> 
             f"{path}: schema_version={version!r} of table {table}, but this version reads and writes "
             f"{SCHEMA_VERSION!r}; choose another name= or use the version that wrote it"
         )
-    if not footer.schema.equals(_columns(table)):
+    example = _example(table)
+    # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
+    if metadata.get(_ARROW) != example.metadata[_ARROW] and not footer.schema.equals(example.schema):
         raise StoreError(f"{path}: {_difference(footer.schema.to_arrow_schema(), table)}; move it away")
     for name in IDS[table]:
         place = TABLES[table].names.index(name)
@@ -155,11 +158,12 @@ def _understood(path: Path, table: str, source: BufferedReader, mark: _Mark) -> 
 
 
 @cache
-def _columns(table: str) -> pq.ParquetSchema:
-    """The columns of a table, as its files have them."""
+def _example(table: str) -> pq.FileMetaData:
+    """The footer of a file as `new_file` writes it."""
     empty = pa.BufferOutputStream()
-    pq.write_table(TABLES[table].empty_table(), empty)
-    return pq.read_metadata(pa.BufferReader(empty.getvalue())).schema
+    metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}
+    pq.write_table(TABLES[table].with_metadata(metadata).empty_table(), empty)
+    return pq.read_metadata(pa.BufferReader(empty.getvalue()))
 
 
 def _difference(found: pa.Schema, table: str) -> str:

@@ -62,10 +62,10 @@ def killed(root: Path, rows: int, seconds: float | None) -> float | None:
         assert process.stdout.readline() == "begun\n"
         started = time.monotonic()
         ended = bool(select.select([process.stdout], [], [], _END_SECONDS if seconds is None else seconds)[0])
-        process.kill()
         if not ended:
+            process.kill()
             return None
-        assert process.stdout.readline() == "ended\n"
+        assert process.stdout.readline() == "ended\n", f"status {process.wait()}"
         return time.monotonic() - started
 
 
