@@ -30,6 +30,8 @@ from launch.progress import SweepProgress
 from launch.summary import replicas_table
 from launch.told import STOPPING
 
+_PASSES = 2  # the second for cells whose files were found damaged behind the first
+
 
 def run_checked(checked: Checked, *, dry_run: bool) -> bool:
     """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
@@ -39,26 +41,30 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
         announce(checked, console, plan.total() - sum(pending.values()))
         wide(console).print(settings_table(checked, pending))
         return True
+    fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
         if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
             announce(checked, console, 0)
             fleet = engines.enter_context(_fleet(plan, plan.settings, console))
         held.enter_context(store.locked(plan.root))
-        for line in store.put_aside(plan.root):
-            say(console, line)
+        _put_aside(plan, console)
         done = plan.finished()
         pending = plan.missing(done)
         if not fresh:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
-            needing = [setting for setting in plan.settings if pending[setting.id]]
-            if not fresh:
-                fleet = engines.enter_context(_fleet(plan, needing, console))
-            _run(checked, console, fleet, done, pending)
-            engines.close()
+            for _ in range(_PASSES):
+                needing = [setting for setting in plan.settings if pending[setting.id]]
+                fleet = fleet or engines.enter_context(_fleet(plan, needing, console))
+                stopped = _run(checked, console, fleet, done, pending)
+                engines.close()
+                fleet, lost = None, _put_aside(plan, console)
+                done = plan.finished("none")
+                pending = plan.missing(done)
+                if stopped or not lost:
+                    break
             _compact(plan, console)
-            pending = plan.missing(plan.finished("none"))
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         print_report(plan.root, console)
@@ -120,7 +126,8 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     return table
 
 
-def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, pending: Mapping[str, int]) -> None:
+def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, pending: Mapping[str, int]) -> bool:
+    """Run the cells that are not `done`; whether that was interrupted."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     with SweepProgress(console, plan.root, needing, pending) as progress:
@@ -143,11 +150,20 @@ def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, 
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
     if totals:
         wide(console).print(replicas_table(totals))
+    return run.stopping
+
+
+def _put_aside(plan: Plan, console: Console) -> bool:
+    """Say which damaged files were put aside; whether there were any."""
+    lines = store.put_aside(plan.root)
+    for line in lines:
+        say(console, line)
+    return bool(lines)
 
 
 def _compact(plan: Plan, console: Console) -> None:
     try:
-        store.compact(plan.root)
+        store.compact(plan.root, partial(say, console))
     except StoreError as error:  # the rows are there all the same
         say(console, str(error))
 

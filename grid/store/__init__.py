@@ -1,9 +1,10 @@
-"""The Parquet tables: immutable files, one row per cell on reading however often a chunk was tried."""
+"""The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried."""
 
 from grid.store.compacting import compact
-from grid.store.files import Rows, Table, check, put_aside, write
+from grid.store.files import Table, check, check_there, put_aside
 from grid.store.holding import locked
 from grid.store.tables import CellIds, Retry, finished, newest, read
+from grid.store.writing import Rows, write
 
 __all__ = [
     "CellIds",
@@ -11,6 +12,7 @@ __all__ = [
     "Rows",
     "Table",
     "check",
+    "check_there",
     "compact",
     "finished",
     "locked",

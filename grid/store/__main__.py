@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from grid.errors import StoreError
-from grid.store import compact, locked
+from grid.store import check_there, compact, locked
 from grid.untrusted import shown_lines
 
 
@@ -19,10 +20,9 @@ def main() -> int:
     command.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
     root: Path = parser.parse_args().results
     try:
-        if not (root / "episodes").is_dir():
-            raise StoreError(f"{root}: no results here (no folder episodes)")
+        check_there(root)
         with locked(root):
-            counts = compact(root)
+            counts = compact(root, say=partial(print, "warning:", file=sys.stderr))
     except StoreError as error:
         print(f"error: {shown_lines(str(error))}", file=sys.stderr)
         return 2

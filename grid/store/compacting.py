@@ -2,70 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
-from grid.store.files import File, files, new_file, replaced
+from grid.errors import StoreError
+from grid.store.files import survey
+from grid.store.looking import DAMAGE, File, VanishedError, name_of, reading
 from grid.store.schema import TABLES
+from grid.store.writing import new_file
 
 ROWS, BYTES = 250_000, 64 * 2**20  # of a file that is large enough, and that merged ones come to
 _GROUP_ROWS, _GROUP_BYTES = 65_536, 128 * 2**20  # of a row group, the bytes in memory
 _BATCH = 8_192
 
 
-def compact(root: Path) -> dict[str, tuple[int, int]]:
-    """Merge small files; returns how many files each table had and has.
+class StoreWarning(UserWarning):
+    """A damaged file among the tables."""
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line, StoreWarning, stacklevel=3)
+
+
+def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple[int, int]]:
+    """Merge small files; returns how many files each table had and has, damaged ones not counted.
 
     At every moment a reader sees each row once: a merged file names those that it replaces, which do not count from
-    its renaming on and are then removed. Nobody else may compact the folder at the same time; writing is free.
+    its renaming on and are then removed. What is merged are the very bytes whose hash was compared: a damaged file
+    is told to `say` (a warning, unless given), is neither merged nor removed, and the others are merged without it.
+    Nobody else may compact the folder at the same time; writing is free.
 
     Raises:
-        StoreError: a file has another schema version, or the folder cannot be written to.
+        StoreError: a file cannot be read or has another schema version, or the folder cannot be written to.
     """
     counts = {}
     for table in TABLES:
-        for path in replaced(root, table):  # left by a compaction that was killed
-            path.unlink(missing_ok=True)
-        before = files(root, table)
-        for group in _groups(before):
-            _merge(root, table, group)
-        counts[table] = len(before), len(files(root, table))
+        found = survey(root, table)
+        for path in found.damaged:
+            say(_damaged(path))
+        for file in found.replaced:  # left by a compaction that was killed
+            _remove(file.path)
+        merged = sum(_merge(root, table, group, say) for group in _groups(found.files))
+        counts[table] = len(found.files), len(found.files) - merged
     return counts
 
 
 def _groups(found: Sequence[File]) -> Iterator[list[File]]:
     """Small files, some together that make a large one."""
-    group: list[File] = []
+    group, rows, size = list[File](), 0, 0
     for file in found:
         if file.rows >= ROWS // 2 or file.size >= BYTES // 2:
             continue
         group.append(file)
-        if sum(one.rows for one in group) >= ROWS or sum(one.size for one in group) >= BYTES:
+        rows, size = rows + file.rows, size + file.size
+        if rows >= ROWS or size >= BYTES:
             yield group
-            group = []
-    if len(group) > 1:
-        yield group
+            group, rows, size = [], 0, 0
+    yield group
 
 
-def _merge(root: Path, table: str, group: Sequence[File]) -> None:
-    paths = [file.path for file in group]
-    with new_file(root, table, [path.name for path in paths]) as writer:
-        for rows in _row_groups(ds.dataset(paths, schema=TABLES[table], format="parquet")):
+def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], object]) -> int:
+    """Make one file of several, held in memory; returns how many fewer there are."""
+    if len(group) < 2:
+        return 0
+    contents = {}
+    for file in group:
+        content = _content(file.path)
+        if content is None:
+            say(_damaged(file.path))
+        else:
+            contents[file.path] = content
+    if len(contents) < 2:
+        return 0
+    with new_file(root, table, [path.name for path in contents]) as writer:
+        for rows in _row_groups(contents, TABLES[table]):
             writer.write_table(rows)
-    for path in paths:
-        path.unlink()
+    for path in contents:
+        _remove(path)
+    return len(contents) - 1
 
 
-def _row_groups(data: ds.Dataset) -> Iterator[pa.Table]:
-    """The rows in their order, in tables of a row group's size."""
-    held: list[pa.RecordBatch] = []
-    for batch in data.to_batches(batch_size=_BATCH, batch_readahead=1, fragment_readahead=1):
-        held.append(batch)
-        if sum(map(len, held)) >= _GROUP_ROWS or sum(one.nbytes for one in held) >= _GROUP_BYTES:
-            yield pa.Table.from_batches(held)
-            held = []
+def _content(path: Path) -> bytes | None:
+    """A file's bytes; None where they are not those that were written.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    try:
+        with reading(path):
+            content = path.read_bytes()
+    except VanishedError:
+        raise StoreError(f"{path}: vanished; is it merged by somebody else?") from None
+    return content if name_of(io.BytesIO(content)) == path.stem else None
+
+
+def _row_groups(contents: dict[Path, bytes], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows in their order, in tables of a row group's size.
+
+    Raises:
+        StoreError: a file is as it was written, and yet cannot be read.
+    """
+    held, rows, size = list[pa.RecordBatch](), 0, 0
+    for path, content in contents.items():
+        try:
+            file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+            for batch in file.iter_batches(_BATCH):
+                held.append(batch)
+                rows, size = rows + len(batch), size + batch.nbytes
+                if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+                    yield pa.Table.from_batches(held, schema)
+                    held, rows, size = [], 0, 0
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"{path}: cannot be read ({error})") from None
     if held:
-        yield pa.Table.from_batches(held)
+        yield pa.Table.from_batches(held, schema)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be removed ({error})") from None
+
+
+def _damaged(path: Path) -> str:
+    return f"{path} is damaged ({DAMAGE}): it is not merged; start its sweep again, which puts it aside"

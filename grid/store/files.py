@@ -1,195 +1,183 @@
-"""The files of a results folder: written whole or not at all, never changed, replaced by larger ones.
+"""The files of a results folder: never changed, replaced by larger ones, put aside where they are damaged.
 
-A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader
-never sees half of one. Within a chunk the steps are written first and the episodes last: an episode that can be
-read has its steps. A file that was merged from others names them, so that from the moment of its renaming they do
-not count, whether they are still there or not.
+A file that was merged from others names them, so that from the moment of its renaming they do not count, whether
+they are still there or not.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-import uuid
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from grid.errors import StoreError
-from grid.store.schema import SCHEMA_VERSION, TABLES
+from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_there, look, reading
+from grid.store.scanning import Scan
+from grid.store.schema import TABLES
 
 Table = Literal["episodes", "steps", "attempts"]
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 T = TypeVar("T")
 ASIDE = ".aside"
-_VERSION_KEY, _REPLACES_KEY = b"schema_version", b"replaces"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
-
-
-class StoreWarning(UserWarning):
-    """A file among the tables that cannot be read and is left out."""
+_NAMED = 5  # damaged files in one message
 
 
 @dataclass(frozen=True)
-class File:
-    """One readable file of a table; `replaces` are the names of those that it was merged from."""
+class Survey:
+    """A table's files, each in the order of names: those that count, those that were merged into them, damaged ones."""
 
-    path: Path
-    rows: int
-    size: int
-    replaces: frozenset[str]
+    files: Sequence[File]
+    replaced: Sequence[File]
+    damaged: Sequence[Path]
+    needless: frozenset[str]
+    """The names of files whose rows are in another, be they there or not."""
 
-
-def write(root: Path, rows: Rows) -> None:
-    """Write a chunk's rows, table by table; `rows` maps a table's name to its rows.
-
-    Raises:
-        StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole.
-    """
-    for table in ("steps", "attempts", "episodes"):
-        if rows.get(table):
-            with new_file(root, table) as writer:
-                writer.write_table(pa.Table.from_pylist(list(rows[table]), schema=TABLES[table]))
+    @property
+    def lost(self) -> list[Path]:
+        """Damaged files whose rows are in no other."""
+        return [path for path in self.damaged if path.name not in self.needless]
 
 
-@contextmanager
-def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[pq.ParquetWriter]:
-    """A writer of a file that is there, whole, when the block has ended without an error."""
-    metadata = {_VERSION_KEY: SCHEMA_VERSION.encode(), _REPLACES_KEY: "\n".join(replaces).encode()}
-    scratch, folder = root / ".tmp", root / table
-    draft = scratch / f"{uuid.uuid4().hex}.parquet"
-    try:
-        scratch.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(exist_ok=True)
-        with pq.ParquetWriter(draft, TABLES[table].with_metadata(metadata), compression="zstd") as writer:
-            yield writer
-        with draft.open("rb") as file:
-            name = hashlib.file_digest(file, "sha256").hexdigest()[:32]
-            os.fsync(file.fileno())
-        os.replace(draft, folder / f"{name}.parquet")
-        _sync(folder)
-    except OSError as error:
-        raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
-    finally:
-        with suppress(OSError):  # a folder that turned read-only
-            draft.unlink(missing_ok=True)
-
-
-def scan(root: Path, table: str, look: Callable[[ds.Dataset], T]) -> T:
-    """What `look` makes of a table's rows, those of cells that were run again included.
-
-    It is called again where a file was replaced while it looked. Unreadable files are warned of.
+def survey(root: Path, table: str) -> Survey:
+    """Look at every file of a table; a table that nobody has written to has none.
 
     Raises:
-        StoreError: a file has another schema version, or breaks while it is read.
+        StoreError: a file or folder cannot be read, or a file has other columns or another schema version.
     """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            paths = _listed(root / table)
+            with ThreadPoolExecutor(THREADS) as pool:
+                found = list(pool.map(partial(look, table=table), paths))
+            break
+        except VanishedError as error:  # it was replaced by a larger one
+            if time.monotonic() > until:
+                raise StoreError(f"{error}: vanished while it was read, and others before it") from None
+    whole = [file for file in found if file is not None]
+    needless = frozenset[str]().union(*(file.replaces for file in whole))
+    return Survey(
+        files=[file for file in whole if file.path.name not in needless],
+        replaced=[file for file in whole if file.path.name in needless],
+        damaged=[path for path, file in zip(paths, found, strict=True) if file is None],
+        needless=needless,
+    )
 
-    def whole() -> T:
-        paths = [file.path for file in files(root, table)]
-        if not paths:
-            return look(ds.dataset(TABLES[table].empty_table()))
-        return look(ds.dataset(paths, schema=TABLES[table], format="parquet"))
 
+def scan(root: Path, table: str, use: Callable[[Scan], T]) -> T:
+    """What `use` makes of a table's rows, those of cells that were run again included.
+
+    It is called again where a file was replaced while it was read.
+
+    Raises:
+        StoreError: a file is damaged, has another schema version or other columns, or cannot be read.
+    """
+    until = time.monotonic() + _PATIENCE_SECONDS
     try:
-        return _until_none_vanishes(whole)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise StoreError(f"{root / table}: a file cannot be read ({error}); move it away to go on") from None
+        files = _whole(root, table)
+        while True:
+            try:
+                return use(Scan(files, TABLES[table]))
+            except (pa.ArrowException, OSError) as error:
+                forget()
+                again = _whole(root, table)
+                if again == files or time.monotonic() > until:
+                    raise StoreError(f"{root / table}: cannot be read ({error})") from None
+                files = again
     finally:
         pa.default_memory_pool().release_unused()  # it keeps what it has had, unasked
 
 
-def files(root: Path, table: str) -> list[File]:
-    """A table's files that count, in the order of their names.
+def check(root: Path, *, damage: bool = True) -> None:
+    """Look at every file of a results folder.
 
     Raises:
-        StoreError: a file has another schema version.
+        StoreError: one cannot be read, has another schema version, or is damaged, if `damage` counts.
     """
-    return _counting(_until_none_vanishes(lambda: list(_readable(root, table))))
-
-
-def replaced(root: Path, table: str) -> list[Path]:
-    """Files that do not count any more: what they hold is in another file."""
-    found = list(_readable(root, table))
-    counting = {file.path for file in _counting(found)}
-    return [file.path for file in found if file.path not in counting]
-
-
-def check(root: Path) -> None:
-    """Raise StoreError where a file of a results folder has another schema version; warn of unreadable ones."""
     for table in TABLES:
-        files(root, table)
+        found = survey(root, table)
+        if damage:
+            _refuse(found.lost)
+
+
+def check_there(root: Path) -> None:
+    """Raise StoreError where a folder holds no results, or nobody can tell."""
+    if not is_there(root / "episodes"):
+        raise StoreError(f"{root}: no results here (no folder episodes)")
+    _listed(root / "episodes")
 
 
 def put_aside(root: Path) -> list[str]:
-    """Move files that cannot be read out of the tables, to `.aside`; returns a line for each. Hold the lock."""
+    """Move damaged files out of the tables, to `.aside`; returns a line for each. Hold the lock.
+
+    Raises:
+        StoreError: a folder cannot be read or written to.
+    """
     lines = []
     for table in TABLES:
-        for path in sorted((root / table).glob("*.parquet")):
-            problem = _problem(path)
-            if problem:
-                aside = root / ASIDE / table
+        found = survey(root, table)
+        for path in found.damaged:
+            aside = root / ASIDE / table
+            try:
                 aside.mkdir(parents=True, exist_ok=True)
                 os.replace(path, aside / path.name)
-                lines.append(f"{path} cannot be read ({problem}); it was moved to {aside}, and its cells run again")
+            except OSError as error:
+                raise StoreError(f"{path} is damaged and cannot be moved to {aside} ({error})") from None
+            lines.append(f"{path} is damaged ({DAMAGE}); it was moved to {aside}, {_after(table, path, found)}")
     return lines
 
 
-def _until_none_vanishes(look: Callable[[], T]) -> T:
-    """Look again where a file was replaced by a larger one between its listing and its opening."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            return look()
-        except FileNotFoundError:
-            if time.monotonic() > until:
-                raise
+def _after(table: str, path: Path, found: Survey) -> str:
+    """What becomes of the rows of a file that was put aside."""
+    if path not in found.lost:
+        return "and its rows are in a larger file"
+    return "and its cells run again" if table != "attempts" else "and what its tries have spent is not counted"
 
 
-def _readable(root: Path, table: str) -> Iterator[File]:
-    for path in sorted((root / table).glob("*.parquet")):
-        problem = _problem(path)
-        if problem:
-            warnings.warn(f"{path} is left out: {problem}", StoreWarning, stacklevel=2)
-            continue
-        found = pq.read_metadata(path)
-        version = found.metadata[_VERSION_KEY].decode()
-        if version != SCHEMA_VERSION:
-            raise StoreError(
-                f"{path}: schema_version={version!r} of table {table}, but this version reads and writes "
-                f"{SCHEMA_VERSION!r}; choose another name= or use the version that wrote it"
-            )
-        names = found.metadata.get(_REPLACES_KEY, b"").decode().split()
-        yield File(path, found.num_rows, path.stat().st_size, frozenset(names))
+def lacks(root: Path, table: str) -> bool:
+    """Whether files of a table were ever put aside."""
+    folder = root / ASIDE / table
+    return is_there(folder) and bool(_listed(folder))
 
 
-def _problem(path: Path) -> str | None:
-    """Why a file is none of ours; None where it is."""
+def _whole(root: Path, table: str) -> Sequence[File]:
+    found = survey(root, table)
+    _refuse(found.lost)
+    return found.files
+
+
+def _refuse(lost: Sequence[Path]) -> None:
+    """Raise StoreError where rows are lost: tables without them would look like any other."""
+    if lost:
+        further = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        raise StoreError(
+            f"{', '.join(map(str, lost[:_NAMED]))}{further}: damaged, {DAMAGE}; start its sweep again, which puts it "
+            "aside and runs its cells again, or move it away to go on without its rows"
+        )
+
+
+def _listed(folder: Path) -> list[Path]:
+    """The files of a table, in the order of their names; none where there is no folder.
+
+    A listing made while one file takes the place of others may be without all of them. The others were in the one
+    before: listings are made until nothing has gone since the last.
+    """
+    before, now = _entries(folder), _entries(folder)
+    while not set(before) <= set(now):
+        before, now = now, _entries(folder)
+    return now
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        metadata = pq.read_metadata(path).metadata or {}
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        return f"no whole Parquet file: {error}"
-    return None if _VERSION_KEY in metadata else "it has no schema_version: another program wrote it"
-
-
-def _counting(found: Sequence[File]) -> list[File]:
-    gone = frozenset[str]().union(*(file.replaces for file in found))
-    return [file for file in found if file.path.name not in gone]
-
-
-def _sync(folder: Path) -> None:
-    """Have the folder's entries survive a machine that stops."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        with reading(folder), os.scandir(folder) as entries:
+            return sorted(folder / entry.name for entry in entries if entry.name.endswith(".parquet"))
+    except VanishedError:
+        return []

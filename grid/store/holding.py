@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from grid.errors import StoreError
+from grid.store.writing import clear_drafts
 from grid.untrusted import loads
 
 _OWNER = ".owner"
@@ -20,7 +21,7 @@ _OWNER = ".owner"
 
 @contextmanager
 def locked(root: Path) -> Iterator[None]:
-    """Hold a results folder for one sweep.
+    """Hold a results folder for one sweep; drafts of killed writers are removed.
 
     The operating system's lock dies with its process; a file beside it says who holds it, for people.
 
@@ -38,16 +39,18 @@ def locked(root: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"{root}: cannot be written to ({error}); choose another store.root=") from None
     try:
-        _sign(root)
+        clear_drafts(root, _sign(root))
         yield
     finally:
         lock.release()
 
 
-def _sign(root: Path) -> None:
+def _sign(root: Path) -> float:
+    """Say who holds the folder; returns when, by the file system's clock."""
     since = dt.datetime.now(dt.UTC).isoformat("T", "seconds")
     try:
         (root / _OWNER).write_text(json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "since": since}))
+        return (root / _OWNER).stat().st_mtime
     except OSError as error:
         raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
 

@@ -110,5 +110,7 @@ ATTEMPTS = pa.schema(
 )
 
 TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
+IDS = {"episodes": ("cell_id", "cell_key"), "steps": ("cell_id",), "attempts": ()}
+"""Columns without a null: rows are told apart by them."""
 TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "resent_requests", "git_commit")
 """Columns in which two runs of the same cells may differ."""

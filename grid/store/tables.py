@@ -12,35 +12,39 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
-from grid.store.files import Table, scan
+from grid.store.files import Table, lacks, scan
+from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 from grid.types import ErrorKind
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-_TRY = ["cell_id", "attempt_id"]
+_TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", "created_at"]
 _ORDER = {"episodes": ["cell_id"], "steps": ["cell_id", "branch", "step"], "attempts": ["created_at", "attempt_id"]}
-_WHERE, _BATCH = "_where", 65_536
+_WHERE = "_where"
 
 
 class CellIds:
     """Ids of cells, in some sixteen bytes each."""
 
     def __init__(self, ids: Keys) -> None:
-        self._ids = np.sort(ids)
+        self.ids = np.sort(ids)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self.ids)
+
+    def without(self, ids: Keys) -> CellIds:
+        """Those that are none of `ids`."""
+        return CellIds(self.ids[~_places(self.ids, np.sort(ids))[1]])
 
     def holds(self, ids: Sequence[str]) -> Mask:
         """Whether each of the ids is among them."""
-        return _places(np.array(ids, dtype="S"), self._ids)[1]
+        return _places(np.array(ids, dtype="S"), self.ids)[1]
 
     def __iter__(self) -> Iterator[str]:
-        return (cell_id.decode() for cell_id in self._ids)
+        return (cell_id.decode() for cell_id in self.ids)
 
 
 def read(
@@ -64,24 +68,39 @@ def read(
         categories: columns of few different texts, which come dictionary-encoded: small, and categories in pandas.
 
     Raises:
-        StoreError: a file has another schema version or cannot be read.
+        StoreError: a file is damaged, has another schema version or other columns, or cannot be read.
     """
     names = list(columns) if columns is not None else TABLES[table].names
     wanted = _Wanted(names, _ORDER[table], categories)
     if table == "episodes":
-        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest(data)), where))
+        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest_of(data)), where))
     keep = _Tries(root).hold if table == "steps" else _all  # before the steps, which are written first
     return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
     """The ids of the cells that need not run again; `by="cell_key"`: their keys, whatever code made their rows."""
-    where = None
+    where = pc.scalar(True)
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
     elif retry == "all":
         where = pc.field("status") == pc.scalar("ok")
-    return CellIds(_keys(read(root, "episodes", [by], where)[by]))
+
+    def use(data: Scan) -> CellIds:
+        rows = _table(data, [by, *_AGE], {_WHERE: where})
+        kept = pc.and_(pc.fill_null(rows[_WHERE], False), pa.array(_latest(rows)))
+        return CellIds(_keys(rows[by].filter(kept)))
+
+    done = scan(root, "episodes", use)
+    return done.without(_stepless(root, by)) if lacks(root, "steps") else done
+
+
+def _stepless(root: Path, by: str) -> Keys:
+    """The cells whose steps were in a file that was put aside."""
+    rows = read(root, "episodes", list(dict.fromkeys(["cell_id", by])), pc.field("n_steps") > 0)
+    with_steps = CellIds(np.unique(_keys(read(root, "steps", ["cell_id"])["cell_id"])))
+    without = ~_places(_keys(rows["cell_id"]), with_steps.ids)[1]
+    return np.asarray(_keys(rows[by])[without])
 
 
 def newest(root: Path) -> dt.datetime | None:
@@ -98,9 +117,7 @@ class _Wanted:
     order: Sequence[str]
     categories: Sequence[str]
 
-    def of(
-        self, data: ds.Dataset, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
-    ) -> pa.Table:
+    def of(self, data: Scan, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None) -> pa.Table:
         """The rows for which `keep` and `where` hold; a batch at a time, so that the others are never held.
 
         `keep` meets every row, with its ids.
@@ -110,7 +127,7 @@ class _Wanted:
         read = {name: pc.field(name) for name in [*names, *ids]}
         read[_WHERE] = pc.scalar(True) if where is None else where
         parts = []
-        for batch in _batches(data, read):
+        for batch in data.batches(read):
             kept = pc.and_(pc.fill_null(batch[_WHERE], False), pa.array(keep(batch)))
             parts.append(self._encoded(batch.select(names).filter(kept)))
         empty = self._encoded(pa.RecordBatch.from_pylist([], pa.schema([data.schema.field(name) for name in names])))
@@ -136,27 +153,19 @@ class _Wanted:
         )
 
 
-def _batches(data: ds.Dataset, columns: Mapping[str, pc.Expression]) -> Iterator[pa.RecordBatch]:
-    """The rows in the files' order; few are read ahead, as files may hold much that is not asked for."""
-    found: Iterator[pa.RecordBatch] = data.scanner(
-        columns=dict(columns),
-        batch_size=_BATCH,
-        batch_readahead=1,
-        fragment_readahead=1,
-        fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True),
-    ).to_batches()
-    return found
+def _table(data: Scan, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
+    """All rows, in the files' order: columns by name, and `further` flags."""
+    fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
+    columns = {name: pc.field(name) for name in fields} | dict(further)
+    return pa.Table.from_batches(data.batches(columns), pa.schema(list(fields.values())))
 
 
-def _table(data: ds.Dataset, columns: Sequence[str]) -> pa.Table:
-    """All rows, in the files' order."""
-    schema = pa.schema([data.schema.field(name) for name in columns])
-    return pa.Table.from_batches(_batches(data, {name: pc.field(name) for name in columns}), schema)
+def _latest_of(data: Scan) -> Mask:
+    return _latest(_table(data, _AGE))
 
 
-def _latest(data: ds.Dataset) -> Mask:
+def _latest(rows: pa.Table) -> Mask:
     """Whether each row is its cell's latest created; of equals, the last in the files' order."""
-    rows = _table(data, ["cell_key", "created_at"])
     cells, made = _keys(rows["cell_key"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
     cells = cells[order]

@@ -1,0 +1,180 @@
+"""One file of a table: whether its bytes are those that were written, and whether they are this version's rows.
+
+A file's name is the hash of its bytes. Checksums of pages, which every read verifies, do not cover what lies between
+them, so that the whole hash is compared whenever a process meets a file for the first time or finds it changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from io import BufferedReader, BytesIO
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grid.errors import StoreError
+from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
+
+VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
+_ARROW = b"ARROW:schema"
+DAMAGE = "its bytes are not those that its name is the hash of"
+_HEX_DIGITS = 32  # of the hash, in a name
+THREADS = 8  # that read files
+_SETTLED_SECONDS = 2.0  # a file's times are coarse: a change soon after another may not show in them
+_Mark: TypeAlias = tuple[int, int, int, int, int]
+_SIZE, _CHANGED = 2, 4  # places in a mark: of bytes, and of when a file changed, in nanoseconds
+
+
+class VanishedError(Exception):
+    """A file that was listed is not there any more."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a table, as it was written; `replaces` are the names of those that it was merged from."""
+
+    path: Path
+    rows: int
+    size: int
+    replaces: frozenset[str]
+
+
+_seen: dict[Path, tuple[_Mark, File]] = {}
+
+
+def look(path: Path, table: str) -> File | None:
+    """A file of a table; None where it is damaged.
+
+    Raises:
+        VanishedError: it was replaced since it was listed.
+        StoreError: it cannot be read, or is whole but of another schema version, other columns, or has null ids.
+    """
+    with reading(path):
+        mark = _mark(path)
+        seen = _seen.get(path)
+        if seen and seen[0] == mark:
+            return seen[1]
+        with path.open("rb") as source:
+            if name_of(source) != path.stem:
+                return None
+            file = _understood(path, table, source, mark)
+    if time.time() - mark[_CHANGED] / 1e9 > _SETTLED_SECONDS:
+        _seen[path] = mark, file
+    return file
+
+
+def forget() -> None:
+    """Have every file looked at again, as after one that broke while it was read."""
+    _seen.clear()
+
+
+def name_of(source: BufferedReader | BytesIO) -> str:
+    """What a file of these bytes is called, less its ending."""
+    return hashlib.file_digest(source, "sha256").hexdigest()[:_HEX_DIGITS]
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn the system's errors at a file or folder into those of the store.
+
+    Raises:
+        VanishedError: it was there and is not any more.
+        StoreError: any other error; also a link that leads nowhere.
+    """
+    try:
+        yield
+    except OSError as error:
+        for place in (path, path.parent) if error.errno == errno.ENOENT else ():
+            if place.is_symlink() and not place.exists():
+                raise StoreError(f"{place}: a link to what is not there ({os.readlink(place)})") from None
+        if error.errno in (errno.ENOENT, errno.ESTALE) and not is_there(path):
+            raise VanishedError(path) from None
+        if error.errno == errno.ENOTDIR:
+            raise StoreError(f"{path}: a file where a folder should be; move it away") from None
+        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def is_there(path: Path) -> bool:
+    """Whether a folder has such an entry, be it a link that leads nowhere.
+
+    Raises:
+        StoreError: nobody can tell.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return True
+
+
+def _mark(path: Path) -> _Mark:
+    """What changes with a file, but for a disk that forgets."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"{path}: no file, but something else of that name; move it away")
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _understood(path: Path, table: str, source: BufferedReader, mark: _Mark) -> File:
+    """What the footer of a whole file says.
+
+    Raises:
+        StoreError: these are no rows that this version can read.
+    """
+    try:
+        footer = pq.read_metadata(source)
+    except pa.ArrowInvalid as error:
+        raise StoreError(f"{path}: no Parquet file ({error}); move it away") from None
+    metadata = footer.metadata or {}
+    version = metadata.get(VERSION_KEY, b"none").decode()
+    if version != SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: schema_version={version!r} of table {table}, but this version reads and writes "
+            f"{SCHEMA_VERSION!r}; choose another name= or use the version that wrote it"
+        )
+    example = _example(table)
+    # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
+    if metadata.get(_ARROW) != example.metadata[_ARROW] and not footer.schema.equals(example.schema):
+        raise StoreError(f"{path}: {_difference(footer.schema.to_arrow_schema(), table)}; move it away")
+    for name in IDS[table]:
+        place = TABLES[table].names.index(name)
+        counts = [footer.row_group(group).column(place).statistics for group in range(footer.num_row_groups)]
+        if any(one is None or not one.has_null_count or one.null_count for one in counts):
+            raise StoreError(f"{path}: column {name} of table {table} has rows without a value; move it away")
+    names = metadata.get(REPLACES_KEY, b"").decode().split()
+    return File(path, footer.num_rows, mark[_SIZE], frozenset(names))
+
+
+@cache
+def _example(table: str) -> pq.FileMetaData:
+    """The footer of a file as `new_file` writes it."""
+    empty = pa.BufferOutputStream()
+    metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}
+    pq.write_table(TABLES[table].with_metadata(metadata).empty_table(), empty)
+    return pq.read_metadata(pa.BufferReader(empty.getvalue()))
+
+
+def _difference(found: pa.Schema, table: str) -> str:
+    """The first column that is not as in a table's schema."""
+    schema = TABLES[table]
+    for field in schema:
+        if field.name not in found.names:
+            return f"column {field.name} of table {table} is missing"
+        if found.field(field.name).type != field.type:
+            return f"column {field.name} of table {table} is {found.field(field.name).type}, not {field.type}"
+    further = [name for name in found.names if name not in schema.names]
+    return (
+        f"column {further[0]} is none of table {table}" if further else f"the columns of table {table} stand otherwise"
+    )

@@ -1,0 +1,98 @@
+"""Writing files of a table: whole or not at all.
+
+A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader
+never sees half of one. Within a chunk the steps are written first and the episodes last: an episode that can be
+read has its steps.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from grid.errors import StoreError
+from grid.store.looking import REPLACES_KEY, VERSION_KEY, name_of
+from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
+
+Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+_SCRATCH = ".tmp"
+_DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
+
+
+def write(root: Path, rows: Rows) -> None:
+    """Write a chunk's rows, table by table; `rows` maps a table's name to its rows.
+
+    Raises:
+        StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole. Or a
+            row has no id.
+    """
+    for table in ("steps", "attempts", "episodes"):
+        if rows.get(table):
+            data = pa.Table.from_pylist(list(rows[table]), schema=TABLES[table])
+            for name in IDS[table]:
+                if data[name].null_count:
+                    raise StoreError(f"{root / table}: a row without {name} cannot be written")
+            with new_file(root, table) as writer:
+                writer.write_table(data)
+
+
+@contextmanager
+def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[pq.ParquetWriter]:
+    """A writer of a file that is there, whole, when the block has ended without an error.
+
+    The block must turn errors of its own reading into StoreErrors: any OSError is taken for one of writing.
+    """
+    metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: "\n".join(replaces).encode()}
+    scratch, folder = root / _SCRATCH, root / table
+    draft = scratch / f"{uuid.uuid4().hex}.parquet"
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        schema = TABLES[table].with_metadata(metadata)
+        with pq.ParquetWriter(draft, schema, compression="zstd", write_page_checksum=True) as writer:
+            yield writer
+        with draft.open("rb") as file:
+            name = name_of(file)
+            os.fsync(file.fileno())
+        os.replace(draft, folder / f"{name}.parquet")
+        _sync(folder)
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be written to ({error}); make room or choose another store.root=") from None
+    finally:
+        with suppress(OSError):  # a folder that turned read-only
+            draft.unlink(missing_ok=True)
+
+
+def clear_drafts(root: Path, now: float) -> None:
+    """Remove drafts of writers that were killed: those unchanged for ten minutes. Hold the lock.
+
+    A worker of a sweep whose driver has just died may still write to a younger one. `now` is the file system's time.
+
+    Raises:
+        StoreError: the folder cannot be written to.
+    """
+    try:
+        with os.scandir(root / _SCRATCH) as entries:
+            for entry in entries:
+                if entry.name.endswith(".parquet") and now - entry.stat().st_mtime > _DRAFT_SECONDS:
+                    os.unlink(entry.path)
+    except FileNotFoundError:
+        return  # nothing was written yet, or a worker has just ended
+    except OSError as error:
+        raise StoreError(f"{root / _SCRATCH}: cannot be cleared ({error})") from None
+
+
+def _sync(folder: Path) -> None:
+    """Have the folder's entries survive a machine that stops."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
