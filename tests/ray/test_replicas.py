@@ -179,6 +179,7 @@ def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, f
 def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path: Path, replicas: int) -> None:
     ran = run(tmp_path, folder, replicas, kill_after=2)
     assert sum(total.restarts for total in ran.totals) == 1
+    assert [row["error_message"] for row in ran.episodes] == [None] * len(ran.episodes)
     assert sum(row["resent_requests"] for row in ran.episodes) > 0
     assert alike(ran.lasting(), undisturbed.lasting())
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 import sys
-import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -265,47 +264,3 @@ def test_without_its_libraries_it_says_how_to_install_them(folder: Path, monkeyp
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ConfigError, match=r"pip install 'agent-grid\[huggingface\]'"):
         asyncio.run(engine(folder).load())
-
-
-def test_samples_come_from_the_plain_distribution_whatever_the_models_own_config_says(
-    folder: Path, tmp_path: Path
-) -> None:
-    shaped = shutil.copytree(folder, tmp_path / "shaped")
-    kept = json.loads((shaped / "generation_config.json").read_text())
-    shape = {"do_sample": True, "top_k": 1, "top_p": 0.1, "repetition_penalty": 3.0, "temperature": 0.1}
-    (shaped / "generation_config.json").write_text(json.dumps(kept | shape))
-
-    def drawn(model: Path) -> Any:
-        return asyncio.run(engine(model).sample(TEXT, n=4, temperature=1.0, max_tokens=8, seed=3))
-
-    assert drawn(shaped) == drawn(folder)
-    assert drawn(folder).computed_seconds > 0
-
-
-def test_a_cancelled_request_costs_no_further_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps, at_work, go_on = 0, threading.Event(), threading.Event()
-    made = engine(folder, structured=False)
-
-    async def run() -> None:
-        nonlocal steps
-        loaded = await made._ready()
-        forward = loaded.model._model.forward
-
-        def counted(*args: Any, **options: Any) -> Any:
-            nonlocal steps
-            steps += 1
-            at_work.set()
-            assert go_on.wait(60)
-            return forward(*args, **options)
-
-        monkeypatch.setattr(loaded.model._model, "forward", counted)
-        asked = asyncio.ensure_future(made.sample(TEXT, n=2, temperature=1.0, max_tokens=400, seed=0))
-        await asyncio.to_thread(at_work.wait)
-        asked.cancel()
-        await asyncio.wait([asked])
-        go_on.set()
-        while made.occupancy().running:
-            await asyncio.sleep(0.001)
-
-    asyncio.run(run())
-    assert steps == 1, "the step in which it was cancelled"
