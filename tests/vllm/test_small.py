@@ -101,6 +101,21 @@ def test_choices_equal_brute_force_where_tokens_have_several_digits(
 
 
 @needs_vllm
+@pytest.mark.parametrize("form", ["natural", "terminated", "padded"])
+def test_every_form_of_labels_equals_brute_force(
+    small: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    engine = small.engine
+    assert engine._ready
+    monkeypatch.setattr(engine, "labels", form)
+    monkeypatch.setattr(engine, "_ready", (replace(engine._ready[0], adapter=None), engine.renderer(engine.folder())))
+    prompts = varied_prompts(5, seed=4, options=(2, 10, 11, 100, 101))
+    chosen = small.together(*(engine.choose(prompt, seed=0) for prompt in prompts))
+    for choice, forced in zip(chosen, teacher_forced(folders[0], prompts, form=form), strict=True):
+        assert variation(choice, forced) < 1e-3
+
+
+@needs_vllm
 def test_choices_equal_brute_force_with_the_adapter_in_the_weights(
     small: Running, folders: tuple[Path, Path, Path]
 ) -> None:
