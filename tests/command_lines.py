@@ -88,6 +88,15 @@ REFUSED: list[list[str]] = [
 
 _PREFIXES = ("", "", "", "", "+", "++", "~")
 _KEYS = ["", *(ROOT / "tests/data/override_keys.txt").read_text(encoding="utf-8").splitlines()]
+_GOOD = (
+    "planner=react",
+    "robustness=none",
+    "seed=7",
+    "name=x",
+    "trials=2",
+    "planner.temperature=0.5",
+    "retriever.top_k=3",
+)
 _VALUES = [
     *(ROOT / "tests/data/override_values.txt").read_text(encoding="utf-8").splitlines(),
     *("", '"\u202e"', "\t", "\x1b[31m", "\udcff", "9" * 4301, "x" * 9000),
@@ -109,8 +118,10 @@ def random_lines(count: int, seed: int) -> list[list[str]]:
     for _ in range(count):
         overrides = [
             f"{draw.choice(_PREFIXES)}{draw.choice(_KEYS)}{draw.choice('=====:')}{draw.choice(_VALUES)}"
-            for _ in range(draw.choice((1, 1, 2, 3)))
+            for _ in range(draw.choice((0, 1, 1, 1, 2, 3)))
         ]
+        overrides += draw.sample(_GOOD, draw.choice((0, 1, 2)))
+        draw.shuffle(overrides)
         flags = draw.choice(([], ["-m"], ["-m"], ["--cfg", "job"]))
         lines.append([*flags, "model=null_engine", "dataset=null_cases", "dataset.limit=2", *overrides, "dry_run=true"])
     return lines
