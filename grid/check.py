@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections import Counter
@@ -55,6 +56,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
     invalid, valid = [], []
     case_ids, versions, skipped = {}, {}, {}
+    shared_ids: dict[str, Sequence[str]] = {}
     for setting in settings:
         reason = invalid_reason(setting)
         if reason:
@@ -62,7 +64,10 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
             continue
         built = build(setting, shared.budget)
         valid.append(replace(setting, code=code_of(setting.config)))
-        case_ids[setting.id] = built.dataset.case_ids()
+        key = json.dumps(setting.config["dataset"], sort_keys=True)
+        if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
+            shared_ids[key] = built.dataset.case_ids()
+        case_ids[setting.id] = shared_ids[key]
         if not case_ids[setting.id]:
             reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
             raise ConfigError(

@@ -20,68 +20,87 @@ from typing import TypedDict
 ROOT = Path(__file__).parents[1]
 _LONGEST_SECONDS = 1200  # only ends a hang
 
+GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
+
+
+def _each(keys: str, *values: str, first: tuple[str, ...] = ()) -> list[list[str]]:
+    """A line for each of the keys, which blanks part, and each value."""
+    return [[*first, f"{key}={value}"] for key in keys.split() for value in values]
+
+
+_SWEEP = ("-m",)
+_ON_ADDRESS = ("cluster=address",)
+_BUDGET = "budget.llm_calls budget.tool_calls budget.prompt_characters budget.observation_characters"
 REFUSED: list[list[str]] = [
-    *([f"{key}={value}"] for key in ("planner.temperature", "retriever.top_k") for value in ("nan", "inf", "-inf")),
-    *([f"cluster.{key}={value}"] for key in ("case_seconds", "worker_memory_gib") for value in ("nan", "inf", "1e400")),
-    *(["-m", f"{key}={value}"] for key in ("trials", "seed") for value in ("range(0,0)", "glob(*)", "range(1,9,0)")),
-    *(["-m", f"{group}=glob(zzz*)"] for group in ("model", "planner", "dataset", "robustness", "retriever", "cluster")),
-    *([f"dataset.path={value}"] for value in ("123", "[1]", "true", "{a:1}", "'~nosuchuser/x'", "x" * 5000, "'a\0b'")),
-    *([f"store.root={value}"] for value in ("x" * 300, "/dev/null", "/dev/null/x", "'a\0b'", "1", "null", "''")),
-    *(
-        ["cluster=address", f"cluster.address={value}"]
-        for value in ("'127.0.0.1:²'", "null", "''", "1", "127.0.0.1", "':1'", "'a b:1'", "'127.0.0.1:1234567'")
-    ),
-    *([f"{group}={value}"] for group in ("model", "planner", "dataset", "robustness", "retriever") for value in ("null", "1")),
-    *([f"{group}=true"] for group in ("cluster", "+experiment")),
-    *(["-m", f"planner={value}"] for value in ("react,null", "choice(react,1)", "interval(0,1)", "react,nosuch")),
-    *([f"{group}=nosuch"] for group in ("model", "planner", "dataset", "robustness", "retriever", "cluster")),
-    *([f"robustness={value}"] for value in ("[none,none]", "[extraneous,extraneous]", "[nosuch]", "[1]", "[[none]]")),
-    ["-m", "robustness=[extraneous,extraneous],none"],
-    *(["-m", f"hydra.sweeper.max_batch_size={value}"] for value in ("1", "null")),
-    *(
-        [override]
-        for override in (
-            "hydra.launcher=null", "hydra/launcher=basic", "hydra/sweeper=basic", "hydra.run.dir=x", "hydra.sweep.dir=x",
-            "hydra.mode=MULTIRUN", "hydra.job.chdir=true", "hydra.output_subdir=x", "+hydra.callbacks={a:1}", "~hydra",
-            "+hydra={run:{dir:x}}", "planner@hydra.run=react", "+planner@hydra=react", "hydra.verbose=true",
-        )
-    ),  # fmt: skip
-    *([f"retry_failed={value}"] for value in ("1", "0", "maybe", "null", "1.0")),
-    *([f"budget.{key}={10**30}"] for key in ("llm_calls", "tool_calls", "prompt_characters", "observation_characters")),
-    *([f"trials={value}"] for value in ("0", "-1", "1.5", "true", "null", "'3'", "[3]", "9" * 5000, str(2**63), "")),
-    *([f"name={value}"] for value in ("../x", "a/b", "''", "7", "null", "x" * 101, "'\udcff'", "'\u202e'", "'a\nb'")),
-    *([value] for value in ("trails=3", "+trails=3", "planner.samples=3", "+planner.nosuch=1", "~planner", "++planner=react")),
-    *([f"+planner.deep={'[' * depth}1{']' * depth}"] for depth in (25, 31, 5000)),
-    *([f"+planner.deep={'{a:' * depth}1{'}' * depth}"] for depth in (25, 31, 3000)),
-    *([value] for value in ("", "=", "==", "a", "=1", "planner", "planner=[", "planner='x", "planner=]", "@x=1", "a b=1")),
-    *([f"name={value}"] for value in ("${nosuch}", "${name}", "${oc.env:NOSUCH_VARIABLE}", "${now:", "${oc.nosuch:1}", "${planner}")),
-    ["-m", "seed=range(0,10000000000)"],
-    ["-m", "seed=shuffle(range(0,10000000000))"],
-    ["-m", "seed=range(0,1,1e-300)"],
+    *_each("planner.temperature retriever.top_k", "nan", "inf", "-inf"),
+    *_each("cluster.case_seconds cluster.worker_memory_gib", "nan", "inf", "1e400"),
+    *_each("trials seed", "range(0,0)", "glob(*)", "range(1,9,0)", first=_SWEEP),
+    *_each(" ".join([*GROUPS, "cluster"]), "glob(zzz*)", first=_SWEEP),
+    *_each("dataset.path", "123", "[1]", "true", "{a:1}", "'~nosuchuser/x'", "x" * 5000, "'a\0b'"),
+    *_each("store.root", "x" * 300, "/dev/null", "/dev/null/x", "'a\0b'", "1", "null", "''"),
+    *_each("cluster.address", "'127.0.0.1:²'", "null", "''", "1", "127.0.0.1", "':1'", "'a b:1'", first=_ON_ADDRESS),
+    *_each("cluster.address", "'127.0.0.1:1234567'", "'ray://127.0.0.1:10001'", first=_ON_ADDRESS),
+    *_each(" ".join([*GROUPS, "cluster", "+experiment"]), "null", "1", "true"),
+    *_each(" ".join([*GROUPS, "cluster", "+experiment"]), "nosuch"),
+    *_each("planner", "react,null", "choice(react,1)", "interval(0,1)", "react,nosuch", first=_SWEEP),
+    *_each("robustness", "[none,none]", "[extraneous,extraneous]", "[nosuch]", "[1]", "[[none]]", "{a:nan}"),
+    *_each("robustness", "[extraneous,extraneous],none", first=_SWEEP),
+    *_each("hydra.sweeper.max_batch_size", "1", "null", first=_SWEEP),
+    *_each("hydra.run.dir hydra.sweep.dir hydra.output_subdir hydra.mode hydra.job.chdir hydra.verbose", "x"),
+    *_each("hydra.launcher hydra/launcher hydra/sweeper planner@hydra.run +planner@hydra", "basic"),
+    *_each("+hydra.callbacks +hydra", "{a:1}"),
+    *_each("retry_failed", "1", "0", "maybe", "null", "1.0"),
+    *_each(_BUDGET, str(10**30), str(2**31), "0"),
+    *_each("trials", "0", "-1", "1.5", "true", "null", "'3'", "[3]", "9" * 5000, str(2**63), ""),
+    *_each("name", "../x", "a/b", "''", "7", "null", "x" * 101, "'\udcff'", "'\u202e'", "'a\nb'"),
+    *_each("name", "${nosuch}", "${name}", "${oc.env:NOSUCH_VARIABLE}", "${now:", "${oc.nosuch:1}", "${planner}"),
+    *_each("trails +trails planner.samples +planner.nosuch", "3"),
+    *_each("+planner.deep", *(f"{'[' * depth}1{']' * depth}" for depth in (25, 31, 5000))),
+    *_each("+planner.deep", *(f"{'{a:' * depth}1{'}' * depth}" for depth in (25, 31, 3000))),
+    *_each("planner._target_", "os.system", "1", "null", "grid.planners.react.NoSuch", "'grid.planners.\0'"),
+    *_each("seed", "range(0,10000000000)", "shuffle(range(0,10000000000))", "range(0,1,1e-300)", "0,1", first=_SWEEP),
     ["-m", "seed=range(0,5000)", "trials=range(1,5000)"],
-    ["-m", "seed=0,1"],
-    *([flag] for flag in ("--nosuch", "--config-name=planner/react", "--config-path=/", "--experimental-rerun=x", "--cfg=x")),
-    *(["--run", "--multirun"], ["--resolve"], ["--config-dir=/nosuch"], ["hydra.searchpath=1"], ["+experiment=nosuch"]),
-    *([f"planner._target_={value}"] for value in ("os.system", "1", "null", "grid.planners.react.NoSuch", "'grid.planners.\0'")),
-]  # fmt: skip
+    *(
+        [text]
+        for text in [
+            "~planner",
+            "++planner=react",
+            "~hydra",
+            "=",
+            "==",
+            "a",
+            "=1",
+            "planner",
+            "planner=[",
+            "planner='x",
+            "planner=]",
+            "@x=1",
+        ]
+    ),
+    *(
+        [flag]
+        for flag in ["--nosuch", "--config-name=planner/react", "--config-path=/", "--experimental-rerun=x", "--cfg=x"]
+    ),
+    *([text] for text in ("", "a b=1", "--resolve", "--config-dir=/nosuch", "hydra.searchpath=1")),
+    ["--run", "--multirun"],
+]
 """Each must end with exit status 2 and one line."""
 
-_KEYS = (
-    "trials", "seed", "name", "store.root", "dataset.limit", "dataset.path", "planner.temperature", "planner._target_",
-    "planner", "dataset", "robustness", "retriever", "retriever.top_k", "cluster", "cluster.case_seconds", "cluster.cpus",
-    "cluster.address", "budget.llm_calls", "budget", "store", "retry_failed", "model", "model.temperature", "experiment",
-    "hydra.run.dir", "hydra/launcher", "hydra.sweeper.params.seed", "nosuch", "planner.nosuch", "a.b.c", "a@b", "planner@x",
-    "planner.temperature.x", "robustness.extraneous.k", "é", "x y", "", ".", "..", "trials.", "1", "$x", "planner/react",
-)  # fmt: skip
-_VALUES = (
-    "1", "0", "-1", "2.5", "nan", "inf", "1e400", "true", "null", "", "x", "''", "'a b'", '"\u202e"', "'\\'", "[1,2]", "[]",
-    "{a:1}", "{}", "{1:2,a:3}", "{null:1}", "[[[]]]", "a,b", "1,2", "react,egb_sampling", "choice(1,2)", "choice()",
-    "range(1,3)", "range(3)", "range(3,1)", "range(1,2,0.5)", "glob(*)", "glob(e*)", "glob([a*,b*],exclude=c)", "interval(0,1)",
-    "sort(3,1)", "shuffle(1,2)", "tag(a,1,2)", "int(2.9)", "str(1)", "float(nan)", "bool(2)", "json_str({a:1})",
-    "extend_list(1)", "${seed}", "${name}", "${nosuch}", "${oc.env:HOME}", "${", "\\${x}", "react", "none", "slate",
-    "extraneous", "[extraneous,none]", "null_engine", "lexical", "bm25", "address", "local", "???", "\t", "\x1b[31m",
-    "\udcff", "9" * 4301, "x" * 9000, "0x10", "1_000", "1:2", "a=b", "a=b=c", "((", "))", "[,]", "{,}", "'", '"', "#", "~", "*",
-)  # fmt: skip
+_PREFIXES = ("", "", "", "", "+", "++", "~")
+_KEYS = ["", *(ROOT / "tests/data/override_keys.txt").read_text(encoding="utf-8").splitlines()]
+_GOOD = (
+    "planner=react",
+    "robustness=none",
+    "seed=7",
+    "name=x",
+    "trials=2",
+    "planner.temperature=0.5",
+    "retriever.top_k=3",
+)
+_VALUES = [
+    *(ROOT / "tests/data/override_values.txt").read_text(encoding="utf-8").splitlines(),
+    *("", '"\u202e"', "\t", "\x1b[31m", "\udcff", "9" * 4301, "x" * 9000),
+]
 
 
 class Outcome(TypedDict):
@@ -98,10 +117,11 @@ def random_lines(count: int, seed: int) -> list[list[str]]:
     lines = []
     for _ in range(count):
         overrides = [
-            f"{draw.choice(('', '', '', '', '+', '++', '~'))}{draw.choice(_KEYS)}{draw.choice(('=', '=', '=', '=', ''))}"
-            f"{draw.choice(_VALUES)}"
-            for _ in range(draw.choice((1, 1, 2, 3)))
+            f"{draw.choice(_PREFIXES)}{draw.choice(_KEYS)}{draw.choice('=====:')}{draw.choice(_VALUES)}"
+            for _ in range(draw.choice((0, 1, 1, 1, 2, 3)))
         ]
+        overrides += draw.sample(_GOOD, draw.choice((0, 1, 2)))
+        draw.shuffle(overrides)
         flags = draw.choice(([], ["-m"], ["-m"], ["--cfg", "job"]))
         lines.append([*flags, "model=null_engine", "dataset=null_cases", "dataset.limit=2", *overrides, "dry_run=true"])
     return lines

@@ -1,0 +1,100 @@
+"""Composing once what settings share gives what Hydra gives, for whatever overrides."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+from grid.errors import ConfigError
+from launch.composing import Composed, Composer, of_hydra
+
+ROOT = Path(__file__).parents[2]
+PARTS = (
+    "planner=react", "planner=egb_sampling", "planner=egb_logits", "planner=fh", "dataset=slate", "dataset=null_cases",
+    "model=null_engine", "model=smollm2-135m-vllm", "robustness=none", "robustness=[inaccurate_plan,extraneous]",
+    "robustness=extraneous", "cluster=address", "+experiment=smoke_models", "+experiment=planning_horizon",
+    "planner.temperature=0.5", "planner.temperature=${seed}", "++planner.trajectories=3", "+planner.new={a:[1,{b:2}]}",
+    "~planner.temperature", "planner={temperature:0.25}", "dataset.limit=7", "dataset.limit=null", "dataset.path='a b'",
+    "robustness.extraneous.k=4", "++robustness.extraneous.k=6", "+robustness.extraneous={k:2}", "trials=2", "seed=5",
+    "store.root=x", "store={root:y}", "cluster.replicas=2", "budget.llm_calls=10", "budget={llm_calls:11}",
+    "model.serving.tensor_parallel=2", "model.temperature=0.5", "~retriever", "retriever.top_k=3", "name=n",
+    "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1", "planner=nosuch",
+    "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hydra() -> Iterator[tuple[Composer, DictConfig]]:
+    """A composer, and the config of a sweep as Hydra gives it to a sweeper."""
+    sys.path.insert(0, str(ROOT / "launch"))
+    try:
+        from hydra_plugins.grid_sweeper import register
+    finally:
+        sys.path.remove(str(ROOT / "launch"))
+    register()
+    with initialize_config_dir(str(ROOT / "conf"), version_base=None):
+        loader = GlobalHydra.instance().config_loader()
+        master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+        yield Composer(loader, master), master
+
+
+def told(composed: Composed) -> object:
+    return OmegaConf.to_container(composed.config), composed.choices, composed.overrides
+
+
+def compare(composer: Composer, master: DictConfig, overrides: list[str]) -> bool:
+    """Whether both compose it, and equally; that neither does is equal too."""
+    loader = GlobalHydra.instance().config_loader()
+    hydras = attempt(lambda: of_hydra(loader.load_sweep_config(master, overrides), overrides))
+    assert attempt(lambda: composer.compose(overrides)) == hydras, overrides
+    return not isinstance(hydras, str)
+
+
+def attempt(compose: Callable[[], Composed]) -> object:
+    """What was composed, or what was raised instead."""
+    try:
+        return told(compose())
+    except Exception as error:  # noqa: BLE001 - whatever Hydra raises
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.slow)])
+def test_a_setting_is_what_hydra_composes(hydra: tuple[Composer, DictConfig], count: int) -> None:
+    draw = random.Random(count)
+    composed = 0
+    for _ in range(count):
+        composed += compare(*hydra, draw.sample(PARTS, draw.choice((1, 2, 2, 3, 4, 5))))
+    assert 0 < composed < count, "both kinds are met"
+
+
+def test_settings_do_not_share_what_they_change(hydra: tuple[Composer, DictConfig]) -> None:
+    composer, _ = hydra
+    first = composer.compose(["planner=react", "planner.temperature=0.1"])
+    second = composer.compose(["planner=react", "planner.temperature=0.2"])
+    third = composer.compose(["planner=react"])
+    assert [one.config.planner.temperature for one in (first, second, third)] == [0.1, 0.2, 1.0]
+
+
+def test_the_grid_is_a_product_in_which_the_last_override_of_a_key_counts() -> None:
+    from hydra_plugins.grid_sweeper import settings
+
+    given = OverridesParser.create().parse_overrides(["a=1,2", "b=range(0,2)", "a=3,4", "c=x"])
+    assert settings(given) == [(f"a={a}", f"b={b}", "c=x") for a in (3, 4) for b in (0, 1)]
+
+
+def test_a_sweep_has_a_bound() -> None:
+    from hydra_plugins.grid_sweeper import MAX_SETTINGS, settings
+
+    parse = OverridesParser.create().parse_overrides
+    assert len(settings(parse([f"a=range(0,{MAX_SETTINGS})"]))) == MAX_SETTINGS
+    with pytest.raises(ConfigError, match="20,000"):
+        settings(parse([f"a=range(0,{MAX_SETTINGS})", "b=1,2"]))
