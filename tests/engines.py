@@ -33,6 +33,7 @@ class Scripted:
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
     version: str = "scripted"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -79,6 +80,7 @@ class UniformRandom:
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
     version: str = "random"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
@@ -102,6 +104,7 @@ class RawText:
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
     version: str = "raw"
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
@@ -11,6 +11,8 @@ from grid.types import ToolSpec, Usage
 SectionKind = Literal["role", "task", "demonstrations", "history", "tools", "request", "instruction"]
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
+PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
+"""Tokens are drawn from softmax(logits / temperature) and nothing else: what every engine does where it can."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Completions, and what they cost."""
+    """Completions, what they cost, and the seconds in which they were being computed, waiting left out."""
 
     completions: tuple[str, ...]
     usage: Usage
+    computed_seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,15 @@ class Choice:
     """The probability of each option (sums to 1, in the options' order), and what it cost.
 
     `unassigned` is the model's probability that went to no option, `error_bound` bounds the total variation that
-    options left unscored can have cost; both None where the engine is no language model.
+    options left unscored can have cost; both None where the engine is no language model. `computed_seconds`: in which
+    it was being computed, waiting left out.
     """
 
     probabilities: tuple[float, ...]
     usage: Usage
     unassigned: float | None = None
     error_bound: float | None = None
+    computed_seconds: float = field(default=0.0, compare=False)
 
 
 class Engine(Protocol):
@@ -132,6 +137,11 @@ class Engine(Protocol):
         """What must be named to get the same answers again."""
         ...
 
+    @property
+    def sampler(self) -> str | None:
+        """What shapes the distribution that tokens are drawn from, as JSON; None for what is no language model."""
+        ...
+
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` independent completions; prompt tokens are counted once for each."""
         ...
@@ -158,12 +168,17 @@ class HostedEngine(Engine, Protocol):
         """Whole GPUs that one replica takes; 0 on a CPU."""
         ...
 
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """The names of the driver's environment variables that it needs where it loads."""
+        ...
+
     async def load(self) -> None:
         """Make ready to answer, once; raises ConfigError for what can never work."""
         ...
 
     async def check(self) -> None:
-        """Raise EngineDiedError where it will not answer any more."""
+        """Raise EngineDiedError where it will not answer any more; awaits nothing, so that any event loop may ask."""
         ...
 
     def occupancy(self) -> Occupancy:

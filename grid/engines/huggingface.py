@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -14,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
-from grid.engines.batches import Batches
+from grid.engines.batches import Batches, Ongoing
 from grid.engines.choice import ChoiceSearch
 from grid.engines.language_model import LanguageModel
+from grid.engines.progress import Progress
 from grid.errors import ConfigError, EngineDiedError, GridError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -80,6 +83,7 @@ class HuggingFace(LanguageModel):
     def __post_init__(self) -> None:
         self._loading = threading.Lock()
         self._loaded: _Loaded | None = None
+        self._progress = Progress(time.process_time if self.device == "cpu" else None)
 
     @property
     def version(self) -> str:
@@ -99,7 +103,7 @@ class HuggingFace(LanguageModel):
         await self._ready()
 
     async def check(self) -> None:
-        """Raise EngineDiedError where the GPU has failed for good."""
+        """Raise EngineDiedError where the GPU has failed for good, or computes no step any more."""
         if self._loaded:
             self._loaded.batches.check()
 
@@ -126,9 +130,9 @@ class HuggingFace(LanguageModel):
             finished = holds_json
         seeds = [derive_seed(seed, index) for index in range(n)]
         drawing = Drawing(tokens, seeds, temperature, max_tokens, matcher, finished)
-        drawn: list[list[int]] = await loaded.batches.ask(SAMPLE, drawing, len(tokens) + n * max_tokens)
+        drawn, seconds = await loaded.batches.ask(SAMPLE, drawing, len(tokens) + n * max_tokens)
         texts = tuple(map(loaded.model.text, drawn))
-        return Sampled(texts, Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn))))
+        return Sampled(texts, Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn))), seconds)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options' numbers, from forward passes alone.
@@ -142,9 +146,9 @@ class HuggingFace(LanguageModel):
         tokens = self.fitting(loaded.renderer, prompt, longest, loaded.context)
         choosing = _Choosing(tokens, lambda: self.search(loaded.renderer, prompt)[0])
         size = len(tokens) + len(first.tokens)
-        search, nodes = await loaded.batches.ask(CHOOSE, choosing, size)
+        (search, nodes), seconds = await loaded.batches.ask(CHOOSE, choosing, size)
         sent = len(tokens) + sum(len(tokens) + len(node) for node in nodes)
-        return self.choice(search, sent, sent - len(tokens) - len(nodes))
+        return replace(self.choice(search, sent, sent - len(tokens) - len(nodes)), computed_seconds=seconds)
 
     async def _ready(self) -> _Loaded:
         loaded = self._loaded
@@ -172,7 +176,12 @@ class HuggingFace(LanguageModel):
         context = self.context_of(model.config)
         grammars = Grammars(renderer.tokenizer, model.vocabulary, model.ends) if self.structured else None
         serving = self.serving
-        batches = Batches(lambda kind, items: _answer(model, kind, items), serving.max_batch, serving.max_batch_tokens)
+        batches = Batches(
+            lambda kind, items, batch: _answer(model, kind, items, batch),
+            serving.max_batch,
+            serving.max_batch_tokens,
+            self._progress,
+        )
         return _Loaded(model, renderer, grammars, context, batches)
 
     def _weights(self, folder: Path) -> Any:
@@ -190,15 +199,15 @@ class HuggingFace(LanguageModel):
         return model.to(self.device)
 
 
-def _answer(model: TorchModel, kind: str, items: Sequence[Any]) -> Sequence[Any]:
+def _answer(model: TorchModel, kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
     """A batch of one kind; raises EngineDiedError where the GPU can compute no more."""
     import torch
 
     try:
         if kind == SAMPLE:
-            return model.sample(items)
+            return model.sample(items, batch)
         searches = [choosing.search() for choosing in items]
-        found = model.choose([choosing.tokens for choosing in items], searches)
+        found = model.choose([choosing.tokens for choosing in items], searches, batch)
     except torch.AcceleratorError as error:
         raise EngineDiedError(f"{type(error).__name__}: {error}") from None
     pairs = zip(searches, found, strict=True)

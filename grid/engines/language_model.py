@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
+from grid.engines.base import CHOOSE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
 from grid.engines.choice import ChoiceSearch
-from grid.engines.sources import Hub, Wheel, from_hub, from_wheel, model_folder
+from grid.engines.sources import HUB_ENVIRONMENT, Hub, Wheel, from_hub, from_wheel, model_folder
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.strict import STRICT
 from grid.types import Usage
@@ -45,6 +45,8 @@ class LanguageModel:
     printed_form: bool = False
     home: ClassVar[Home] = "replica"
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    sampler: ClassVar[str] = PLAIN_SAMPLER
+    environment: ClassVar[tuple[str, ...]] = HUB_ENVIRONMENT
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

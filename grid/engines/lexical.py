@@ -58,6 +58,7 @@ class Lexical:
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
+    sampler: ClassVar[None] = None
     version: str = field(default="lexical-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

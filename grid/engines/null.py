@@ -19,6 +19,7 @@ class Null:
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "null"
+    sampler: ClassVar[None] = None
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:

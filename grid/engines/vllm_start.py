@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any, get_args
 
+from grid.engines import own_log
 from grid.engines.base import Occupancy
+from grid.engines.offspring import Offspring
+from grid.engines.progress import Progress
 from grid.errors import ConfigError, EngineDiedError
 
+_TAIL_LINES = 15
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 CPU_ENVIRONMENT = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # else all replicas of a machine are bound to the same cores
@@ -23,13 +26,14 @@ CPU_ENVIRONMENT = {
 
 
 class LastStep:
-    """A stat logger of vLLM that keeps what the engine had in hand after its last step."""
+    """A stat logger of vLLM that keeps what the engine had in hand after its last step, and tells `progress` of it."""
 
-    def __init__(self) -> None:
-        self.occupancy = Occupancy(0, 0, 0.0)
+    def __init__(self, progress: Progress) -> None:
+        self.occupancy, self._progress = Occupancy(0, 0, 0.0), progress
 
     def record(self, scheduler_stats: Any, iteration_stats: Any, **others: Any) -> None:
         """Take in a step's figures."""
+        self._progress.step()
         if scheduler_stats is not None:
             waiting = scheduler_stats.num_waiting_reqs + scheduler_stats.num_skipped_waiting_reqs
             self.occupancy = Occupancy(scheduler_stats.num_running_reqs, waiting, scheduler_stats.kv_cache_usage)
@@ -40,7 +44,7 @@ class LastStep:
 
 @dataclass(frozen=True)
 class Started:
-    """An `AsyncLLM`, the `LoRARequest` for its requests or None, and the process that ends the engine's with ours.
+    """An `AsyncLLM`, the `LoRARequest` for its requests or None, its process's id, and what ends that with ours.
 
     `apart`: choices and samples must not share a batch, since on the V1 model runner a choice replaces the
     log-probabilities of its whole batch.
@@ -49,13 +53,24 @@ class Started:
     engine: Any
     adapter: Any
     apart: bool
-    watch: subprocess.Popen[bytes]
+    process: int
+    offspring: Offspring
 
     @property
     def context(self) -> int:
         """Tokens of prompt and answer together."""
         length: int = self.engine.model_config.max_model_len
         return length
+
+    def processor(self) -> float:
+        """The seconds of processor time that the engine's process has used."""
+        import psutil  # which vLLM needs itself
+
+        try:
+            used = psutil.Process(self.process).cpu_times()
+        except psutil.NoSuchProcess:
+            return 0.0
+        return float(used.user + used.system)
 
     def kind(self, verb: str) -> str | None:
         """Requests of equal kind may share a batch."""
@@ -76,11 +91,15 @@ async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: s
         ConfigError: vLLM is not installed or is not for this device; a model or adapter that it cannot serve.
         EngineDiedError: the engine's process did not start; what it logged says why.
     """
-    before = active_children()
-    engine = await asyncio.to_thread(_start, folder, device, arguments, lora, steps)
-    watch = _end_with_this_process([child.pid for child in active_children() if child not in before])
-    adapter = await _adapter(engine, lora) if lora else None
-    return Started(engine, adapter, not engine.vllm_config.use_v2_model_runner, watch)
+    before, offspring = active_children(), Offspring()
+    try:
+        engine = await asyncio.to_thread(_start, folder, device, arguments, lora, steps)
+        adapter = await _adapter(engine, lora) if lora else None
+    except BaseException:
+        offspring.end()
+        raise
+    process = next((child.pid for child in active_children() if child not in before), None)
+    return Started(engine, adapter, not engine.vllm_config.use_v2_model_runner, process or 0, offspring)
 
 
 def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Any:
@@ -104,12 +123,14 @@ def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | 
         config = made.create_engine_config(UsageContext.LLM_CLASS)  # whose defaults are for throughput
     except (ValueError, OSError) as error:
         raise ConfigError("model", str(folder), f"a model and values that vLLM can serve ({error})") from None
-    loggers = [lambda config, index: steps]
+    loggers, written = [lambda config, index: steps], own_log.sizes()
     try:
         executor = Executor.get_class(config)
         return AsyncLLM(config, executor, log_stats=False, log_requests=False, stat_loggers=loggers)
-    except RuntimeError as error:
-        raise EngineDiedError(f"vLLM's engine process did not start: {error}") from None
+    except Exception as error:  # noqa: BLE001 - a RuntimeError, a TimeoutError, or what its sockets raise
+        # The error says "See root cause above": the engine's process has written it to the outputs that it shares.
+        cause = "".join(f"\n  {line}" for line in own_log.tail(_TAIL_LINES, since=written))
+        raise EngineDiedError(f"vLLM's engine process did not start: {error}{cause}") from None
 
 
 def _rank(folder: str) -> int:
@@ -138,18 +159,3 @@ async def _adapter(engine: Any, folder: str) -> Any:
     except Exception as error:  # noqa: BLE001 - whatever the engine's process raised comes back as an Exception
         raise ConfigError("model.lora", folder, f"an adapter for this model ({error})") from None
     return adapter
-
-
-def _end_with_this_process(processes: Sequence[int | None]) -> subprocess.Popen[bytes]:
-    """See to it that the engine's processes end when this one is killed: they would live on and hold their memory.
-
-    A shell waits for the end of its input, which comes with this process's end, whichever way that comes, or when
-    nobody holds the shell any more.
-    """
-    return subprocess.Popen(  # noqa: S603 - a constant and process ids
-        ["/bin/sh", "-c", 'read -r _; kill -9 "$@"', "sh", *map(str, processes)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a Ctrl-C ends it too early otherwise
-    )

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from grid.engines.batches import Batches
+from grid.engines.batches import Answered, Batches, Ongoing
+from grid.engines.progress import Progress
 from grid.errors import EngineDiedError, EngineError, ModelError
 
 
@@ -20,7 +21,7 @@ class Recorder:
         self.seen: list[tuple[str, list[Any]]] = []
         self.go = threading.Event()
 
-    def __call__(self, kind: str, items: Sequence[Any]) -> Sequence[Any]:
+    def __call__(self, kind: str, items: Sequence[Any], batch: Ongoing) -> Sequence[Any]:
         self.go.wait(30)
         self.seen.append((kind, list(items)))
         if "broken" in items:
@@ -39,15 +40,19 @@ async def asked(batches: Batches, recorder: Recorder, *wanted: tuple[str, str, i
     while batches.occupancy().waiting != len(wanted):
         await asyncio.sleep(0.001)
     recorder.go.set()
-    assert await first == "first"
-    return await asyncio.gather(*rest, return_exceptions=True)
+    assert (await first).value == "first"
+    return [_value(answer) for answer in await asyncio.gather(*rest, return_exceptions=True)]
+
+
+def _value(answer: Any) -> Any:
+    return answer.value if isinstance(answer, Answered) else answer
 
 
 def run(
     max_batch: int, max_tokens: int, *wanted: tuple[str, str, int]
 ) -> tuple[list[Any], list[tuple[str, list[Any]]]]:
     recorder = Recorder()
-    batches = Batches(recorder, max_batch, max_tokens)
+    batches = Batches(recorder, max_batch, max_tokens, Progress())
     return asyncio.run(asked(batches, recorder, *wanted)), recorder.seen[1:]
 
 
@@ -80,7 +85,7 @@ def test_a_batch_that_fails_is_tried_one_by_one() -> None:
 
 def test_a_dead_engine_answers_nobody_any_more() -> None:
     recorder = Recorder()
-    batches = Batches(recorder, 9, 1000)
+    batches = Batches(recorder, 9, 1000, Progress())
     batches.check()
     answers = asyncio.run(asked(batches, recorder, ("b", "1", 1), ("b", "dead", 1), ("c", "2", 1)))
     assert [type(answer) for answer in answers] == [EngineDiedError] * 3
@@ -93,7 +98,7 @@ def test_a_dead_engine_answers_nobody_any_more() -> None:
 
 def test_cancelled_requests_are_dropped_and_harm_nobody() -> None:
     recorder = Recorder()
-    batches = Batches(recorder, 2, 1000)
+    batches = Batches(recorder, 2, 1000, Progress())
 
     async def cancel() -> list[Any]:
         running = asyncio.ensure_future(batches.ask("a", "running", 1))
@@ -106,10 +111,10 @@ def test_cancelled_requests_are_dropped_and_harm_nobody() -> None:
         waiting[0].cancel()
         await asyncio.sleep(0)
         recorder.go.set()
-        return await asyncio.gather(running, *waiting, return_exceptions=True)
+        return list(map(_value, await asyncio.gather(running, *waiting, return_exceptions=True)))
 
     answers = asyncio.run(cancel())
     assert [type(answer) for answer in answers[:2]] == [asyncio.CancelledError] * 2
     assert answers[2:] == ["1", "2"]
-    assert asyncio.run(batches.ask("a", "after", 1)) == "after"
+    assert asyncio.run(batches.ask("a", "after", 1)).value == "after"
     assert all("0" not in items for _, items in recorder.seen)

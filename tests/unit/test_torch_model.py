@@ -15,6 +15,7 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
+from grid.engines.batches import Ongoing
 from grid.engines.choice import ChoiceSearch
 from grid.engines.torch_cache import group_heads
 from grid.engines.torch_model import Drawing, Forest, Node, TorchModel
@@ -79,7 +80,7 @@ def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     monkeypatch.setattr("grid.engines.torch_model._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
     group_heads(model)
-    forest = Forest(model, PROMPTS)
+    forest = Forest(model, PROMPTS, Ongoing().step)
     for prompt, logits in zip(PROMPTS, forest.logits, strict=True):
         assert close(logits, behind(model, prompt))
     first = [Node(0, 7, []), Node(0, 8, []), Node(1, 7, []), Node(2, 450, []), Node(3, 30, []), Node(3, 31, [])]
