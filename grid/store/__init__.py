@@ -3,7 +3,7 @@
 from grid.store.compacting import compact
 from grid.store.files import Rows, Table, check, put_aside, write
 from grid.store.holding import locked
-from grid.store.tables import CellIds, Retry, finished, newest, read
+from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
 
 __all__ = [
     "CellIds",
@@ -17,5 +17,6 @@ __all__ = [
     "newest",
     "put_aside",
     "read",
+    "rows_of_try",
     "write",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 
 from grid.store.files import Table, scan
 from grid.store.schema import TABLES
-from grid.types import ErrorKind
+from grid.types import ErrorKind, Usage
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
@@ -24,6 +24,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _TRY = ["cell_id", "attempt_id"]
 _ORDER = {"episodes": ["cell_id"], "steps": ["cell_id", "branch", "step"], "attempts": ["created_at", "attempt_id"]}
 _WHERE, _BATCH = "_where", 65_536
+_SPENT = {"cell_id", "status", *asdict(Usage())}
 
 
 class CellIds:
@@ -81,6 +82,13 @@ def finished(root: Path, retry: Retry = "none") -> CellIds:
     elif retry == "all":
         where = pc.field("status") == pc.scalar("ok")
     return CellIds(_keys(read(root, "episodes", ["cell_id"], where)["cell_id"]))
+
+
+def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
+    """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
+    columns = [name for name in TABLES[table].names if name in _SPENT]
+    mine = pc.field("attempt_id") == attempt_id
+    return scan(root, table, lambda data: data.to_table(columns, filter=mine).to_pylist())
 
 
 def newest(root: Path) -> dt.datetime | None:

@@ -353,7 +353,7 @@ def built_of(setting: Setting) -> Built:
 
 def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]]]:
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
-    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).rows
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
 
 
 @pytest.mark.parametrize(
