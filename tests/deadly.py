@@ -9,7 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
-from grid import worker
+from grid import store, worker
+from grid.errors import UnfinishedError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
 from grid.types import Trajectory
@@ -57,11 +58,11 @@ def sleeping(chunk: Chunk) -> Report:
 
 
 def dying_once(chunk: Chunk) -> Report:
-    """The deadly case, which comes last, ends its worker when the others have rows; the first time only."""
+    """The deadly case ends its worker when all others have rows; the first time only."""
 
     async def die(episode: Episode) -> None:
         if episode.case.id == DEADLY and not (chunk.root / STOPPED).exists():
-            while len(list((chunk.root / "episodes").glob("*.parquet"))) == 0:
+            while store.read(chunk.root, "episodes", ["cell_id"]).num_rows < len(chunk.cells) - 1:
                 await asyncio.sleep(0.05)
             (chunk.root / STOPPED).touch()
             os.kill(os.getpid(), signal.SIGKILL)
@@ -106,3 +107,8 @@ def disturbed(chunk: Chunk, first: Callable[[Episode], Awaitable[None]]) -> Repo
         patch.object(worker, "_BEAT_SECONDS", 0.2),
     ):
         return solve_chunk(chunk)
+
+
+def hopeless(chunk: Chunk) -> Report:
+    """Nothing is left that could answer."""
+    raise UnfinishedError("no replica is left")
