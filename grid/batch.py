@@ -216,14 +216,17 @@ class Run:
 
     def _listen(self, lane: Lane, passed: float) -> None:
         """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""
+        import ray
+
         for task, tried in list(lane.in_flight.items()):
-            sign = self._signs.read(tried.attempt_id)
-            news = sign is not None and sign != tried.sign
-            tried.silent = 0.0 if news else tried.silent + passed
-            tried.sign = sign or tried.sign
-            if tried.sign is None or tried.silent < _SILENT_SECONDS:  # without a sign it waits for a CPU
+            lane.hear(tried, self._signs.read(tried.attempt_id), passed)
+            if tried.silent < _SILENT_SECONDS:
                 continue
-            if tried.ended is None:
+            if tried.sign is None:  # overtaken: it waits in vain, or its worker stood still before it began
+                ray.cancel(task, force=True)
+                del lane.in_flight[task]
+                lane.again.appendleft(tried.work)
+            elif tried.ended is None:
                 tried.ended, tried.silent = f"it gave no sign of life for {tried.silent:.0f} s", 0.0
                 _end_on(tried.sign.node, tried.sign.pid, tried.sign.started)
             else:

@@ -63,6 +63,7 @@ class Lane:
     in_flight: dict[Any, Try] = field(default_factory=dict)
     fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
     _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
+    _heard: float = 0.0  # when the latest of those that have said something was started
 
     @property
     def at_once(self) -> int:
@@ -84,6 +85,17 @@ class Lane:
             return None
         self.left -= len(found[1])
         return Work(*found)
+
+    def hear(self, tried: Try, sign: Sign | None, passed: float) -> None:
+        """Take in what a worker says, `passed` seconds after it was last listened to.
+
+        One that has not begun is silent only where a later one has: else it waits for a CPU.
+        """
+        news = sign is not None and sign != tried.sign
+        if sign is not None:
+            tried.sign, self._heard = sign, max(self._heard, tried.started)
+        waits = sign is None and tried.sign is None and tried.started >= self._heard
+        tried.silent = 0.0 if news or waits else tried.silent + passed
 
     def took(self, setting_id: str, cells: int, seconds: float) -> None:
         """Take in what a chunk cost."""

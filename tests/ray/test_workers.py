@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -27,7 +29,18 @@ from grid.types import Usage
 from grid.worker import Report
 from tests.clusters import wait_for
 from tests.configs import job
-from tests.deadly import BEGUN, DEADLY, GO, dying_once, hopeless, lasting, sleeping, stopping_once
+from tests.deadly import (
+    BEGUN,
+    DEADLY,
+    GO,
+    STOPPED,
+    dying_once,
+    hopeless,
+    lasting,
+    sleeping,
+    stopping_early,
+    stopping_once,
+)
 from tests.slow import Slow
 
 PROMPT = Prompt((Section("task", ("buy",)),), TextAnswer())
@@ -47,7 +60,7 @@ def plan_of(root: Path, cases: int, **limits: Any) -> Plan:
 def go(plan: Plan, tick: Any = None) -> list[Report]:
     reports: list[Report] = []
     with Fleet(plan.settings, 1, 60, print) as fleet:
-        run = batch.Run(plan, plan.finished(), reports.append, fleet, tick and (lambda: tick(run)))
+        run: batch.Run = batch.Run(plan, plan.finished(), reports.append, fleet, tick and (lambda: tick(run)))
         run.go()
     return reports
 
@@ -120,6 +133,21 @@ def test_a_worker_that_stands_still_is_ended_and_its_cells_run_again(
     assert {row["status"] for row in found.values()} == {"ok"}
     assert "died" in {row["status"] for row in attempts(plan)}
     assert spent(attempts(plan)) >= spent(list(found.values()))
+
+
+def test_a_worker_that_stood_still_before_it_began_holds_up_nothing(
+    cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch, "solve_chunk", stopping_early)
+    monkeypatch.setattr(batch, "_SILENT_SECONDS", 4.0)
+    monkeypatch.setattr(batch, "_TICK_SECONDS", 0.5)
+    plan = plan_of(tmp_path, cases=6, chunk_cells=1)
+    try:
+        go(plan)
+    finally:
+        os.kill(int((plan.root / STOPPED).read_text()), signal.SIGKILL)
+    assert {row["status"] for row in rows(plan).values()} == {"ok"}
+    assert len(rows(plan)) == 6
 
 
 def test_a_case_that_waits_for_ever_is_a_timeout_and_its_mates_are_not(
