@@ -16,10 +16,14 @@ _watching = threading.Lock()
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds after which a case ends as a timeout; gibibytes at which its worker's process is ended."""
+    """Seconds of its own after which a case ends as a timeout; gibibytes at which its worker's process is ended.
+
+    A case that holds the event loop for `grace_seconds` beyond its time ends the process too.
+    """
 
     case_seconds: float
     memory_gib: float
+    grace_seconds: float = 10.0
 
 
 def end_when_too_large(gib: float) -> None:

@@ -86,9 +86,11 @@ class Plan:
         """How many cells of each setting are not `done`, by the setting's id."""
         return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
 
-    def chunks(self, done: store.CellIds, size: Callable[[Setting], int]) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The cells that are not `done`, setting by setting; `size` is asked before each chunk."""
-        for setting in self.settings:
+    def chunks(
+        self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
+    ) -> Iterator[tuple[Setting, list[Cell]]]:
+        """The settings' cells that are not `done`, setting by setting; `size` is asked before each chunk."""
+        for setting in settings:
             pending = self._pending(setting, done)
             while chunk := list(islice(pending, size(setting))):
                 yield setting, chunk

@@ -8,26 +8,26 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from grid import references
+from grid.attempts import ChunkResult, Outcome
 from grid.build import Built
 from grid.cell import GROUPS, Cell, Setting
-from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError
+from grid.deadline import CaseTime
+from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.stepwise import score, tool_matches
 from grid.planners.base import Episode
 from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
 
 CONCURRENT_CELLS = 16
-ENDED, DIED = "ended", "died"  # an attempt's status
 _MAX_MESSAGE, _MAX_TEXT = 2000, 200_000  # characters of an error's message, and of any other text of a row
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
     (ToolError, ErrorKind.TOOL),
     (BudgetError, ErrorKind.TIMEOUT),
-    (TimeoutError, ErrorKind.TIMEOUT),
 )
 # Failures of the agent: the case counts as not resolved. After the others nothing is known.
 _UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
@@ -52,16 +52,6 @@ class Stamp:
         return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
 
 
-@dataclass
-class ChunkResult:
-    """A chunk's rows by table, and its sums."""
-
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    ok: int = 0
-    failed: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-
 async def run_chunk(
     built: Built,
     setting: Setting,
@@ -70,35 +60,33 @@ async def run_chunk(
     *,
     attempt_id: str | None = None,
     case_seconds: float | None = None,
+    at_once: int = CONCURRENT_CELLS,
+    result: ChunkResult | None = None,
+    stopping: Callable[[], bool] = lambda: False,
 ) -> ChunkResult:
-    """Run the cells side by side, each for `case_seconds` at most; the rows come in the cells' order."""
-    attempt_id = attempt_id or uuid.uuid4().hex
-    started = time.perf_counter()
-    gate = asyncio.Semaphore(CONCURRENT_CELLS)
+    """Run the cells, so many at once, each for `case_seconds` of its own at most (in a CaseLoop).
 
-    async def guarded(cell: Cell) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        async with gate:
-            return await run_cell(built, setting, cell, stamp, attempt_id, case_seconds)
+    `result` has each cell's rows as soon as it has ended. No further cell begins while `stopping`.
 
-    outcomes = await asyncio.gather(*(guarded(cell) for cell in cells))
-    episodes = [episode for episode, _ in outcomes]
-    result = ChunkResult(
-        ok=sum(episode["status"] == Status.OK for episode in episodes),
-        failed=sum(episode["status"] == Status.FAILED for episode in episodes),
-        usage=Usage(**{name: sum(episode[name] for episode in episodes) for name in vars(Usage())}),
-    )
-    attempt = _attempt(attempt_id, setting, len(cells), result.usage, time.perf_counter() - started, stamp)
-    attempt |= {"status": ENDED, "ok": result.ok, "failed": result.failed}
-    steps = [row for _, rows in outcomes for row in rows]
-    result.rows = {"episodes": episodes, "steps": steps, "attempts": [attempt]}
+    Raises:
+        UnfinishedError: nothing is left that could answer; what was in flight has no rows.
+    """
+    attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
+
+    async def one_after_another() -> None:
+        for cell in waiting:  # of all runners
+            if stopping():
+                return
+            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds))
+            await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(cells))):
+                group.create_task(one_after_another())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return result
-
-
-def died_attempt(
-    attempt_id: str, setting: Setting, cells: int, usage: Usage, seconds: float, stamp: Stamp
-) -> dict[str, Any]:
-    """The row of a try whose worker died: it wrote none, and its cells have no rows of it."""
-    return _attempt(attempt_id, setting, cells, usage, seconds, stamp) | {"status": DIED, "ok": 0, "failed": 0}
 
 
 def killed_cell(
@@ -112,8 +100,17 @@ def killed_cell(
 
 async def run_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, case_seconds: float | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """One cell's episode row and its step rows; whatever goes wrong becomes the row's error."""
+) -> Outcome:
+    """One cell's episode row and its step rows; whatever goes wrong becomes the row's error, but UnfinishedError."""
+    if case_seconds is None:
+        return await _run_cell(built, setting, cell, stamp, attempt_id, None)
+    own = CaseTime(cell.cell_id, case_seconds)
+    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own))
+
+
+async def _run_cell(
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, own: CaseTime | None
+) -> Outcome:
     started = time.perf_counter()
     episode: Episode | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
@@ -130,17 +127,19 @@ async def run_cell(
             seed=cell.seed,
             demonstrations=problem.demonstrations,
         )
-        async with asyncio.timeout(case_seconds):
-            trajectory = await built.planner.solve(episode)
+        solving = built.planner.solve(episode)
+        trajectory = await (own.limited(solving) if own else solving)
         scores = score(trajectory, reference, problem.environment.resolved())
+    except UnfinishedError:
+        raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
         status, kind = Status.FAILED, error_kind(error)
         message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
-        if kind == ErrorKind.CODE:
+        if own and own.expired:
+            kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
+        elif kind == ErrorKind.CODE:
             message += f" ({_place(error, built)}, case {cell.case_id})"
             trace = "".join(traceback.format_exception(error))
-        if isinstance(error, TimeoutError) and not str(error):
-            message = f"not done after {time.perf_counter() - started:.0f} s (cluster.case_seconds)"
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | vars(scores)
@@ -176,14 +175,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def _times(seconds: float, stamp: Stamp) -> dict[str, Any]:
     return {"wall_seconds": seconds, "created_at": stamp.now()}
-
-
-def _attempt(
-    attempt_id: str, setting: Setting, cells: int, usage: Usage, seconds: float, stamp: Stamp
-) -> dict[str, Any]:
-    """What the rows of all tries have."""
-    told = {"attempt_id": attempt_id, "setting_id": setting.id, "cells": cells, "seconds": seconds}
-    return told | vars(usage) | {"created_at": stamp.now()}
 
 
 def _so_far(episode: Episode | None) -> Trajectory:

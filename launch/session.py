@@ -175,11 +175,9 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
     def interrupt(number: int, frame: FrameType | None) -> None:
         if run.stopping:
             raise KeyboardInterrupt
-        run.stopping, progress.state = True, STOPPING
-        progress.say(
-            f"interrupted: no further cells are begun, {run.cells_in_flight.total():,} in flight are finished; "
-            "once more stops at once"
-        )
+        run.stop()
+        progress.state = STOPPING
+        progress.say("interrupted: no further cells are begun, those in flight are finished; once more stops at once")
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

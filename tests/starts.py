@@ -25,6 +25,7 @@ class Instant:
     version: ClassVar[str] = "instant"
     gpus: ClassVar[int] = 0
     environment: ClassVar[tuple[str, ...]] = ()
+    capacity: ClassVar[int] = 16
 
     def __init__(self, starts: list[str]) -> None:
         self.starts, self.running = starts, 0

@@ -187,6 +187,11 @@ class HostedEngine(Engine, Protocol):
         """The names of the driver's environment variables that it needs where it loads."""
         ...
 
+    @property
+    def capacity(self) -> int:
+        """About how many cases keep one replica busy."""
+        ...
+
     async def load(self) -> None:
         """Make ready to answer, once; raises ConfigError for what can never work."""
         ...

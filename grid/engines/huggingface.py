@@ -98,6 +98,11 @@ class HuggingFace(LanguageModel):
         """One, or none on a CPU."""
         return int(self.device == "cuda")
 
+    @property
+    def capacity(self) -> int:
+        """As many as make up a batch."""
+        return self.serving.max_batch
+
     async def load(self) -> None:
         """Load weights and tokenizer and start to serve, once; raises ConfigError for what can never work."""
         await self._ready()

@@ -184,6 +184,11 @@ class OpenAIHTTP:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
 
+    @property
+    def capacity(self) -> int:
+        """As many as the server may have in hand."""
+        return self.serving.max_in_flight
+
     async def check(self) -> None:
         """A server that is gone may come back: requests are tried again, and a new process here would not help."""
 

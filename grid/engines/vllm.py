@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _GIB = 2**30
 _DIED = "vLLM's engine process ended"
+_CASES = 64  # in flight at a replica whose `max_batch` is vLLM's own choice
 _CPU_BLOCK = 32  # tokens; the cache shares whole blocks only, and vLLM's 128 would have every pass compute 48 more
 
 
@@ -89,6 +90,11 @@ class VLLM(LanguageModel):
     def gpus(self) -> int:
         """As many as share the weights; none on a CPU."""
         return self.serving.tensor_parallel if self.serving.device == "cuda" else 0
+
+    @property
+    def capacity(self) -> int:
+        """As many as are computed at once, or those whose prompts a KV cache is taken to hold."""
+        return self.serving.max_batch or _CASES
 
     async def load(self) -> None:
         """Start the engine's process and load the weights, once.

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from grid.deadline import asking
 from grid.engines.base import Choice, Engine, Home, Prompt, Sampled
-from grid.errors import EngineError
+from grid.errors import EngineError, GridError, UnfinishedError
 from grid.types import Usage
 
 NAMESPACE = "agent-grid"
@@ -41,11 +42,18 @@ class Router:
 
     def report(self, name: str, load: int) -> None:
         """Take in the load that a replica reported with an answer."""
-        self._loads[name] = load
+        if name in self._loads:
+            self._loads[name] = load
 
     def lost(self, name: str) -> None:
         """A replica that ended has nothing in hand."""
-        self._loads[name] = 0
+        if name in self._loads:
+            self._loads[name] = 0
+
+    def drop(self, name: str) -> int:
+        """Pick a replica no more; returns how many are left."""
+        self._loads.pop(name, None)
+        return len(self._loads)
 
 
 class PooledEngine:
@@ -63,13 +71,18 @@ class PooledEngine:
         self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """As the engine's; raises EngineError where no replica answered in TRIES tries."""
+        """As the engine's.
+
+        Raises:
+            EngineError: no replica answered in TRIES tries.
+            UnfinishedError: none is left that ever will.
+        """
         how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         answer: Sampled = await self._ask("sample", prompt, how)
         return answer
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """As the engine's; raises EngineError where no replica answered in TRIES tries."""
+        """As the engine's; raises as `sample`."""
         answer: Choice = await self._ask("choose", prompt, {"seed": seed})
         return answer
 
@@ -77,21 +90,41 @@ class PooledEngine:
         import ray
 
         key, avoid = case_key(prompt), None
-        async with self._gate:
-            for tried in range(TRIES):
-                name = self._router.pick(key, avoid)
-                try:
-                    answer, load, _ = await getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
-                except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
-                except ray.exceptions.RayActorError as error:
-                    self._router.lost(name)
-                    avoid, last = name, str(error).strip().splitlines()[0]
-                    await asyncio.sleep(_WAIT_SECONDS * 2**tried)
-                    continue
-                self._router.report(name, load)
-                return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
-        raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
+        with asking() as computed:
+            async with self._gate:
+                for tried in range(TRIES):
+                    name = self._router.pick(key, avoid)
+                    asked = getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
+                    try:
+                        answer, load, *_ = await asked
+                    except asyncio.CancelledError:
+                        ray.cancel(asked)  # or the replica would go on with it
+                        raise
+                    except ray.exceptions.RayTaskError as error:
+                        if isinstance(error.cause, GridError):
+                            raise error.cause from None
+                        raise EngineError(f"{type(error.cause).__name__} at replica {name}: {error.cause}") from None
+                    except ray.exceptions.RayActorError as error:
+                        last = str(error).strip().splitlines()[0]
+                        avoid = await self._lost(name, last)
+                        await asyncio.sleep(_WAIT_SECONDS * 2**tried)
+                        continue
+                    computed(answer.computed_seconds)
+                    self._router.report(name, load)
+                    return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
+            raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
+
+    async def _lost(self, name: str, why: str) -> str:
+        """A replica's process ended, maybe for good: its name. Raises UnfinishedError where it was the last one."""
+        import ray
+
+        self._router.lost(name)
+        try:
+            await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+        except ValueError:  # Ray starts it no more
+            if not self._router.drop(name):
+                raise UnfinishedError(f"no replica of {self.name} is left, the last: {why}") from None
+        return name
 
 
 def case_key(prompt: Prompt) -> str:

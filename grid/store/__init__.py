@@ -3,7 +3,7 @@
 from grid.store.compacting import compact
 from grid.store.files import Table, check, check_there, put_aside
 from grid.store.holding import locked
-from grid.store.tables import CellIds, Retry, finished, newest, read
+from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
 from grid.store.writing import Rows, write
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "newest",
     "put_aside",
     "read",
+    "rows_of_try",
     "write",
 ]

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from grid.store.files import Table, lacks, scan
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
-from grid.types import ErrorKind
+from grid.types import ErrorKind, Usage
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
@@ -24,6 +24,7 @@ Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", "created_at"]
 _ORDER = {"episodes": ["cell_id"], "steps": ["cell_id", "branch", "step"], "attempts": ["created_at", "attempt_id"]}
 _WHERE = "_where"
+_SPENT = {"cell_id", "status", *vars(Usage())}
 
 
 class CellIds:
@@ -101,6 +102,14 @@ def _stepless(root: Path, by: str) -> Keys:
     with_steps = CellIds(np.unique(_keys(read(root, "steps", ["cell_id"])["cell_id"])))
     without = ~_places(_keys(rows["cell_id"]), with_steps.ids)[1]
     return np.asarray(_keys(rows[by])[without])
+
+
+def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
+    """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
+    columns = [name for name in TABLES[table].names if name in _SPENT]
+    mine = pc.field("attempt_id") == attempt_id
+    found: list[dict[str, Any]] = scan(root, table, lambda data: _table(data.filter(mine), columns).to_pylist())
+    return found
 
 
 def newest(root: Path) -> dt.datetime | None:

@@ -109,9 +109,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print a line for each number of options and form; the last columns compare with the first form."""
     model = model_config(arguments.model) | dict(pair.split("=", 1) for pair in arguments.set)
     table = Table(title=f"{arguments.model}: decisions of {arguments.cases} SLATE cases without history")
-    names = (
-        "options|labels|decisions|entropy|unassigned|right, %|passes|kept by EGB|same choice, %|variation, most"
-    )
+    names = "options|labels|decisions|entropy|unassigned|right, %|passes|kept by EGB|same choice, %|variation, most"
     for column in names.split("|"):
         table.add_column(column, justify="left" if column == "labels" else "right")
     for candidates in arguments.candidates:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
 KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer of those whose death costs a start
-_NAMES = {WORKER: "ray::_chunk", REPLICA: "ray::Replica", RAYLET: "/raylet/raylet"}
+_NAMES = {WORKER: "ray::solve_chunk", REPLICA: "ray::Replica", RAYLET: "/raylet/raylet"}
 _SESSION = 3  # place in /proc/PID/stat, counted behind the name in brackets
 
 

@@ -148,7 +148,7 @@ def pairs() -> list[tuple[str, str]]:
 
 def run(built: Built, setting: Setting, chunk: list[Cell]) -> dict[str, list[dict[str, Any]]]:
     """The rows of a chunk that ran in this process."""
-    return asyncio.run(run_chunk(built, setting, chunk, Stamp("contract", None))).rows
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("contract", None))).take()
 
 
 def lasting(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from grid.build import ClusterConfig
 from grid.check import check_sweep
 from grid.cluster import connect, disconnect
 from grid.errors import UnfinishedError
+from grid.limits import Limits
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet
 from launch.benchmarks.chaos import UNDISTURBED, chaos
 from launch.benchmarks.victims import DRIVER, KINDS, NODE, RAYLET, REPLICA, WORKER, victims_of
 from tests.configs import job
-from tests.deadly import DEADLY, GO, deadly, hanging, waiting
+from tests.deadly import DEADLY, GO, blocking, deadly, waiting
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,7 +95,7 @@ def rows(plan: Plan) -> dict[str, dict[str, Any]]:
 def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_chunk", deadly)
+    monkeypatch.setattr(batch, "solve_chunk", deadly)
     plan = plan_of(tmp_path)
     reports = run(plan)
     found = rows(plan)
@@ -129,9 +131,8 @@ def test_a_row_made_by_a_clock_that_was_ahead_is_replaced_all_the_same(cluster: 
 def test_a_case_that_hangs_is_ended_as_a_timeout(
     cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "_chunk", hanging)
-    monkeypatch.setattr(batch, "_GRACE_SECONDS", 1.0)
-    monkeypatch.setattr(batch, "_TICK_SECONDS", 0.2)
+    monkeypatch.setattr(batch, "solve_chunk", blocking)
+    monkeypatch.setattr(batch, "Limits", partial(Limits, grace_seconds=0.0))
     plan = plan_of(tmp_path, cases=4, case_seconds=2.0)
     run(plan)
     found = rows(plan)
@@ -169,7 +170,7 @@ def test_chunks_in_flight_follow_the_cpus_of_the_cluster(
             (plan.root / GO).touch()
 
     monkeypatch.setattr(batch, "cpus", lambda: cpus[0])
-    monkeypatch.setattr(batch, "_chunk", waiting)
+    monkeypatch.setattr(batch, "solve_chunk", waiting)
     monkeypatch.setattr(batch, "_TICK_SECONDS", 0.2)
     plan = plan_of(tmp_path, chunk_cells=1)
     with Fleet(plan.settings, 1, 60, print) as fleet:

@@ -321,7 +321,7 @@ def built_of(setting: Setting) -> Built:
 
 def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]]]:
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
-    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).rows
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]
         (ModelError("no answer"), "model", "no answer", False),
         (ContextError("9000 tokens of 8192"), "context", "9000 tokens of 8192", False),
         (BudgetError("too many calls"), "timeout", "too many calls", False),
-        (TimeoutError("60 s"), "timeout", "TimeoutError: 60 s", False),
+        (TimeoutError("60 s"), "infrastructure", "TimeoutError: 60 s", None),  # the system's or a library's
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
@@ -350,8 +350,6 @@ def test_a_case_that_breaks_becomes_a_row(
     assert row["success"] is success
     assert row["llm_calls"] > 0, "what was spent before it broke is counted"
     assert [other["status"] for other in found.values()] == ["ok", "ok"]
-    (attempt,) = store.read(tmp_path, "attempts").to_pylist()
-    assert (attempt["cells"], attempt["ok"], attempt["failed"]) == (3, 2, 1)
     left = store.finished(tmp_path, "infrastructure")
     assert (row["cell_id"] in left) == (kind != "infrastructure")
 

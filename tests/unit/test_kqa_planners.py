@@ -79,7 +79,7 @@ def test_gold_plans_answer_every_question(dataset: KqaSynthetic, planner: str, r
     setting = Setting(config, dict.fromkeys(GROUPS, "x"), 0)
     built = replace(build(setting, BudgetConfig(llm_calls=100, tool_calls=100)), engine=Gold(plans(dataset)))
     chunk = list(cells(setting, dataset.version, dataset.case_ids(), 1))
-    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).rows["episodes"]
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
     assert len(rows) == 500
     assert [row["case_id"] for row in rows if row["success"] is not True] == []
     assert {row["error_kind"] for row in rows} == {None}

@@ -23,7 +23,7 @@ def test_every_case_is_one_call_that_resolves_it(tmp_path: Path) -> None:
     plan = check_sweep([job(tmp_path, model={"_target_": "grid.engines.null.Null"}, dataset=DATASET)]).plan
     (setting,) = plan.settings
     built = build(setting, plan.budget)
-    rows = asyncio.run(run_chunk(built, setting, list(plan.cells_of(setting)), Stamp("test", None))).rows
+    rows = asyncio.run(run_chunk(built, setting, list(plan.cells_of(setting)), Stamp("test", None))).take()
     assert [row["case_id"] for row in rows["episodes"]] == [f"{number:07d}" for number in range(5)]
     for row in rows["episodes"]:
         assert (row["status"], row["success"], row["tool_match_rate"], row["n_steps"]) == ("ok", True, 1.0, 1)

@@ -32,9 +32,9 @@ def plan_of(root: Path, **changes: object) -> Plan:
 
 def run(plan: Plan, cells: int | None = None) -> None:
     done = plan.finished()
-    for setting, chunk in plan.chunks(done, lambda _: cells or 100):
+    for setting, chunk in plan.chunks(done, lambda _: cells or 100, plan.settings):
         result = asyncio.run(run_chunk(build(setting, plan.budget), setting, chunk, Stamp("s", None)))
-        store.write(plan.root, result.rows)
+        store.write(plan.root, result.take())
         if cells:
             return
 

@@ -66,7 +66,7 @@ def run(
     built = Built(engine, planner, slate(), index(top_k), robustness, Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     chunk = list(cells(setting, "v", slate().case_ids()[:limit], trials))
-    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).rows
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
     return rows["episodes"], rows["steps"]
 
 

@@ -140,7 +140,7 @@ def in_rounds(calls: dict[str, ToolCall]) -> list[str]:
     return done
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(st.lists(st.sets(st.integers(0, 11)), max_size=12), st.randoms())
 def test_the_order_is_that_of_rounds(needs: list[set[int]], rng: random.Random) -> None:
     places = list(range(len(needs)))

@@ -1,0 +1,256 @@
+"""A case's own time: what it computed, what was computed for it, what it waited for by itself; and the end of it.
+
+Time in which others held the event loop, a request waited at a replica, or the machine gave the thread no CPU is not
+the case's. So no deadline depends on how busy a machine is, or on how many cases share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import selectors
+import threading
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LEAST_SECONDS = 0.05  # between two looks at a case's time
+_LATE_SECONDS = 2.0  # between two pulses: what is beyond it, the process was stopped
+
+
+class LoopClock:
+    """Seconds of an event loop's thread, less those in which it was ready and got no CPU, or its process was stopped.
+
+    Any thread may read it. `idle` are those in which the loop had nothing to do; `running` is the case whose step runs
+    and the time at which the step began.
+    """
+
+    def __init__(self) -> None:
+        self.idle = 0.0
+        self.running: tuple[CaseTime, float] | None = None
+        self._lost = 0.0
+        self._pulse: tuple[float, float] | None = None
+        try:  # Linux tells how long a thread waited for a CPU
+            self._delays: int | None = os.open(
+                f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY | os.O_CLOEXEC
+            )
+        except OSError:
+            self._delays = None
+
+    def now(self) -> float:
+        """The time, from whatever moment."""
+        return time.monotonic() - self._delay() - self._lost - self._late()
+
+    def pulse(self) -> None:
+        """Say, every second or so and from another thread, that the process runs."""
+        self._lost += self._late()
+        self._pulse = time.monotonic(), time.process_time()
+
+    def close(self) -> None:
+        """Give up the file that it reads."""
+        if self._delays is not None:
+            os.close(self._delays)
+            self._delays = None
+
+    def _delay(self) -> float:
+        return int(os.pread(self._delays, 64, 0).split()[1]) / 1e9 if self._delays is not None else 0.0
+
+    def _late(self) -> float:
+        """Seconds since the last pulse in which nothing ran, beyond what a busy machine explains."""
+        if self._pulse is None:
+            return 0.0
+        when, computed = self._pulse
+        late = time.monotonic() - when - _LATE_SECONDS
+        return max(late - (time.process_time() - computed), 0.0) if late > 0 else 0.0
+
+
+class CaseLoop(asyncio.SelectorEventLoop):
+    """An event loop with a clock, in which a case's tasks count as the case."""
+
+    def __init__(self) -> None:
+        self.clock = LoopClock()
+        super().__init__(_Selector(self.clock))
+        self.set_task_factory(_task)
+
+    def close(self) -> None:
+        """As any loop's."""
+        super().close()
+        self.clock.close()
+
+
+class CaseTime:
+    """The time that one case has used in a CaseLoop.
+
+    Args:
+        cell_id: of the case.
+        seconds: after which `limited` ends.
+    """
+
+    def __init__(self, cell_id: str, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, CaseLoop):
+            raise TypeError("a case's time is told by a CaseLoop")
+        self.cell_id, self.seconds, self.used = cell_id, seconds, 0.0
+        self._loop, self._clock = loop, loop.clock
+        self._now, self._idle = self._clock.now(), self._clock.idle
+        self._running, self._asking, self._asked = False, 0, 0.0
+        self._scope: asyncio.Timeout | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    @property
+    def expired(self) -> bool:
+        """Whether it was this case's time that ended it."""
+        return self._scope is not None and self._scope.expired()
+
+    async def counted(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; its steps count as the case's, and tasks that it leaves behind are cancelled."""
+        token = _CASE.set(self)
+        try:
+            return await _steps(self, work)
+        finally:
+            for task in self.tasks:
+                task.cancel()
+            _CASE.reset(token)
+
+    async def limited(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; raises TimeoutError, and is `expired`, once the case has used its seconds."""
+        async with asyncio.timeout(None) as self._scope:
+            self._look()
+            try:
+                return await work
+            finally:
+                self._rest()
+
+    @contextmanager
+    def asking(self) -> Iterator[Callable[[float], None]]:
+        """Inside it the case waits for others; it calls what it is given with the seconds that were for its sake."""
+        self._advance()
+        self._asking += 1
+        try:
+            yield self._computed
+        finally:
+            self._advance()
+            self._asking -= 1
+            if not self._asking:
+                self._asked = 0.0
+            if self._timer:
+                self._look()
+
+    def enter(self) -> None:
+        """A step of the case begins."""
+        self._advance()
+        self._running, self._clock.running = True, (self, self._now)
+
+    def leave(self) -> None:
+        """It ends."""
+        self._advance()
+        self._running, self._clock.running = False, None
+
+    def _computed(self, seconds: float) -> None:
+        """Requests that were computed side by side count once: never more than has passed since the last answer."""
+        self._advance()
+        counted = min(seconds, self._asked)
+        self.used += counted
+        self._asked -= counted
+
+    def _advance(self) -> None:
+        now, idle = self._clock.now(), self._clock.idle
+        if self._running:
+            self.used += now - self._now
+        elif self._asking:
+            self._asked += now - self._now
+        else:
+            self.used += idle - self._idle
+        self._now, self._idle = now, idle
+
+    def _look(self) -> None:
+        """End the scope, or look again when the case may have used the rest of its time."""
+        self._advance()
+        self._rest()
+        left = self.seconds - self.used
+        if left > 0:
+            self._timer = self._loop.call_later(max(left, _LEAST_SECONDS), self._look)
+        elif self._scope is not None:
+            self._scope.reschedule(self._loop.time())
+
+    def _rest(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+
+_CASE: ContextVar[CaseTime | None] = ContextVar("case", default=None)
+
+
+@contextmanager
+def asking() -> Iterator[Callable[[float], None]]:
+    """`CaseTime.asking` of the case that runs here, if its time is told."""
+    case = _CASE.get()
+    if case is None:
+        yield lambda seconds: None
+    else:
+        with case.asking() as computed:
+            yield computed
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.run, in a CaseLoop."""
+    with asyncio.Runner(loop_factory=CaseLoop) as runner:
+        return runner.run(work)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Tells the clock how long the loop had nothing to do."""
+
+    def __init__(self, clock: LoopClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        began = self._clock.now()
+        try:
+            return super().select(timeout)
+        finally:
+            self._clock.idle += self._clock.now() - began
+
+
+@types.coroutine
+def _steps(case: CaseTime, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """As `await work`, each step of it between `enter` and `leave`."""
+    go_on: Callable[[], Any] = partial(work.send, None)
+    while True:
+        case.enter()
+        try:
+            awaited = go_on()
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        finally:
+            case.leave()
+        try:
+            go_on = partial(work.send, (yield awaited))
+        except GeneratorExit:
+            work.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is the work's
+            go_on = partial(work.throw, error)
+
+
+def _task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    """A task; one that a case makes counts as the case."""
+    case = _CASE.get()
+    if case is None:
+        return asyncio.Task(work, loop=loop, **options)
+    task: asyncio.Task[Any] = asyncio.Task(_counted(case, work), loop=loop, **options)
+    case.tasks.append(task)
+    return task
+
+
+async def _counted(case: CaseTime, work: Coroutine[Any, Any, T]) -> T:
+    return await _steps(case, work)

@@ -1,0 +1,134 @@
+"""Lanes: the work of settings that share an engine, what of it is in flight, and how much may be."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from grid.build import build_engine
+from grid.cell import Cell, Setting
+from grid.engines.base import HostedEngine
+from grid.plan import Plan
+from grid.replicas.fleet import Fleet, model_key
+from grid.run import CONCURRENT_CELLS
+from grid.signs import Sign
+from grid.store import CellIds
+
+_AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
+_TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
+_LARGEST = 4000  # cells of a chunk
+
+
+@dataclass(frozen=True)
+class Work:
+    """Cells of a setting, and how often a worker died that had nothing else to do."""
+
+    setting: Setting
+    cells: Sequence[Cell]
+    deaths: int = 0
+
+
+@dataclass
+class Try:
+    """A chunk in flight: what its worker last said, for how many seconds it has said nothing, why it was ended."""
+
+    work: Work
+    attempt_id: str
+    started: float
+    sign: Sign | None = None
+    silent: float = 0.0
+    ended: str | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """Cells that have not ended, as far as is known."""
+        return len(self.work.cells) - (self.sign.ended if self.sign else 0)
+
+
+@dataclass
+class Lane:
+    """The work of settings that share an engine.
+
+    `handles` are its replicas; empty where every task has the engine. `target` is how many cells in flight keep the
+    replicas busy. `left` are about as many as the cells that no chunk has been made of.
+    """
+
+    settings: Sequence[Setting]
+    handles: Mapping[str, Any]
+    target: int
+    left: int
+    again: deque[Work] = field(default_factory=deque)
+    in_flight: dict[Any, Try] = field(default_factory=dict)
+    fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
+    _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
+    _heard: float = 0.0  # when the latest of those that have said something was started
+
+    @property
+    def at_once(self) -> int:
+        """Cells that a chunk runs side by side: where replicas answer, two chunks at least make up the target."""
+        return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.handles else CONCURRENT_CELLS
+
+    def has_room(self, chunks: int) -> bool:
+        """Whether another chunk may begin; `chunks` may be in flight where every task has the engine."""
+        if not self.handles:
+            return len(self.in_flight) < chunks
+        return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
+
+    def next(self) -> Work | None:
+        """What is to run next."""
+        if self.again:
+            return self.again.popleft()
+        found = next(self.fresh, None)
+        if found is None:
+            return None
+        self.left -= len(found[1])
+        return Work(*found)
+
+    def hear(self, tried: Try, sign: Sign | None, passed: float) -> None:
+        """Take in what a worker says, `passed` seconds after it was last listened to.
+
+        One that has not begun is silent only where a later one has: else it waits for a CPU.
+        """
+        news = sign is not None and sign != tried.sign
+        if sign is not None:
+            tried.sign, self._heard = sign, max(self._heard, tried.started)
+        waits = sign is None and tried.sign is None and tried.started >= self._heard
+        tried.silent = 0.0 if news or waits else tried.silent + passed
+
+    def took(self, setting_id: str, cells: int, seconds: float) -> None:
+        """Take in what a chunk cost."""
+        if cells:
+            self._cost[setting_id] = seconds / cells
+
+    def size(self, setting: Setting, first: int, chunks: int) -> int:
+        """Cells of the setting's next chunk: `first`; once a cell's cost is known, so many that it lasts some seconds.
+
+        Towards the end chunks become smaller, so that all workers end at about the same time; where replicas answer,
+        not smaller than what runs side by side.
+        """
+        if setting.id not in self._cost:
+            return first
+        if self.handles:
+            chunks = -(-self.target // self.at_once)
+        size = min(int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6)), _LARGEST)
+        share = max(-(-self.left // (2 * chunks)), min(first, size))
+        return max(min(size, share), self.at_once if self.handles else 1)
+
+
+def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
+    """One lane for each pool, and one for all settings whose tasks have the engine; `fresh` is still to be set."""
+    grouped = dict[str, list[Setting]]()
+    to_run = 1 - len(done) / plan.total()  # of every lane, about: to count them takes seconds for each million
+    for setting in plan.settings:
+        model = setting.config["model"]
+        grouped.setdefault(model_key(model) if fleet.handles(model) else "", []).append(setting)
+    lanes = []
+    for settings in grouped.values():
+        model = settings[0].config["model"]
+        handles, target = fleet.handles(model), 0
+        if handles:
+            target = int(_AHEAD * len(handles) * cast(HostedEngine, build_engine(model)).capacity) or 1
+        lanes.append(Lane(settings, handles, target, int(to_run * sum(map(plan.cells_in, settings)))))
+    return lanes

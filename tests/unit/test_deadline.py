@@ -1,0 +1,118 @@
+"""A case's own time: what counts, what does not, and what ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from grid.deadline import CaseTime, asking, run
+
+
+async def used(work: Coroutine[Any, Any, Any], seconds: float = 600.0) -> float:
+    """The seconds that a case which does the work has used; raises TimeoutError as the case does."""
+    case = CaseTime("a", seconds)
+    await case.counted(case.limited(work))
+    return case.used
+
+
+async def wait_for_others(seconds: float, computed: float = 0.0) -> None:
+    with asking() as told:
+        await asyncio.sleep(seconds)
+        told(computed)
+
+
+async def block(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_time_that_requests_wait_is_not_the_cases() -> None:
+    assert run(used(wait_for_others(0.5))) < 0.4
+
+
+def test_time_in_which_a_request_was_computed_is_but_no_more_than_has_passed() -> None:
+    assert 0.3 <= run(used(wait_for_others(0.5, computed=0.3))) < 0.5
+    assert run(used(wait_for_others(0.2, computed=500))) < 100
+
+
+def test_requests_that_were_computed_side_by_side_count_once() -> None:
+    async def several() -> None:
+        await asyncio.gather(*(wait_for_others(0.5, computed=0.4) for _ in range(20)))
+
+    assert run(used(several())) < 2
+
+
+def test_what_a_case_waits_for_by_itself_counts() -> None:
+    assert run(used(asyncio.sleep(0.3))) >= 0.25
+
+
+def test_a_step_that_holds_the_loop_counts_for_its_case_alone() -> None:
+    async def both() -> tuple[float, float]:
+        return tuple(await asyncio.gather(used(asyncio.sleep(0.01)), used(block(0.8))))  # type: ignore[return-value]
+
+    other, own = run(both())
+    assert other < 0.5
+    assert own >= 0.75
+
+
+def test_tasks_of_a_case_count_as_the_case_and_end_with_it() -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def parent() -> None:
+        left.append(asyncio.create_task(asyncio.sleep(600)))
+        await asyncio.gather(block(0.2), block(0.2))
+
+    async def told() -> tuple[float, bool]:
+        seconds = await used(parent())
+        await asyncio.sleep(0)
+        return seconds, left[0].cancelled()
+
+    seconds, cancelled = run(told())
+    assert seconds >= 0.35
+    assert cancelled
+
+
+@pytest.mark.parametrize("waits", [asyncio.sleep, lambda seconds: wait_for_others(0.3, computed=seconds)])
+def test_a_case_that_has_used_its_time_ends_and_what_it_awaits_is_cancelled(waits: Any) -> None:
+    async def case() -> CaseTime:
+        one = CaseTime("a", 0.2)
+
+        async def work() -> None:
+            await waits(600)
+            await asyncio.sleep(600)
+
+        with pytest.raises(TimeoutError):
+            await one.counted(one.limited(work()))
+        return one
+
+    assert run(case()).expired
+
+
+def test_another_time_out_is_not_the_cases() -> None:
+    async def case() -> CaseTime:
+        one = CaseTime("a", 600)
+        with pytest.raises(TimeoutError):
+            await one.counted(one.limited(asyncio.wait_for(asyncio.sleep(600), 0.01)))
+        return one
+
+    assert not run(case()).expired
+
+
+def test_a_stopped_process_uses_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def case() -> float:
+        one = CaseTime("a", 600)
+        clock = one._clock
+        clock.pulse()
+        before = clock.now()
+        real = time.monotonic
+        monkeypatch.setattr(time, "monotonic", lambda: real() + 300)  # as it stands after a SIGSTOP of five minutes
+        late = clock.now() - before
+        clock.pulse()
+        assert clock.now() - before == pytest.approx(late, abs=1)
+        monkeypatch.undo()
+        return late
+
+    assert run(case()) < 5

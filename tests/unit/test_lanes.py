@@ -1,0 +1,88 @@
+"""How much is in flight: as much as replicas can have in hand, or as machines have CPUs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grid.cell import GROUPS, Cell, Setting
+from grid.lanes import Lane, Try, Work
+from grid.signs import Sign
+
+SETTING = Setting({group: {} for group in GROUPS}, {}, 0)
+SIGN = Sign(1, 1, "node")
+
+
+def chunks(cells: int, size: int) -> Iterator[tuple[Setting, list[Cell]]]:
+    every = (Cell(str(number), 0, str(number), str(number), "") for number in range(cells))
+    while chunk := list(itertools.islice(every, size)):
+        yield SETTING, chunk
+
+
+def fill(lane: Lane, names: Iterator[int], cpus: int = 96) -> int:
+    """Begin what may begin; the cells that are then in flight."""
+    while lane.has_room(2 * cpus):
+        work = lane.next()
+        if work is None:
+            break
+        lane.in_flight[next(names)] = Try(work, "a", 0.0)
+    return sum(min(lane.at_once, one.unfinished) for one in lane.in_flight.values())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 600), st.integers(0, 2**32))
+def test_cells_in_flight_are_as_many_as_keep_the_replicas_busy(target: int, seed: int) -> None:
+    rng = random.Random(seed)
+    lane, names = Lane([SETTING], {"replica": None}, target, 100_000, fresh=chunks(100_000, 25)), itertools.count()
+    for _ in range(20):
+        assert target <= fill(lane, names) < target + lane.at_once
+        for task, one in list(lane.in_flight.items()):
+            ended = rng.randint(len(one.work.cells) - one.unfinished, len(one.work.cells))
+            one.sign = replace(SIGN, ended=ended)
+            if not one.unfinished:
+                del lane.in_flight[task]
+
+
+def test_where_tasks_have_the_engine_chunks_follow_the_cpus() -> None:
+    lane = Lane([SETTING], {}, 0, 10_000, fresh=chunks(10_000, 25))
+    fill(lane, itertools.count(), cpus=3)
+    assert len(lane.in_flight) == 6
+
+
+def test_the_last_chunks_are_small_but_fill_what_runs_side_by_side() -> None:
+    def sizes(lane: Lane, cost: float) -> list[int]:
+        lane.took(SETTING.id, 10, 10 * cost)
+        found = []
+        while lane.left > 0:
+            found.append(lane.size(SETTING, 25, 4))
+            lane.left -= found[-1]
+        return found
+
+    in_tasks, pooled = Lane([SETTING], {}, 0, 10_000), Lane([SETTING], {"replica": None}, 8, 200)
+    assert sizes(in_tasks, 0.01)[0] == 500
+    assert sizes(in_tasks, 0.01) == [], "all were given out"
+    in_tasks.left = 100
+    assert sizes(in_tasks, 0.01)[-1] < 25
+    assert set(sizes(pooled, 60)) == {4}
+
+
+def test_one_that_has_not_begun_is_silent_only_where_a_later_one_has() -> None:
+    lane = Lane([SETTING], {}, 0, 0)
+    first, second = (Try(Work(SETTING, []), "a", started) for started in (1.0, 2.0))
+    for _ in range(10):
+        lane.hear(first, None, 5.0)
+        lane.hear(second, None, 5.0)
+    assert (first.silent, second.silent) == (0.0, 0.0)
+    lane.hear(second, SIGN, 5.0)
+    lane.hear(first, None, 5.0)
+    assert (first.silent, second.silent) == (5.0, 0.0)
+    lane.hear(second, SIGN, 5.0)
+    lane.hear(second, None, 5.0)
+    assert second.silent == 10.0
+    lane.hear(second, replace(SIGN, beats=1), 5.0)
+    assert second.silent == 0.0
