@@ -129,9 +129,11 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     for use, (names, allowed) in uses.items():
         for name in names:
             if name not in allowed:
-                raise AnalysisError(f"{place}: {use}: no column {shown(name)}; allowed: {', '.join(allowed) or 'none'}")
+                raise AnalysisError(
+                    f"{place}: {use}: no column {shown_value(name)}; allowed: {', '.join(allowed) or 'none'}"
+                )
     if not spec.cluster:
         raise AnalysisError(f"{place}: cluster: name at least one column")
     for name in spec.indicators:
         if name in EPISODES.names or not name.isidentifier():
-            raise AnalysisError(f"{place}: indicators: {shown(name)} must be a name of its own, not a column's")
+            raise AnalysisError(f"{place}: indicators: {shown_value(name)} must be a name of its own, not a column's")
