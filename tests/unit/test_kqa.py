@@ -453,3 +453,13 @@ def test_shapes_of_programs_as_a_reader_would_draw_them() -> None:
     pair: Program = (ProgramStep("Find", ("a",), ()), ProgramStep("Find", ("b",), ()))
     question = Question("x", "?", (*pair, ProgramStep("QueryRelation", (), (0, 1))), "spouse")
     assert (question.depth, question.breadth, question.last) == (2, 1.5, "QueryRelation")
+
+
+@pytest.mark.parametrize("name", [KB, TEST, TRAIN])
+@pytest.mark.parametrize(("text", "said"), [('"\\ud800"', "half a surrogate pair"), ("1e999", "no finite number")])
+def test_what_no_table_can_hold_is_refused_at_load(small: Path, name: str, text: str, said: str) -> None:
+    whole = (small / name).read_text(encoding="utf-8").rstrip()
+    (small / name).write_text(f'{whole[:-1]}, "x": {text}}}' if name == KB else f"{whole[:-1]}, {text}]")
+    dataset = KqaPro(str(small))
+    with pytest.raises(DataError, match=rf"{name}: .*{said}"):
+        dataset.problem(dataset.case_ids()[0]).demonstrations(1)

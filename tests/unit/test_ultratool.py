@@ -404,3 +404,19 @@ def test_the_reference_calls_resolve_every_released_case(released: UltraTool) ->
         if not problem.environment.resolved():
             unresolved.append(case_id)
     assert unresolved == []
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        query(("1.1 Book", "book\ud800(flight='x')"), tools=[tool("book\ud800", ["flight"], {"status": "boolean"})]),
+        query(("1.1 Book", "book_flight(flight='x')"), question="Help \udc00 me."),
+        query(("1.1 Book", "book_flight(flight='\ud800', seat='1')")),
+        query(("1.1 Book", "book_flight(flight='x')"), tools=[tool("book_flight", ["\udfff"], {})]),
+    ],
+)
+def test_half_a_surrogate_pair_is_refused_at_load_with_its_line(make: Make, spoilt: Row) -> None:
+    """It made every cell an infrastructure failure: no prompt can be encoded that holds it."""
+    dataset = make(query(("1.1 Book", "book_flight(flight='x', seat='1')")), spoilt)
+    with pytest.raises(DataError, match=r"test\.json:2: .*half a surrogate pair"):
+        _ = dataset.tools
