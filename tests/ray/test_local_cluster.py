@@ -12,7 +12,7 @@ import pytest
 
 from grid.build import ClusterConfig
 from grid.cluster import connect
-from grid.errors import ConfigError, UnfinishedError
+from grid.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "192.0.2.1:6379"  # of nobody
@@ -75,11 +75,3 @@ def test_gpus_that_are_missing_leave_no_folder(tmp_path: Path) -> None:
 def test_hosts_that_are_none(host: str) -> None:
     with pytest.raises(ConfigError, match=r"cluster\.address"):
         connect(ClusterConfig(kind="address", address=f"{host}:1"))
-
-
-def test_starting_raises_what_a_sweep_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / ".ray").touch()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    with pytest.raises(UnfinishedError, match="Ray does not start"):
-        connect(ClusterConfig(kind="local"))

@@ -35,7 +35,7 @@ SPECS = {
     "keys": "{[1]: 2}",
     "bytes": "\udcff",
 }
-TOLD = {
+TOLD: dict[str, object] = {
     **dict.fromkeys(("cells", "done", "ok", "failed", "lost", "in_flight"), 1),
     **dict.fromkeys(("updated_at", "seconds", "cells_per_second", "tokens_per_second"), 1.0),
     "state": "running",
