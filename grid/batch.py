@@ -218,14 +218,15 @@ class Run:
         """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""
         import ray
 
+        busy = any(one.sign for each in self._lanes for one in each.in_flight.values())
         for task, tried in list(lane.in_flight.items()):
-            lane.hear(tried, self._signs.read(tried.attempt_id), passed)
-            if tried.silent < _SILENT_SECONDS:
+            lane.hear(tried, self._signs.read(tried.attempt_id), passed, busy)
+            if tried.silent < _SILENT_SECONDS * (1 if tried.sign else 2**tried.work.waited):
                 continue
-            if tried.sign is None:  # overtaken: it waits in vain, or its worker stood still before it began
+            if tried.sign is None:  # its worker stood still before it began; or it waits, and does so again
                 ray.cancel(task, force=True)
                 del lane.in_flight[task]
-                lane.again.appendleft(tried.work)
+                lane.again.appendleft(replace(tried.work, waited=tried.work.waited + 1))
             elif tried.ended is None:
                 tried.ended, tried.silent = f"it gave no sign of life for {tried.silent:.0f} s", 0.0
                 _end_on(tried.sign.node, tried.sign.pid, tried.sign.started)

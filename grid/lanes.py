@@ -23,11 +23,12 @@ _LARGEST = 4000  # cells of a chunk
 
 @dataclass(frozen=True)
 class Work:
-    """Cells of a setting, and how often a worker died that had nothing else to do."""
+    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time."""
 
     setting: Setting
     cells: Sequence[Cell]
     deaths: int = 0
+    waited: int = 0
 
 
 @dataclass
@@ -86,15 +87,15 @@ class Lane:
         self.left -= len(found[1])
         return Work(*found)
 
-    def hear(self, tried: Try, sign: Sign | None, passed: float) -> None:
+    def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
         """Take in what a worker says, `passed` seconds after it was last listened to.
 
-        One that has not begun is silent only where a later one has: else it waits for a CPU.
+        One that has not begun waits for a CPU, and is silent only where a later one has, or where no worker is `busy`.
         """
         news = sign is not None and sign != tried.sign
         if sign is not None:
             tried.sign, self._heard = sign, max(self._heard, tried.started)
-        waits = sign is None and tried.sign is None and tried.started >= self._heard
+        waits = busy and tried.sign is None and tried.started >= self._heard
         tried.silent = 0.0 if news or waits else tried.silent + passed
 
     def took(self, setting_id: str, cells: int, seconds: float) -> None:
