@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,21 +18,27 @@ import pandas as pd
 from rich.console import Console
 
 from grid import store
+from grid.store import looking, scanning
 
 T = TypeVar("T")
 _ENDS = 10_000  # cells at the start and at the end whose rates are compared
 _SETTINGS, _TRIALS = 2, 200
 _LOOK_SECONDS = 0.2
+_REPEATS = 7  # of reading with and without verification, by turns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How many cells."""
     parser.add_argument("--cells", type=int, default=1_000_000, help=f"a multiple of {_SETTINGS * _TRIALS}")
     parser.add_argument("--root", type=Path, help="where results go and stay; a folder that is removed, unless given")
+    parser.add_argument("--verification", type=Path, metavar="RESULTS", help="only what verifying these results costs")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """The null engine on cases of one step, as a user would run it; then the same command again, and a table."""
+    """The null engine on cases of one step, as a user would run it; the same again; a table; verification."""
+    if arguments.verification:
+        _verification(arguments.verification, console)
+        return
     with tempfile.TemporaryDirectory() as scratch:
         root: Path = arguments.root or Path(scratch)
         command = _command(root, arguments.cells)
@@ -50,6 +58,43 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         taken, table = _timed(lambda: _success(folder))
         console.print(f"success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
         console.print(table.to_string())
+        _verification(folder, console)
+
+
+def _verification(folder: Path, console: Console) -> None:
+    """What comparing hashes and checksums costs: each use as of a process that begins, with and without, by turns."""
+    size = sum(path.stat().st_size for path in folder.glob("*/*.parquet"))
+    console.print(f"verification of {size / 2**20:,.0f} MiB in {len(list(folder.glob('*/*.parquet'))):,} files:")
+    uses: dict[str, Callable[[], object]] = {
+        "finished": lambda: store.finished(folder),
+        "success by planner": lambda: _success(folder),
+        "all episodes": lambda: store.read(folder, "episodes"),
+    }
+    for name, use in uses.items():
+        use()  # so that the files are in memory
+        seconds: dict[str, list[float]] = {"with": [], "without": []}
+        for _ in range(_REPEATS):
+            seconds["with"].append(_timed(use, anew=True)[0])
+            with _unverified():
+                seconds["without"].append(_timed(use, anew=True)[0])
+        told = [
+            f"{statistics.median(taken):.2f} s {how} ({min(taken):.2f}-{max(taken):.2f})"
+            for how, taken in seconds.items()
+        ]
+        more = statistics.median(seconds["with"]) / statistics.median(seconds["without"]) - 1
+        console.print(f"  {name}: {', '.join(told)}: {100 * more:+.0f}%")
+
+
+@contextmanager
+def _unverified() -> Iterator[None]:
+    """Neither hashes nor checksums are compared, as before they were."""
+    named = looking.name_of
+    looking.name_of = lambda source: Path(source.name).stem
+    scanning.VERIFIED = False
+    try:
+        yield
+    finally:
+        looking.name_of, scanning.VERIFIED = named, True
 
 
 def _command(root: Path, cells: int) -> list[str]:
@@ -99,7 +144,10 @@ def _success(folder: Path) -> pd.DataFrame:
     return rows.groupby("planner")["success"].agg(["mean", "count"])
 
 
-def _timed(function: Callable[[], T]) -> tuple[float, T]:
+def _timed(function: Callable[[], T], anew: bool = False) -> tuple[float, T]:
+    """Seconds and result; `anew`: as in a process that has looked at no file yet."""
+    if anew:
+        looking.forget()
     started = time.monotonic()
     result = function()
     return time.monotonic() - started, result

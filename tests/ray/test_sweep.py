@@ -25,6 +25,7 @@ from grid.run import Stamp, run_chunk
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from tests.commands import LAUNCH, Ended, launch
+from tests.unit.test_store import named
 
 GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "cluster.dashboard=false")
 
@@ -218,18 +219,22 @@ def test_a_broken_line_of_a_dataset_is_named(sweep: Run, tmp_path: Path) -> None
 
 
 def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_path: Path) -> None:
-    path = tmp_path / "results" / "old" / "episodes" / "x.parquet"
-    path.parent.mkdir(parents=True)
-    pq.write_table(EPISODES.with_metadata({b"schema_version": b"0"}).empty_table(), path)
+    old = EPISODES.with_metadata({b"schema_version": b"0"}).empty_table()
+    path = named(tmp_path / "results" / "old" / "episodes", old)
     before = files(tmp_path)
-    refused(sweep(tmp_path, "name=old"), "results/old/episodes/x.parquet", "schema_version='0'", repr(SCHEMA_VERSION))
+    refused(
+        sweep(tmp_path, "name=old"),
+        f"results/old/episodes/{path.name}",
+        "schema_version='0'",
+        repr(SCHEMA_VERSION),
+    )
     assert files(tmp_path) == before
 
 
 def test_a_second_sweep_of_a_name_is_refused(sweep: Run, tmp_path: Path) -> None:
     root = tmp_path / "results" / "held"
     with store.locked(root):
-        store.write(root, {"episodes": [{"cell_id": "a", "status": "ok"}]})
+        store.write(root, {"episodes": [{"cell_id": "a", "cell_key": "a", "status": "ok"}]})
         before = files(root)
         refused(sweep(tmp_path, "name=held", "dataset.limit=1", "trials=1"), "results/held", "another sweep")
         assert files(root) == before
