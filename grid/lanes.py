@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, cast
 
 from grid.build import build_engine
@@ -130,6 +131,6 @@ def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
         model = settings[0].config["model"]
         handles, target = fleet.handles(model), 0
         if handles:
-            target = int(_AHEAD * len(handles) * cast(HostedEngine, build_engine(model)).capacity) or 1
+            target = ceil(_AHEAD * len(handles) * cast(HostedEngine, build_engine(model)).capacity)
         lanes.append(Lane(settings, handles, target, int(to_run * sum(map(plan.cells_in, settings)))))
     return lanes
