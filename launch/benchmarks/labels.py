@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, and how many decisions among how many options."""
     parser.add_argument("--model", default="smollm2-135m", help="a file of conf/model, on transformers")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="texts in it, such as path=FOLDER")
-    parser.add_argument("--cases", type=int, default=4)
-    parser.add_argument("--candidates", type=int, nargs="+", default=[9, 10, 30])
+    parser.add_argument("--cases", type=int, default=2)
+    parser.add_argument("--candidates", type=int, nargs="+", default=[9, 10])
     parser.add_argument("--at-once", type=int, default=8)
 
 

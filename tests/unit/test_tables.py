@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -123,6 +124,7 @@ def test_no_differences_without_the_reference() -> None:
     assert not paired_differences(frame.assign(planner=["react", "egb", "egb"])).empty
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
 def test_entropy_bins_partition_all_steps(steps: list[tuple[float, bool]]) -> None:
     values, wrong = [value for value, _ in steps], [error for _, error in steps]
@@ -202,18 +204,17 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
 def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2})
     assert "unassigned" not in printed(tmp_path)
-    found = row("egb", 0, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
-    store.write(tmp_path, {"episodes": [found | {"cell_id": f"{share}", "unassigned": share} for share in (0.5, 0.9)]})
+    for case, share in enumerate((0.5, 0.9)):
+        found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
+        store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
     lines = [line.split() for line in printed(tmp_path).splitlines() if line.strip().startswith("none ")]
     assert {line[1]: line[-1] for line in lines[:2]} == {"egb": "70.0", "react": "none"}
 
 
 def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
-    for model, config in (
-        ("plain", '{"model": {"answer_prefix": ""}}'),
-        ("oss", '{"model": {"answer_prefix": "<|x|>"}}'),
-    ):
-        found = row("egb", 0, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a", "model": model}
+    for case, (model, prefix) in enumerate((("plain", ""), ("oss", "<|x|>"))):
+        found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a", "model": model}
+        config = json.dumps({"model": {"answer_prefix": prefix}})
         store.write(tmp_path, {"episodes": [found | {"cell_id": model, "config": config}]})
     sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
     assert 'begin with "<|x|>" (model.answer_prefix)' in sheets["results oss slate"].caption
