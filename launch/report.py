@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -53,31 +52,19 @@ def main() -> int:
 def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
     if following:
         follow(folder, Console())
-    _expect_results(folder)
+    from grid import store
+
+    store.check_there(folder)
     from analysis import spec
 
     wanted = spec.load(_analysis(analysis)) if analysis else None
     from analysis.report import print_report
-    from grid import store
 
     store.check(folder)
     sheets = print_report(folder, Console(), wanted)
     if tables:
         write_tables(tables, sheets)
     print(f"page: {one_line(write_page(folder, sheets))}")
-
-
-def _expect_results(folder: Path) -> None:
-    """Raise StoreError where a folder holds no results or cannot be looked at."""
-    try:
-        found = (folder / "episodes").stat()
-    except FileNotFoundError:
-        raise StoreError(f"{one_line(folder, 200)}: no results here (no folder episodes)") from None
-    except (OSError, ValueError) as error:  # ValueError: NUL in a path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise StoreError(f"{one_line(folder, 200)}: no folder that can be read ({reason})") from None
-    if not stat.S_ISDIR(found.st_mode):
-        raise StoreError(f"{one_line(folder, 200)}: no results here (episodes is no folder)")
 
 
 def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:

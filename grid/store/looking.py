@@ -22,7 +22,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grid.errors import StoreError
+from grid.errors import StoreError, one_line
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
@@ -114,8 +114,9 @@ def is_there(path: Path) -> bool:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in a path
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise StoreError(f"{one_line(path, 200)}: cannot be read ({reason or error})") from None
     return True
 
 
