@@ -96,7 +96,7 @@ class PooledEngine:
                     name = self._router.pick(key, avoid)
                     asked = getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
                     try:
-                        answer, load, *_ = await asked
+                        answer, load = await asked
                     except asyncio.CancelledError:
                         ray.cancel(asked)  # or the replica would go on with it
                         raise

@@ -112,12 +112,12 @@ class Replica:
             self._stats = replace(self._stats, ready=True)
         return share
 
-    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int, float]:
-        """The engine's answer, how many requests this replica has in hand, and the seconds of computing the answer."""
+    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
+        """The engine's answer, and how many requests this replica has in hand."""
         return await self._answer(attempt_id, self._engine.sample(prompt, **how))
 
-    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int, float]:
-        """The engine's answer, how many requests this replica has in hand, and the seconds of computing the answer."""
+    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
+        """The engine's answer, and how many requests this replica has in hand."""
         return await self._answer(attempt_id, self._engine.choose(prompt, **how))
 
     async def spent(self, attempt_id: str) -> Usage:
@@ -168,7 +168,7 @@ class Replica:
                 raise
             raise EngineDiedError(f"{type(error).__name__}: {error}") from error
 
-    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int, float]:
+    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int]:
         try:
             await self.load()
             answer = await asked
@@ -186,7 +186,7 @@ class Replica:
         self._attempts[attempt_id] = self._attempts.pop(attempt_id, Usage()) + answer.usage
         while len(self._attempts) > _ATTEMPTS:
             del self._attempts[next(iter(self._attempts))]
-        return answer, self._stats.running + self._stats.waiting, answer.computed_seconds
+        return answer, self._stats.running + self._stats.waiting
 
     async def _watch(self) -> None:
         """Look at the engine at short intervals for as long as the process lives."""

@@ -105,8 +105,8 @@ def test_requests_carry_the_time_of_computing_and_end_when_they_are_cancelled(tm
     found = started(tmp_path, 1)
     (handle,) = found.handles.values()
     wait([found], 60, print)
-    answer, _, seconds = ray.get(asked(handle), timeout=60)
-    assert (answer.computed_seconds, seconds) == (7.0, 7.0)
+    answer, _ = ray.get(asked(handle), timeout=60)
+    assert answer.computed_seconds == 7.0
     endless = asked(handle, max_tokens=0)
     wait_for(lambda: pool.stats_of([found])[found.names[0]].running == 1)  # type: ignore[union-attr]
     ray.cancel(endless)
