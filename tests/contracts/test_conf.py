@@ -102,7 +102,10 @@ def test_it_builds_with_its_own_values(group: str, name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", names("cluster"))
 def test_clusters_are_valid(name: str) -> None:
-    assert ClusterConfig.model_validate(yaml("cluster", name)).kind == name
+    values = yaml("cluster", name)
+    if values.get("address") == "???":
+        values["address"] = "127.0.0.1:6379"
+    assert ClusterConfig.model_validate(values).kind == name
 
 
 @pytest.mark.parametrize("name", names("model"))

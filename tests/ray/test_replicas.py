@@ -160,7 +160,7 @@ def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbe
     for row in undisturbed.episodes:
         shares = [step["unassigned"] for step in undisturbed.steps if step["cell_id"] == row["cell_id"]]
         known = [share for share in shares if share is not None]
-        assert bool(known) == (row["planner"] == "egb_logits")
+        assert bool(known) == bool(row["forward_passes"])
         assert row["unassigned"] == (pytest.approx(sum(known) / len(known)) if known else None)
     share = asyncio.run(unassigned(HuggingFace(**{key: model(folder)[key] for key in ("path", "dtype")})))
     assert share is not None

@@ -7,8 +7,9 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -275,14 +276,21 @@ def test_an_error_of_the_system_is_an_error_with_the_path_and_puts_nothing_aside
     assert store.read(tmp_path, "attempts").num_rows == 3
 
 
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A folder that other users can enter, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder).resolve()
+        path.chmod(0o755)
+        yield path
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed, who may not read")
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444])
 @pytest.mark.parametrize("name", ["", "episodes"])
-def test_a_folder_without_permission_is_no_empty_one(tmp_path: Path, mode: int, name: str) -> None:
-    fill(tmp_path, 2)
-    for parent in [tmp_path, *tmp_path.parents][:3]:
-        parent.chmod(0o755)
-    (tmp_path / name).chmod(mode)
+def test_a_folder_without_permission_is_no_empty_one(readable: Path, mode: int, name: str) -> None:
+    fill(readable, 2)
+    (readable / name).chmod(mode)
     code = (
         "import os, sys; from pathlib import Path; from grid import store; from grid.errors import StoreError\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
@@ -290,8 +298,8 @@ def test_a_folder_without_permission_is_no_empty_one(tmp_path: Path, mode: int, 
         "    try: use(Path(sys.argv[1])); print('no error', use)\n"
         "    except StoreError as error: assert sys.argv[1] in str(error) and 'Permission denied' in str(error), error"
     )
-    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
-    (tmp_path / name).chmod(0o755)
+    ended = subprocess.run([sys.executable, "-c", code, str(readable)], capture_output=True, text=True, check=False)
+    (readable / name).chmod(0o755)
     # Names may be read at 444, which contents check_there; of a folder that may only be passed, those below it.
     allowed = {("episodes", 0o444): 1, ("", 0o111): 4}.get((name, mode), 0)
     assert ended.stdout.count("no error") == allowed, ended.stdout
