@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -26,6 +25,7 @@ Table = Literal["episodes", "steps", "attempts"]
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
+_TOGETHER = 64  # files that a thread looks at in one go
 _NAMED = 5  # damaged files in one message
 
 
@@ -45,8 +45,8 @@ class Survey:
         return [path for path in self.damaged if path.name not in self.needless]
 
 
-def survey(root: Path, table: str) -> Survey:
-    """Look at every file of a table; a table that nobody has written to has none.
+def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
+    """Look at every file of a table, small ones with the columns `names`; one that nobody has written to has none.
 
     Raises:
         StoreError: a file or folder cannot be read, or a file has other columns or another schema version.
@@ -56,7 +56,9 @@ def survey(root: Path, table: str) -> Survey:
         try:
             paths = _listed(root / table)
             with ThreadPoolExecutor(THREADS) as pool:
-                found = list(pool.map(partial(look, table=table), paths))
+                slices = [paths[start : start + _TOGETHER] for start in range(0, len(paths), _TOGETHER)]
+                looked = pool.map(lambda part: [look(path, table, names) for path in part], slices)
+                found = [file for part in looked for file in part]
             break
         except VanishedError as error:  # it was replaced by a larger one
             if time.monotonic() > until:
@@ -71,23 +73,24 @@ def survey(root: Path, table: str) -> Survey:
     )
 
 
-def scan(root: Path, table: str, use: Callable[[Scan], T]) -> T:
+def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] = ()) -> T:
     """What `use` makes of a table's rows, those of cells that were run again included.
 
-    It is called again where a file was replaced while it was read.
+    It is called again where a file was replaced while it was read. `names` are columns that it will ask for first.
 
     Raises:
         StoreError: a file is damaged, has another schema version or other columns, or cannot be read.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     try:
-        files = _whole(root, table)
+        names = [name for name in TABLES[table].names if name in names]
+        files = _whole(root, table, names)
         while True:
             try:
                 return use(Scan(files, TABLES[table]))
             except (pa.ArrowException, OSError) as error:
                 forget()
-                again = _whole(root, table)
+                again = _whole(root, table, names)
                 if again == files or time.monotonic() > until:
                     raise StoreError(f"{root / table}: cannot be read ({error})") from None
                 files = again
@@ -147,8 +150,8 @@ def lacks(root: Path, table: str) -> bool:
     return is_there(folder) and bool(_listed(folder))
 
 
-def _whole(root: Path, table: str) -> Sequence[File]:
-    found = survey(root, table)
+def _whole(root: Path, table: str, names: Sequence[str]) -> Sequence[File]:
+    found = survey(root, table, names)
     _refuse(found.lost)
     return found.files
 

@@ -11,9 +11,9 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -29,7 +29,8 @@ VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 _ARROW = b"ARROW:schema"
 DAMAGE = "its bytes are not those that its name is the hash of"
 _HEX_DIGITS = 32  # of the hash, in a name
-THREADS = 8  # that read files
+THREADS = min(len(os.sched_getaffinity(0)), 8)  # that read files; more than the CPUs hold each other up
+SMALL = 2**18  # bytes of a file that is read whole: a scanner takes twice the time
 _SETTLED_SECONDS = 2.0  # a file's times are coarse: a change soon after another may not show in them
 _Mark: TypeAlias = tuple[int, int, int, int, int]
 _SIZE, _CHANGED = 2, 4  # places in a mark: of bytes, and of when a file changed, in nanoseconds
@@ -41,19 +42,23 @@ class VanishedError(Exception):
 
 @dataclass(frozen=True)
 class File:
-    """One file of a table, as it was written; `replaces` are the names of those that it was merged from."""
+    """One file of a table, as it was written; `replaces` are the names of those that it was merged from.
+
+    `content` are columns that were read as it was looked at.
+    """
 
     path: Path
     rows: int
     size: int
     replaces: frozenset[str]
+    content: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
 _seen: dict[Path, tuple[_Mark, File]] = {}
 
 
-def look(path: Path, table: str) -> File | None:
-    """A file of a table; None where it is damaged.
+def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
+    """A file of a table, a small one with the columns `names`, as its footer is then read once; None if it is damaged.
 
     Raises:
         VanishedError: it was replaced since it was listed.
@@ -61,16 +66,21 @@ def look(path: Path, table: str) -> File | None:
     """
     with reading(path):
         mark = _mark(path)
-        seen = _seen.get(path)
-        if seen and seen[0] == mark:
-            return seen[1]
-        with path.open("rb") as source:
-            if name_of(source) != path.stem:
+        then, known = _seen.get(path, (None, None))
+        small = mark[_SIZE] <= SMALL
+        if known and then == mark and not (names and small):
+            return known
+        with BytesIO(path.read_bytes()) if small else path.open("rb") as source:
+            if then != mark and name_of(source) != path.stem:
                 return None
-            file = _understood(path, table, source, mark)
+            reader = _opened(path, source)
+    file = _understood(path, table, reader.metadata, mark)
     if time.time() - mark[_CHANGED] / 1e9 > _SETTLED_SECONDS:
         _seen[path] = mark, file
-    return file
+    try:
+        return replace(file, content=reader.read(names, use_threads=False)) if names and small else file
+    except (pa.ArrowException, OSError):  # a page that its checksum does not fit: the file changed since it was hashed
+        return None
 
 
 def forget() -> None:
@@ -128,16 +138,21 @@ def _mark(path: Path) -> _Mark:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _understood(path: Path, table: str, source: BufferedReader, mark: _Mark) -> File:
+def _opened(path: Path, source: BufferedReader | BytesIO) -> pq.ParquetFile:
+    """A whole file's reader, whose footer was read; raises StoreError where it is no Parquet file."""
+    content = pa.BufferReader(source.getvalue()) if isinstance(source, BytesIO) else source
+    try:
+        return pq.ParquetFile(content, page_checksum_verification=True)
+    except pa.ArrowInvalid as error:
+        raise StoreError(f"{path}: no Parquet file ({error}); move it away") from None
+
+
+def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) -> File:
     """What the footer of a whole file says.
 
     Raises:
         StoreError: these are no rows that this version can read.
     """
-    try:
-        footer = pq.read_metadata(source)
-    except pa.ArrowInvalid as error:
-        raise StoreError(f"{path}: no Parquet file ({error}); move it away") from None
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, b"none").decode()
     if version != SCHEMA_VERSION:
@@ -170,11 +185,11 @@ def _example(table: str) -> pq.FileMetaData:
 def _difference(found: pa.Schema, table: str) -> str:
     """The first column that is not as in a table's schema."""
     schema = TABLES[table]
-    for field in schema:
-        if field.name not in found.names:
-            return f"column {field.name} of table {table} is missing"
-        if found.field(field.name).type != field.type:
-            return f"column {field.name} of table {table} is {found.field(field.name).type}, not {field.type}"
+    for column in schema:
+        if column.name not in found.names:
+            return f"column {column.name} of table {table} is missing"
+        if found.field(column.name).type != column.type:
+            return f"column {column.name} of table {table} is {found.field(column.name).type}, not {column.type}"
     further = [name for name in found.names if name not in schema.names]
     return (
         f"column {further[0]} is none of table {table}" if further else f"the columns of table {table} stand otherwise"

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from grid.store.looking import THREADS, File
+from grid.store.looking import SMALL, THREADS, File
 
 _BATCH = 65_536
-_SMALL = 2**18  # bytes; below, a scanner takes twice the time of a plain read
 _TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
 VERIFIED = True  # a benchmark alone says otherwise
 
@@ -36,8 +35,8 @@ class Scan:
 
         Of large files few are read ahead, as they may hold much that is not asked for.
         """
-        small = [file for file in self.files if file.size <= _SMALL]
-        large = [file for file in self.files if file.size > _SMALL]
+        small = [file for file in self.files if file.size <= SMALL]
+        large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))
         names = [name for name in self.schema.names if name in told]  # those that are asked for are among them
         for files in _slices(large):
@@ -70,5 +69,7 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
 
 
 def _content(file: File, names: Sequence[str]) -> pa.Table:
+    if file.content is not None and set(names) <= set(file.content.column_names):
+        return file.content.select(names)
     source = pa.BufferReader(file.path.read_bytes())
     return pq.ParquetFile(source, page_checksum_verification=VERIFIED).read(names, use_threads=False)

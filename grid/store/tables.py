@@ -74,14 +74,14 @@ def read(
     names = list(columns) if columns is not None else TABLES[table].names
     wanted = _Wanted(names, _ORDER[table], categories)
     if table == "episodes":
-        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest_of(data)), where))
+        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest_of(data)), where), _AGE)
     keep = _Tries(root).hold if table == "steps" else _all  # before the steps, which are written first
     return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
 def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key"] = "cell_id") -> CellIds:
     """The ids of the cells that need not run again; `by="cell_key"`: their keys, whatever code made their rows."""
-    where = pc.scalar(True)
+    where, told = pc.scalar(True), {"none": [], "infrastructure": ["error_kind"], "all": ["status"]}[retry]
     if retry == "infrastructure":
         where = pc.coalesce(pc.field("error_kind"), pc.scalar("")) != pc.scalar(str(ErrorKind.INFRASTRUCTURE))
     elif retry == "all":
@@ -92,7 +92,7 @@ def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key
         kept = pc.and_(pc.fill_null(rows[_WHERE], False), pa.array(_latest(rows)))
         return CellIds(_keys(rows[by].filter(kept)))
 
-    done = scan(root, "episodes", use)
+    done = scan(root, "episodes", use, [by, *_AGE, *told])
     return done.without(_stepless(root, by)) if lacks(root, "steps") else done
 
 

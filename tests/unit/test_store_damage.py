@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +20,7 @@ import pytest
 from grid import store
 from grid.errors import StoreError
 from grid.store import __main__ as command
-from grid.store import files, looking
+from grid.store import files, looking, scanning
 from grid.store.compacting import StoreWarning
 from grid.store.schema import SCHEMA_VERSION, TABLES
 from tests.unit.test_compacting import everything, fill
@@ -91,11 +91,13 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path, count: int) -> None:
     assert flips(tmp_path, count, random.Random(1)) == {"noticed": count}
 
 
+@pytest.mark.parametrize("small", [True, False], ids=["read whole", "scanned"])
 @pytest.mark.parametrize("count", [60, pytest.param(1002, marks=pytest.mark.slow)])
 def test_checksums_alone_notice_what_is_flipped_in_pages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, small: bool
 ) -> None:
     """A disk that forgets after a file was looked at: no time and no size changes."""
+    limit = looking.SMALL if small else 0
     varied(tmp_path)
     rng = random.Random(2)
     paths = {table: next((tmp_path / table).glob("*.parquet")) for table in get_args(store.Table)}
@@ -105,7 +107,8 @@ def test_checksums_alone_notice_what_is_flipped_in_pages(
     for _ in range(count):
         table = rng.choice(list(paths))
         content = flipped(paths[table], 8 * rng.choice(places[table]) + rng.randrange(8))
-        monkeypatch.setattr(files, "look", lambda path, table: looks[path])
+        monkeypatch.setattr(scanning, "SMALL", limit)
+        monkeypatch.setattr(files, "look", lambda path, table, names: looks[path])
         monkeypatch.setattr(files, "forget", monkeypatch.undo)
         try:
             with pytest.raises(StoreError, match=paths[table].name):
@@ -211,8 +214,8 @@ def test_a_file_that_breaks_after_it_was_looked_at_is_not_merged(
     path = next((tmp_path / "episodes").iterdir())
     look = looking.look
 
-    def then_break(one: Path, table: str) -> looking.File | None:
-        found = look(one, table)
+    def then_break(one: Path, table: str, names: Sequence[str] = ()) -> looking.File | None:
+        found = look(one, table, names)
         if one == path:
             flipped(one, 4000)
         return found
@@ -266,7 +269,9 @@ def test_an_error_of_the_system_is_an_error_with_the_path_and_puts_nothing_aside
     scandir, opened = os.scandir, Path.open
     refuse = refused(code)
     monkeypatch.setattr(os, "scandir", lambda path: (refuse if Path(path) == place else scandir)(path))
-    monkeypatch.setattr(Path, "open", lambda path, *mode: (refuse if path == place else opened)(path, *mode))
+    monkeypatch.setattr(
+        Path, "open", lambda path, *mode, **how: (refuse if path == place else opened)(path, *mode, **how)
+    )
     for use in USES[:-2] if what == "file" else USES:
         with pytest.raises(StoreError) as caught:
             use(tmp_path)
