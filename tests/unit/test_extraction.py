@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +11,7 @@ from hypothesis import strategies as st
 from grid.datasets.slate.dataset import Slate
 from grid.engines import extraction
 from grid.engines.extraction import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
+from tests.bytecodes import executed
 
 HOSTILE = {
     "digits": "1",
@@ -39,23 +37,7 @@ HOSTILE = {
 def steps(read: Callable[[str], object], text: str) -> int:
     """The bytecodes that reading an unseen text takes in the module's own code."""
     read.cache_clear()  # type: ignore[attr-defined]
-    counted = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        nonlocal counted
-        if frame.f_code.co_filename != extraction.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        counted += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        read(text)
-    finally:
-        sys.settrace(before)
-    return counted
+    return executed(lambda: read(text), extraction.__file__)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

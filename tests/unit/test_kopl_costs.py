@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from functools import cache
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -15,6 +11,7 @@ from grid.environments.kopl.base import KnowledgeBase
 from grid.environments.kopl.functions import FUNCTIONS
 from grid.environments.kopl.reading import parse
 from launch.benchmarks.kopl import calls, fresh_copy, ladder
+from tests.bytecodes import executed
 from tests.kopl_world import SOURCE
 
 SIZES = (100, 200, 400)
@@ -31,22 +28,7 @@ def steps(kb: KnowledgeBase, name: str, size: int) -> int:
     """The bytecodes that a call executes in KoPL's own code, comprehensions and conditions included."""
     function, given, inputs = calls(kb, size)[name]
     unseen = [one if one is kb.everything else fresh_copy(one) for one in given]
-    counted = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        nonlocal counted
-        if not frame.f_code.co_filename.startswith(HOME):
-            return None
-        frame.f_trace_opcodes = True
-        counted += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        FUNCTIONS[function].run(kb, *unseen, *inputs)
-    finally:
-        sys.settrace(before)
+    counted = executed(lambda: FUNCTIONS[function].run(kb, *unseen, *inputs), HOME)
     assert counted > 0
     return counted
 
