@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No example is too slow on a busy machine, and neither is drawing it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 FIRST = ("ray", "vllm")  # the longest files, and much of their time is waiting
 PROCESSES = 4  # at most: each imports and collects everything

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from grid.datasets.callstrings import MAX_CHARACTERS, parse_call
 from grid.types import Json
-from tests.properties import examples
 
 NAMES = ("path", "text", "text_size", "tags", "n")
 PIECES = [*"spn1 )('\"[]{}:<>0.5-\n\\=,é", "text=", ", n=", "path", "True", "null"]
-quick = examples()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,6 @@ def test_hostile_values_stay_text(value: str) -> None:
     assert parse_call(f"save(text={value})", NAMES) == {"text": value}
 
 
-@quick
 @given(st.lists(st.sampled_from(PIECES), max_size=40))
 def test_never_raises(pieces: list[str]) -> None:
     body = "".join(pieces)
@@ -92,7 +89,6 @@ words = st.text(st.characters(categories=["L", "N", "P", "Zs"], exclude_characte
 simple = st.one_of(st.integers(-(10**9), 10**9), st.booleans(), words)
 
 
-@quick
 @given(st.dictionaries(st.sampled_from(NAMES), simple, min_size=1))
 def test_round_trip(arguments: dict[str, str | int | bool]) -> None:
     written = ", ".join(
@@ -104,7 +100,6 @@ def test_round_trip(arguments: dict[str, str | int | bool]) -> None:
 lower = st.text(st.characters(codec="ascii", exclude_characters="=TF"), max_size=8)
 
 
-@quick
 @given(st.lists(st.integers() | lower, max_size=4))
 def test_lists_round_trip(values: list[Json]) -> None:
     assert parse_call(f"save(tags={json.dumps(values)})", NAMES) == {"tags": values}

@@ -6,12 +6,11 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.engines.base import option_numbers
 from grid.engines.choice import ChoiceSearch, Distribution, Prefix
-from tests.properties import examples
 
 VOCABULARY = 120
 DIGITS = list(range(10))
@@ -77,7 +76,7 @@ def exact_choice(
     return search.result()
 
 
-@examples(60)
+@settings(max_examples=60)
 @given(
     st.sampled_from([2, 9, 10, 11, 37, 100, 101, 150]),
     st.integers(0, 999),
@@ -98,7 +97,7 @@ def test_equals_brute_force_for_any_tokenization(
     assert found.error_bound == 0.0
 
 
-@examples(40)
+@settings(max_examples=40)
 @given(st.sampled_from([11, 37, 100]), st.integers(0, 999), st.floats(1.0, 6.0), st.sampled_from([1e-6, 1e-3, 1e-1]))
 def test_what_is_left_out_costs_no_more_than_the_bound_says(
     options: int, seed: int, sharpness: float, bound: float

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from grid.environments.equivalence import equivalent
 from grid.types import Json
-from tests.properties import examples
 
-quick = examples()
 texts = st.one_of(
     st.text(max_size=40),
     st.sampled_from(
@@ -54,33 +52,28 @@ def forms(day: dt.date) -> list[str]:
     ]
 
 
-@quick
 @given(values)
 def test_every_value_equals_itself(value: Json) -> None:
     assert equivalent(value, value)
 
 
-@quick
 @given(values, values)
 def test_the_order_of_the_two_sides_does_not_matter(left: Json, right: Json) -> None:
     assert equivalent(left, right) == equivalent(right, left)
 
 
-@quick
 @given(days)
 def test_a_day_equals_itself_in_every_form(day: dt.date) -> None:
     for left, right in itertools.product(forms(day), repeat=2):
         assert equivalent(left, right), (left, right)
 
 
-@quick
 @given(days, days)
 def test_different_days_are_never_equal(one: dt.date, other: dt.date) -> None:
     for left, right in itertools.product(forms(one), forms(other)):
         assert equivalent(left, right) == (one == other), (left, right)
 
 
-@quick
 @given(days, st.integers(1, 28), st.integers(1, 12))
 def test_a_date_without_year_equals_every_date_that_agrees(day: dt.date, other_day: int, other_month: int) -> None:
     bare = f"{day:%B} {day.day}"
@@ -160,7 +153,6 @@ def test_different(left: Json, right: Json) -> None:
     assert not equivalent(right, left)
 
 
-@quick
 @given(st.lists(st.one_of(st.booleans(), st.integers(), st.sampled_from(["a", "b", "Red"])), max_size=6), st.randoms())
 def test_the_order_of_a_list_does_not_matter(items: list[Json], rng: random.Random) -> None:
     shuffled = list(items)
@@ -168,13 +160,11 @@ def test_the_order_of_a_list_does_not_matter(items: list[Json], rng: random.Rand
     assert equivalent(items, shuffled)
 
 
-@quick
 @given(st.lists(st.from_regex(r"[b-z]{2,6}", fullmatch=True), min_size=1))
 def test_a_comma_separated_string_equals_the_list(words: list[str]) -> None:
     assert equivalent(", ".join(words), [*reversed(words)])
 
 
-@quick
 @given(st.from_regex(r"[A-Z]{2,4}-[0-9]{1,8}", fullmatch=True))
 def test_a_number_sign_before_a_code_does_not_matter(code: str) -> None:
     assert equivalent(f"#{code}", code.lower())
@@ -209,7 +199,6 @@ def test_hostile_strings_do_no_harm(hostile: str) -> None:
     assert not equivalent(hostile, ["something else"])
 
 
-@quick
 @given(
     st.lists(
         st.sampled_from(["jan", "15", "2023", "3 pm", "15:00", "/", "-", ":", "am", "+", "z", "th", "٣", "²", "."])

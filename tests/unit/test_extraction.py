@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.slate.dataset import Slate
@@ -54,7 +54,6 @@ def test_no_pattern_meets_a_long_run(name: str) -> None:
     assert max(map(len, text.split()), default=0) <= MAX_RUN
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("aA1.,/+@&'%-_é中")), st.integers(1, 3 * MAX_RUN))
 def test_a_run_is_blanked_or_stands_where_it_stood(run: str, times: int) -> None:
     long = (run * times)[: 3 * MAX_RUN]

@@ -34,7 +34,7 @@ def fill(lane: Lane, names: Iterator[int], cpus: int = 96) -> int:
     return sum(min(lane.at_once, one.unfinished) for one in lane.in_flight.values())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 600), st.integers(0, 2**32))
 def test_cells_in_flight_are_as_many_as_keep_the_replicas_busy(target: int, seed: int) -> None:
     rng = random.Random(seed)

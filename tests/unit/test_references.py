@@ -6,19 +6,17 @@ import random
 from collections.abc import Callable, Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.references import depth, final_steps, found_in, order, outputs_of, reference, resolve
 from grid.types import Json, Observation, Step, Substep, ToolCall
-from tests.properties import examples
 
 OUTPUTS: dict[str, dict[str, Json]] = {
     "1.1": {"id": "X-1", "count": 3, "items": ["a", "b"], "none": None},
     "1.10": {"id": "X-10"},
     "2": {"done": True},
 }
-quick = examples()
 
 
 def filled(value: Json) -> Json:
@@ -92,7 +90,6 @@ def longest(needs: Mapping[str, set[str]], step: str) -> int:
     return 1 + max((longest(needs, producer) for producer in needs[step]), default=0)
 
 
-@quick
 @given(graphs())
 def test_order_has_every_step_once_and_producers_first(needs: dict[str, set[str]]) -> None:
     found = order(calls_of(needs))
@@ -101,13 +98,11 @@ def test_order_has_every_step_once_and_producers_first(needs: dict[str, set[str]
         assert needs[step] <= set(found[:at])
 
 
-@quick
 @given(graphs())
 def test_depth_is_the_longest_chain(needs: dict[str, set[str]]) -> None:
     assert depth(calls_of(needs)) == max((longest(needs, step) for step in needs), default=0)
 
 
-@quick
 @given(graphs())
 def test_final_steps_are_those_that_nothing_needs(needs: dict[str, set[str]]) -> None:
     used = set().union(*needs.values())
@@ -140,7 +135,7 @@ def in_rounds(calls: dict[str, ToolCall]) -> list[str]:
     return done
 
 
-@examples(50)
+@settings(max_examples=50)
 @given(st.lists(st.sets(st.integers(0, 11)), max_size=12), st.randoms())
 def test_the_order_is_that_of_rounds(needs: list[set[int]], rng: random.Random) -> None:
     places = list(range(len(needs)))

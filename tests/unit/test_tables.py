@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -124,7 +124,6 @@ def test_no_differences_without_the_reference() -> None:
     assert not paired_differences(frame.assign(planner=["react", "egb", "egb"])).empty
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
 def test_entropy_bins_partition_all_steps(steps: list[tuple[float, bool]]) -> None:
     values, wrong = [value for value, _ in steps], [error for _, error in steps]

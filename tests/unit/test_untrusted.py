@@ -30,7 +30,7 @@ def test_an_answer_with_such_a_number_is_no_call(number: str) -> None:
     assert read_call(f'{{"tool": "pay", "arguments": {{"amount": {number}}}}}') is None
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(SCALARS) | st.dictionaries(st.text(), st.lists(SCALARS)))
 def test_all_other_json_is_read_as_it_is(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value).encode()):
@@ -57,7 +57,6 @@ def test_a_whole_pair_is_a_character() -> None:
     assert loads_storable(r'"\ud83d\ude00"') == "\U0001f600"
 
 
-@settings(deadline=None)
 @given(st.text(st.characters()))
 def test_what_is_shown_is_one_line_that_moves_nothing(text: str) -> None:
     for char in shown(text):
@@ -65,7 +64,6 @@ def test_what_is_shown_is_one_line_that_moves_nothing(text: str) -> None:
     shown(text).encode()
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(categories=("L", "N", "P", "S"))))
 def test_what_shows_as_itself_is_left_alone(text: str) -> None:
     assert shown(f"{text} {text}") == f"{text} {text}"
