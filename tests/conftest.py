@@ -17,6 +17,8 @@ PROCESSES = 4  # at most: each imports and collects everything
 
 # The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray's workers give way to all else by default: on a busy machine they would get next to nothing.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

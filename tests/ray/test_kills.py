@@ -80,7 +80,7 @@ def plan_of(root: Path, cases: int = 8, **limits: Any) -> Plan:
 
 def run(plan: Plan) -> list[batch.Report]:
     reports: list[batch.Report] = []
-    with Fleet(plan.settings, 1, 60, print) as fleet:
+    with Fleet(plan.settings, 1, 600, print) as fleet:
         batch.Run(plan, plan.finished(), reports.append, fleet).go()
     assert [one.error for one in reports if one.error] == []
     return reports
@@ -173,7 +173,7 @@ def test_chunks_in_flight_follow_the_cpus_of_the_cluster(
     monkeypatch.setattr(batch, "solve_chunk", waiting)
     monkeypatch.setattr(batch, "_TICK_SECONDS", 0.2)
     plan = plan_of(tmp_path, chunk_cells=1)
-    with Fleet(plan.settings, 1, 60, print) as fleet:
+    with Fleet(plan.settings, 1, 600, print) as fleet:
         one = batch.Run(plan, plan.finished(), lambda report: None, fleet, tick)
         one.go()
     assert (seen[0], seen[-1]) == (2, 6)

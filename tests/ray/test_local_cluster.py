@@ -31,7 +31,7 @@ def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
@@ -44,7 +44,7 @@ def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None
 
 def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / "launch/sweep.py"), *SMALL, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment(home), capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environment(home), capture_output=True, text=True, timeout=600)
 
 
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_metrics_say_what_the_tables_say_when_the_drivers_have_left(tmp_path
         rows, attempts = ended.rows("m"), ended.rows("m", "attempts")
 
         def told() -> dict[str, BySetting]:
-            return figures_of(urllib.request.urlopen(page, timeout=60).read().decode())
+            return figures_of(urllib.request.urlopen(page, timeout=600).read().decode())
 
         wait_for(lambda: sum(told()["cells_done_total"].values()) >= len(rows))
         figures = told()

@@ -130,7 +130,7 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
             os.kill((at_work(fleet) or [fleet.totals()[0].stats.pid])[0], signal.SIGKILL)
 
     said: list[str] = []
-    with Fleet(plan.settings, replicas, 120, said.append) as fleet:
+    with Fleet(plan.settings, replicas, 600, said.append) as fleet:
         batch.Run(plan, plan.finished(), report, fleet).go()
         if kill_after:
             wait_for(lambda: restarts(fleet) == 1)
@@ -194,7 +194,7 @@ def test_a_replica_that_is_not_ready_in_time_is_named_with_its_log(cluster: None
 def test_gpus_that_are_not_there_are_asked_for_in_vain(cluster: None, folder: Path, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, model(folder, device="cuda"))
     with pytest.raises(ConfigError) as caught:
-        Fleet(plan.settings, 3, 60, print).__enter__()
+        Fleet(plan.settings, 3, 600, print).__enter__()
     assert caught.value.key == "cluster.replicas"
     assert "3 GPUs are needed (3 x 1 for model), the cluster has 0" in str(caught.value)
 
@@ -203,7 +203,7 @@ def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: N
     (tmp_path / "config.json").write_text("{}")
     plan = plan_of(tmp_path / "results", model(tmp_path))
     with pytest.raises(ConfigError) as caught:
-        Fleet(plan.settings, 1, 60, print).__enter__()
+        Fleet(plan.settings, 1, 600, print).__enter__()
     assert caught.value.key == "model.path"
     assert "tokenizer" in str(caught.value)
 
@@ -220,7 +220,7 @@ def test_a_pool_outlives_the_sweeps_that_join_it(folder: Path, tmp_path: Path) -
             env=os.environ | UNGUARDED,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

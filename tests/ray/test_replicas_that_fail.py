@@ -53,7 +53,7 @@ def model(folder: Path) -> dict[str, Any]:
     return {"_target_": "grid.engines.huggingface.HuggingFace", "path": str(folder)}
 
 
-def started(folder: Path, replicas: int, starts: dict[int, str] | None = None, ready_seconds: float = 60) -> Pool:
+def started(folder: Path, replicas: int, starts: dict[int, str] | None = None, ready_seconds: float = 600) -> Pool:
     for index, lines in (starts or {}).items():
         (folder / f"starts-{index}").write_text(lines)
     engine = cast(HostedEngine, build_engine(model(folder)))
@@ -62,14 +62,14 @@ def started(folder: Path, replicas: int, starts: dict[int, str] | None = None, r
     )
 
 
-def fleet(folder: Path, said: list[str], seconds: float = 60) -> Fleet:
+def fleet(folder: Path, said: list[str], seconds: float = 600) -> Fleet:
     """It joins the pool that a test has started."""
     labels = {"model": "model"}
     return Fleet([Setting({"model": model(folder)}, labels, 0)], 1, seconds, said.append)
 
 
 def process_of(handle: Any) -> int:
-    stats = ray.get(handle.stats.options(concurrency_group="control").remote(), timeout=60)
+    stats = ray.get(handle.stats.options(concurrency_group="control").remote(), timeout=600)
     return int(stats.pid)
 
 
@@ -86,33 +86,33 @@ def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_lat
         assert len(running.handles(model(tmp_path))) == 1
         assert "begins without replica" in "".join(said)
         assert "no memory" in "".join(said)
-        wait_for(lambda: len(running.handles(model(tmp_path))) == 2, 240)
+        wait_for(lambda: len(running.handles(model(tmp_path))) == 2, 600)
     assert "takes part from now on" in said[-1]
     assert len(list(tmp_path.glob("process-1-*"))) == 4
 
 
 def test_a_start_that_fails_once_is_no_failure(tmp_path: Path) -> None:
-    assert wait([started(tmp_path, 1, {0: "fail work"})], 60, print) == {}
+    assert wait([started(tmp_path, 1, {0: "fail work"})], 600, print) == {}
     assert len(list(tmp_path.glob("process-0-*"))) == 1
 
 
 def test_a_pool_without_a_good_start_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"model: no replica is ready .*RuntimeError: no memory"):
-        wait([started(tmp_path, 1, {0: "fail"})], 60, print)
+        wait([started(tmp_path, 1, {0: "fail"})], 600, print)
 
 
 def test_requests_carry_the_time_of_computing_and_end_when_they_are_cancelled(tmp_path: Path) -> None:
     found = started(tmp_path, 1)
     (handle,) = found.handles.values()
-    wait([found], 60, print)
-    answer, _ = ray.get(asked(handle), timeout=60)
+    wait([found], 600, print)
+    answer, _ = ray.get(asked(handle), timeout=600)
     assert answer.computed_seconds == 7.0
     endless = asked(handle, max_tokens=0)
     wait_for(lambda: pool.stats_of([found])[found.names[0]].running == 1)  # type: ignore[union-attr]
     ray.cancel(endless)
     wait_for(lambda: pool.stats_of([found])[found.names[0]].running == 0)  # type: ignore[union-attr]
     with pytest.raises(ray.exceptions.TaskCancelledError):
-        ray.get(endless, timeout=60)
+        ray.get(endless, timeout=600)
     assert pool.stats_of([found])[found.names[0]].failed == 0  # type: ignore[union-attr]
 
 
@@ -130,13 +130,13 @@ def test_a_replica_that_says_nothing_any_more_is_replaced(tmp_path: Path, how: s
             os.kill(process, signal.SIGSTOP)
         else:
             asked(handle, max_tokens=-1)  # its event loop does nothing else
-        wait_for(lambda: "does not answer" in "".join(said), 120)
-        wait_for(lambda: not Path(f"/proc/{process}").exists(), 120)
+        wait_for(lambda: "does not answer" in "".join(said), 600)
+        wait_for(lambda: not Path(f"/proc/{process}").exists(), 600)
         running.lost_seconds = 120.0
         answer = None
         while answer is None:
             try:
-                answer, *_ = ray.get(asked(handle), timeout=60)
+                answer, *_ = ray.get(asked(handle), timeout=600)
             except ray.exceptions.RayActorError:
                 time.sleep(0.2)
     assert answer.completions != (str(process),)
@@ -146,11 +146,11 @@ def test_a_replica_gets_the_drivers_token_and_nothing_shows_it(tmp_path: Path, m
     monkeypatch.setenv("HF_TOKEN", SECRET)  # after the cluster was started
     monkeypatch.setenv("UNRELATED", "x")
     (handle,) = started(tmp_path, 1).handles.values()
-    assert ray.get(handle.variable.remote("HF_TOKEN"), timeout=60) == SECRET
-    assert ray.get(handle.variable.remote("UNRELATED"), timeout=60) is None
+    assert ray.get(handle.variable.remote("HF_TOKEN"), timeout=600) == SECRET
+    assert ray.get(handle.variable.remote("UNRELATED"), timeout=600) is None
     os.kill(process_of(handle), signal.SIGKILL)
     wait_for(lambda: len(list(tmp_path.glob("process-0-*"))) == 2)
-    assert ray.get(handle.variable.remote("HF_TOKEN"), timeout=60) == SECRET, "after a restart too"
+    assert ray.get(handle.variable.remote("HF_TOKEN"), timeout=600) == SECRET, "after a restart too"
     session = Path(ray._private.worker._global_node.get_session_dir_path())
     logs = [path for path in session.rglob("*") if path.is_file()]
     assert len(logs) > 5
@@ -169,7 +169,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
             model = {"_target_": "grid.engines.huggingface.HuggingFace", "path": "x", "device": "cuda"}
             if sys.argv[2] == "hold":
-                held = pool.start("llama", model, build_engine(model), 2, ready_seconds=60, detached=True)
+                held = pool.start("llama", model, build_engine(model), 2, ready_seconds=600, detached=True)
                 assert all(pool.stats_of([held], 60).values())
             try:
                 gpus.check([("qwen", 1, 1)])
@@ -186,7 +186,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
             env=os.environ | UNGUARDED | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=600,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -59,7 +59,7 @@ def plan_of(root: Path, cases: int, **limits: Any) -> Plan:
 
 def go(plan: Plan, tick: Any = None) -> list[Report]:
     reports: list[Report] = []
-    with Fleet(plan.settings, 1, 60, print) as fleet:
+    with Fleet(plan.settings, 1, 600, print) as fleet:
         run: batch.Run = batch.Run(plan, plan.finished(), reports.append, fleet, tick and (lambda: tick(run)))
         run.go()
     return reports
