@@ -22,7 +22,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis import tables
 from analysis.horizon import FH, PLACE, SH
-from grid.untrusted import shown
+from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
 """Colour, marker, line, and the side to which points are moved so that intervals do not hide one another."""

@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.figures import Drawing
 from analysis.render import Sheet
-from grid.untrusted import shown_lines
+from grid.text.untrusted import shown_lines
 
 _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""

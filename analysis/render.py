@@ -12,7 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from grid.untrusted import shown, shown_lines
+from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")

@@ -13,7 +13,7 @@ from rich.console import Console
 from analysis import load, queries, study, tables
 from analysis.render import Sheet, terminal
 from analysis.spec import Spec
-from grid.untrusted import shown
+from grid.text.untrusted import shown
 
 _WIDTH = 160
 """Columns that most tables need; narrower terminals get this many all the same, wider tables as many as they need."""

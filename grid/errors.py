@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from pathlib import Path
 
-from grid.untrusted import shown as escaped
+from grid.text.untrusted import shown as escaped
 
 _LINE = 2_000  # characters
 _VALUE = 120

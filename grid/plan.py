@@ -10,7 +10,7 @@ from pathlib import Path
 from grid import store
 from grid.build import BudgetConfig, ClusterConfig
 from grid.cell import Cell, Setting, cells
-from grid.untrusted import loads
+from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells
 

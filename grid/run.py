@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grid import references
 from grid.attempts import ChunkResult, Outcome
 from grid.build import Built
 from grid.cell import GROUPS, Cell, Setting
@@ -19,6 +18,7 @@ from grid.deadline import CaseTime
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.stepwise import score, tool_matches
 from grid.planners.base import Episode
+from grid.text import references
 from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
 
 CONCURRENT_CELLS = 16

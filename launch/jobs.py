@@ -15,7 +15,7 @@ from grid.build import sweep_config
 from grid.cell import GROUPS, NO_INFLUENCE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.plain_values import check_plain
-from grid.untrusted import shown_lines
+from grid.text.untrusted import shown_lines
 from launch.composing import Composed
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2

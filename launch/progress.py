@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grid.batch import Report
 from grid.cell import Setting
 from grid.replicas.fleet import Fleet
-from grid.untrusted import shown_lines
+from grid.text.untrusted import shown_lines
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
 _FILE_EVERY = 2.0  # seconds between two states of the file

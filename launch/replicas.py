@@ -29,7 +29,7 @@ from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
-from grid.untrusted import shown_lines
+from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
 
 CONF = Path(__file__).parents[1] / "conf"

@@ -23,8 +23,8 @@ from grid.errors import StoreError
 from grid.pilot import CASES, tokens_per_cell
 from grid.plan import Plan
 from grid.replicas.fleet import Fleet
+from grid.text.untrusted import shown
 from grid.types import ErrorKind
-from grid.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
 from launch.summary import replicas_table

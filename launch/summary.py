@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from grid.replicas.fleet import Totals
-from grid.untrusted import shown
+from grid.text.untrusted import shown
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.errors import ConfigError, DataError
-from grid.untrusted import loads_storable
+from grid.text.untrusted import loads_storable
 
 MAX_LINE_BYTES = 4_000_000
 MAX_FILE_BYTES = 1_000_000_000

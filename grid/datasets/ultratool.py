@@ -26,8 +26,8 @@ from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, properties, type_of
 from grid.environments.lookup import LookupSimulator, build_entries
 from grid.errors import ConfigError, DataError
-from grid.references import final_steps, order, reference, resolve
 from grid.strict import STRICT
+from grid.text.references import final_steps, order, reference, resolve
 from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"

@@ -9,9 +9,9 @@ from typing import NamedTuple, get_args
 
 from grid.engines.base import Prompt
 from grid.engines.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
-from grid.references import reference
+from grid.text.references import reference
+from grid.text.words import stems
 from grid.types import Json, Parameter, ToolSpec
-from grid.words import stems
 
 _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "date": frozenset({"date", "field"}),

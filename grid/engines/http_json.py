@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from grid.engines.spans import Span
 from grid.errors import ConfigError, ContextError, EngineError
-from grid.untrusted import loads
+from grid.text.untrusted import loads
 
 MAX_BYTES = 16 * 2**20  # of an answer
 _MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at

@@ -23,8 +23,8 @@ from grid.engines.progress import Progress
 from grid.errors import ConfigError, EngineDiedError, GridError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
+from grid.text.untrusted import DECODER
 from grid.types import Usage
-from grid.untrusted import DECODER
 
 if TYPE_CHECKING:
     from grid.engines.grammar import Grammars

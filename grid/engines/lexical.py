@@ -39,8 +39,8 @@ from grid.engines.base import (
 from grid.engines.extraction import unlabelled
 from grid.engines.plans import next_calls
 from grid.strict import STRICT
+from grid.text.words import stems
 from grid.types import NO_TOOL, Usage, to_json
-from grid.words import stems
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -15,8 +15,8 @@ from typing import cast
 
 import numpy as np
 
-from grid.answers import read_call, read_plan
 from grid.engines.base import Prompt
+from grid.text.answers import read_call, read_plan
 from grid.types import Json
 
 Call = dict[str, Json]

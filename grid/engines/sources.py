@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.errors import ConfigError
-from grid.untrusted import loads
+from grid.text.untrusted import loads
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""

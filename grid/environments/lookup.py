@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from grid import references
 from grid.environments.equivalence import equivalent
+from grid.text import references
 from grid.types import Json, Observation, ToolCall, to_json
 
 

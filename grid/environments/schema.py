@@ -10,8 +10,8 @@ import bm25s
 import numpy as np
 
 from grid.environments.base import Environment
+from grid.text.words import stems
 from grid.types import Observation, ToolSpec
-from grid.words import stems
 
 ERROR = "error"
 """The field that an observation of a failed call has, and no other."""

@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.answers import read_plan
 from grid.datasets.base import DEMONSTRATIONS
 from grid.engines.base import SAMPLE, PlanAnswer
 from grid.planners.base import Episode
 from grid.planners.horizon import Limits, Walk, walk
 from grid.strict import STRICT
+from grid.text.answers import read_plan
 from grid.types import ToolCall, Trajectory, Usage
 
 ASK = (

@@ -14,12 +14,12 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
-from grid import references
 from grid.engines.base import JsonAnswer, Prompt, Section
 from grid.environments.schema import failed
 from grid.errors import ModelError
 from grid.planners.base import Episode
 from grid.strict import STRICT
+from grid.text import references
 from grid.types import (
     RESULT,
     Demonstration,

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.answers import read_call
 from grid.datasets.base import DEMONSTRATIONS
 from grid.engines.base import SAMPLE, ToolCallAnswer
 from grid.planners.base import Episode
 from grid.planners.horizon import Limits, Walk, walk
 from grid.strict import STRICT
+from grid.text.answers import read_call
 from grid.types import NO_TOOL, ToolCall, Trajectory, Usage
 
 ASK = (

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from grid.answers import read_call
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.planners.base import Episode
+from grid.text.answers import read_call
 from grid.types import NO_TOOL, OptionProbability, Step, Substep, ToolCall, ToolSpec, Usage
 
 ROLE = (

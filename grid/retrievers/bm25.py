@@ -13,8 +13,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.retrievers.base import Index
 from grid.strict import STRICT
+from grid.text.words import stems
 from grid.types import Case, Substep, ToolSpec
-from grid.words import stems
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from grid.errors import StoreError
 from grid.store import check_there, compact, locked
-from grid.untrusted import shown_lines
+from grid.text.untrusted import shown_lines
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from grid.errors import StoreError
 from grid.store.writing import clear_drafts
-from grid.untrusted import loads
+from grid.text.untrusted import loads
 
 _OWNER = ".owner"
 

@@ -17,7 +17,7 @@ from grid.planners.base import Budget, Episode
 from grid.planners.fh import FullHorizon
 from grid.planners.horizon import INVALID
 from grid.planners.sh import SingleStepHorizon
-from grid.references import reference
+from grid.text.references import reference
 from grid.types import (
     Case,
     Demonstration,

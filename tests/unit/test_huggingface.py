@@ -18,7 +18,6 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM
 
-from grid.answers import read_call
 from grid.engines.base import (
     CHOOSE,
     SAMPLE,
@@ -31,6 +30,7 @@ from grid.engines.base import (
 )
 from grid.engines.huggingface import HuggingFace, holds_json
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
+from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec, Usage
 from tests.models import PAIRS, make_model
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from grid import references
 from grid.datasets.kqa import dataset, stock
 from grid.datasets.kqa.balance import BINS, balanced, bin_of
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
@@ -25,6 +24,7 @@ from grid.environments.kopl.errors import ProgramError
 from grid.environments.kopl.functions import FUNCTIONS, TOOLS
 from grid.environments.schema import failed
 from grid.errors import ConfigError, DataError
+from grid.text import references
 from grid.types import ToolCall
 from tests.kopl_reference import Reference
 

@@ -16,8 +16,8 @@ from grid.engines.extraction import labelled_in, values_in
 from grid.engines.lexical import Lexical, bm25, count_tokens
 from grid.engines.null import Null
 from grid.planners.stepwise import NO_TOOL_TEXT, tool_text
+from grid.text.words import stems
 from grid.types import NO_TOOL, Parameter, ToolSpec
-from grid.words import stems
 
 
 def tool(name: str, description: str, **arguments: str) -> ToolSpec:

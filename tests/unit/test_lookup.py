@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.environments.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
-from grid.references import reference
+from grid.text.references import reference
 from grid.types import Json, Observation, ToolCall
 
 CALLS = {

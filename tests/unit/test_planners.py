@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from grid.answers import read_call
 from grid.errors import BudgetError
 from grid.planners.base import Budget
 from grid.planners.react import BaselineLLM, ReAct
@@ -16,6 +15,7 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.stepwise import UNREADABLE, Action
 from grid.planners.votes import entropy, vote
 from grid.seeds import derive_seed
+from grid.text.answers import read_call
 from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
 from tests.world import RIGHT, certain, environment, episode, right_arguments

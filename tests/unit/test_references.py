@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.references import depth, final_steps, found_in, order, outputs_of, reference, resolve
+from grid.text.references import depth, final_steps, found_in, order, outputs_of, reference, resolve
 from grid.types import Json, Observation, Step, Substep, ToolCall
 
 OUTPUTS: dict[str, dict[str, Json]] = {

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from grid import references
 from grid.datasets.slate import stock
 from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.stats import statistics
 from grid.errors import ConfigError, DataError
+from grid.text import references
 from grid.types import Observation, ToolCall
 
 REPOSITORY = Path(__file__).parents[2]

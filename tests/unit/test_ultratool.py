@@ -16,7 +16,7 @@ import pytest
 from grid.datasets.base import Problem
 from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
 from grid.errors import ConfigError, DataError
-from grid.references import reference, resolve
+from grid.text.references import reference, resolve
 from grid.types import Json, ToolCall
 
 UNPACK = Path(__file__).parents[3] / "shared" / "data" / "unpack"

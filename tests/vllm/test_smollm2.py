@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from grid.answers import read_call
 from grid.build import make
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.engines.vllm import VLLM
+from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt

@@ -10,8 +10,8 @@ from rich.console import Console
 from grid.datasets.kqa import stock
 from grid.datasets.kqa.dataset import Kqa, KqaPro, KqaSynthetic
 from grid.datasets.kqa.stats import bins, functions, overview, shapes
+from grid.text.untrusted import shown_lines
 from grid.types import to_json
-from grid.untrusted import shown_lines
 
 
 def main() -> int:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from grid import references
 from grid.environments.kopl.base import KnowledgeBase
 from grid.environments.kopl.errors import ProgramError
 from grid.environments.kopl.functions import FUNCTIONS
 from grid.environments.kopl.programs import check, function_of, run
 from grid.environments.kopl.results import is_empty, texts
+from grid.text import references
 from grid.types import RESULT, Json, ToolCall
 
 MAX_STEPS = 100

@@ -11,8 +11,8 @@ from rich.table import Table
 from grid.datasets.slate import stock
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.stats import statistics
+from grid.text.untrusted import shown_lines
 from grid.types import to_json
-from grid.untrusted import shown_lines
 
 
 def main() -> int:

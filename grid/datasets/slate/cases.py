@@ -12,7 +12,7 @@ from grid.datasets.slate import values
 from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, SubstepRecord
 from grid.datasets.slate.stock import Complexity, Stock, StockTool, Substep, Workflow
 from grid.datasets.slate.values import Value
-from grid.references import reference
+from grid.text.references import reference
 
 SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
 """Appendix D, figure 9."""

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from grid import references
 from grid.datasets.files import read_jsonl
 from grid.environments.lookup import build_entries
 from grid.errors import DataError
+from grid.text import references
 from grid.types import Json, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec
 
 TOOLS, CASES = "tools.jsonl", "cases.jsonl"

@@ -12,8 +12,8 @@ from grid.environments.kopl.concepts import ancestors, cycles
 from grid.environments.kopl.sets import DIRECTIONS, Attribute, EntitySet, KeyIndex, Qualifiers, Relation, RelationIndex
 from grid.environments.kopl.values import Value, from_json
 from grid.errors import DataError
+from grid.text.untrusted import loads_storable
 from grid.types import Skipped
-from grid.untrusted import loads_storable
 
 _OPPOSITE = {"forward": "backward", "backward": "forward"}
 _NO_QUALIFIERS: Qualifiers = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from grid.text.untrusted import DECODER
 from grid.types import Json, to_json
-from grid.untrusted import DECODER
 
 MAX_CHARACTERS = 20_000
 MAX_REREAD = 20 * MAX_CHARACTERS
