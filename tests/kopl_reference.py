@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.programs import check, function_of
-from grid.environments.kopl.reading import parse
-from grid.environments.kopl.results import Answer, Result, Texts, Values
-from grid.environments.kopl.sets import Attribute, EntitySet, Fact
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.programs import check, function_of
+from grid.worlds.kopl.reading import parse
+from grid.worlds.kopl.results import Answer, Result, Texts, Values
+from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
 
 Program = list[dict[str, Any]]
 

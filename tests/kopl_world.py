@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grid.environments.kopl.environment import KoplEnvironment
-from grid.environments.kopl.reading import parse
+from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.reading import parse
 
 SOURCE = Path("kb.json")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from grid.engines.base import Engine
-from grid.environments.lookup import LookupSimulator, build_entries
 from grid.planners.base import Budget, Episode
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
+from grid.worlds.lookup import LookupSimulator, build_entries
 
 CALLS = {
     "1.1": ToolCall("find", {"order": "A-1"}),

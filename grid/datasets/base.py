@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from grid.environments.base import Environment
 from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec
+from grid.worlds.base import Environment
 
 OUTLINE, DEMONSTRATIONS = "outline", "demonstrations"
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import OUTLINE, Problem
-from grid.environments.lookup import LookupSimulator, build_entries
 from grid.strict import STRICT
 from grid.types import Case, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
+from grid.worlds.lookup import LookupSimulator, build_entries
 
 _TOOL = ToolSpec("answer", "Answers the question.", (), ("result",))
 _STEP = Substep("1.1", "answer the question", "answer")

@@ -24,11 +24,11 @@ from grid.datasets.base import OUTLINE, Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, properties, type_of
-from grid.environments.lookup import LookupSimulator, build_entries
 from grid.errors import ConfigError, DataError
 from grid.strict import STRICT
 from grid.text.references import final_steps, order, reference, resolve
 from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
+from grid.worlds.lookup import LookupSimulator, build_entries
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
 ADAPTER = 1

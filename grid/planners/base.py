@@ -8,11 +8,11 @@ from typing import ClassVar, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
-from grid.environments.base import Environment
 from grid.errors import BudgetError, ContextError, ToolError
 from grid.seeds import derive_seed
 from grid.text import references
 from grid.types import Case, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.worlds.base import Environment
 
 
 @dataclass(frozen=True)

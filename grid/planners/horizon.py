@@ -15,7 +15,6 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid.engines.base import JsonAnswer, Prompt, Section
-from grid.environments.schema import failed
 from grid.errors import ModelError
 from grid.planners.base import Episode
 from grid.strict import STRICT
@@ -33,6 +32,7 @@ from grid.types import (
     Usage,
     to_json,
 )
+from grid.worlds.schema import failed
 
 ROLE = (
     "You answer a question by calling tools over a source of data. The value of the last call is the answer.",

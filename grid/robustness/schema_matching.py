@@ -6,8 +6,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from grid.environments.schema import ERROR, SchemaEnvironment, Vocabulary, failed
 from grid.types import Observation, ToolCall
+from grid.worlds.schema import ERROR, SchemaEnvironment, Vocabulary, failed
 
 READ_AS = "read_as"
 """The field of an observation that says which identifiers were put in the place of given ones."""

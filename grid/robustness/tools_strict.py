@@ -7,10 +7,10 @@ from dataclasses import replace
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import Problem
-from grid.environments.schema import SchemaEnvironment
 from grid.retrievers.base import Index
 from grid.robustness.schema_matching import MatchingEnvironment
 from grid.strict import STRICT
+from grid.worlds.schema import SchemaEnvironment
 
 
 @dataclass(frozen=True, config=STRICT)

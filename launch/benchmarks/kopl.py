@@ -16,12 +16,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.functions import FUNCTIONS
-from grid.environments.kopl.programs import run as run_program
-from grid.environments.kopl.reading import parse
-from grid.environments.kopl.results import Result, Values, texts
-from grid.environments.kopl.sets import EntitySet
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.functions import FUNCTIONS
+from grid.worlds.kopl.programs import run as run_program
+from grid.worlds.kopl.reading import parse
+from grid.worlds.kopl.results import Result, Values, texts
+from grid.worlds.kopl.sets import EntitySet
 from launch.benchmarks.choose import spread
 from launch.benchmarks.kopl_worlds import Programs, random_base
 

@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.functions import FUNCTIONS, Function, sort_of
-from grid.environments.kopl.results import Result, is_empty
-from grid.environments.kopl.sets import Attribute, EntitySet, Fact
-from grid.environments.kopl.values import OPERATORS, Value
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.functions import FUNCTIONS, Function, sort_of
+from grid.worlds.kopl.results import Result, is_empty
+from grid.worlds.kopl.sets import Attribute, EntitySet, Fact
+from grid.worlds.kopl.values import OPERATORS, Value
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.environments.equivalence import equivalent
 from grid.types import Json
+from grid.worlds.equivalence import equivalent
 
 texts = st.one_of(
     st.text(max_size=40),

@@ -6,10 +6,10 @@ from functools import cache
 
 import pytest
 
-from grid.environments.kopl import sets
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.functions import FUNCTIONS
-from grid.environments.kopl.reading import parse
+from grid.worlds.kopl import sets
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.functions import FUNCTIONS
+from grid.worlds.kopl.reading import parse
 from launch.benchmarks.kopl import calls, fresh_copy, ladder
 from tests.bytecodes import executed
 from tests.kopl_world import SOURCE

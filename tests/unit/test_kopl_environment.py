@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from grid.environments.kopl.environment import KoplEnvironment
-from grid.environments.kopl.errors import ProgramError
-from grid.environments.kopl.functions import FUNCTIONS, TOOLS
-from grid.environments.kopl.programs import check, run
-from grid.environments.kopl.reading import parse
-from grid.environments.kopl.results import is_empty, same_answer, texts
-from grid.environments.schema import SchemaEnvironment, failed
 from grid.types import Json, ToolCall
+from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.errors import ProgramError
+from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
+from grid.worlds.kopl.programs import check, run
+from grid.worlds.kopl.reading import parse
+from grid.worlds.kopl.results import is_empty, same_answer, texts
+from grid.worlds.schema import SchemaEnvironment, failed
 from launch.benchmarks.kopl_worlds import Programs, random_base
 from tests.kopl_world import SOURCE, environment, raw_base
 

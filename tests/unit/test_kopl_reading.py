@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.programs import run
-from grid.environments.kopl.reading import parse, read
-from grid.environments.kopl.results import texts
-from grid.environments.kopl.sets import Attribute, EntitySet, KeyIndex
-from grid.environments.kopl.values import OPERATORS, Value, condition
-from grid.environments.kopl.values import parse as parse_value
 from grid.errors import DataError
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.programs import run
+from grid.worlds.kopl.reading import parse, read
+from grid.worlds.kopl.results import texts
+from grid.worlds.kopl.sets import Attribute, EntitySet, KeyIndex
+from grid.worlds.kopl.values import OPERATORS, Value, condition
+from grid.worlds.kopl.values import parse as parse_value
 from tests.kopl_world import SOURCE, entity, raw_base, relation
 
 Base = dict[str, Any]

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from grid.environments.kopl.errors import KoplError, ProgramError
-from grid.environments.kopl.functions import FUNCTIONS
-from grid.environments.kopl.programs import run
-from grid.environments.kopl.results import texts
-from grid.environments.kopl.sets import EntitySet
-from grid.environments.kopl.values import OPERATORS, condition, from_json
+from grid.worlds.kopl.errors import KoplError, ProgramError
+from grid.worlds.kopl.functions import FUNCTIONS
+from grid.worlds.kopl.programs import run
+from grid.worlds.kopl.results import texts
+from grid.worlds.kopl.sets import EntitySet
+from grid.worlds.kopl.values import OPERATORS, condition, from_json
 from launch.benchmarks.kopl_worlds import Programs, random_base
 from tests.kopl_reference import Reference, example_base
 

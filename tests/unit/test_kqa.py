@@ -20,12 +20,12 @@ from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
 from grid.datasets.kqa.program import Program, ProgramStep, breadth, calls, depth, executor, merged, read_program
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
 from grid.datasets.kqa.stats import correlation
-from grid.environments.kopl.errors import ProgramError
-from grid.environments.kopl.functions import FUNCTIONS, TOOLS
-from grid.environments.schema import failed
 from grid.errors import ConfigError, DataError
 from grid.text import references
 from grid.types import ToolCall
+from grid.worlds.kopl.errors import ProgramError
+from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
+from grid.worlds.schema import failed
 from tests.kopl_reference import Reference
 
 REPOSITORY = Path(__file__).parents[2]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grid.environments.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
 from grid.text.references import reference
 from grid.types import Json, Observation, ToolCall
+from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
 
 CALLS = {
     "1.1": ToolCall("find_order", {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}),

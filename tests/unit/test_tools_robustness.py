@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from grid.datasets.base import Problem
 from grid.datasets.slate.dataset import Slate
-from grid.environments.kopl.environment import KoplEnvironment
-from grid.environments.kopl.functions import TOOLS
-from grid.environments.schema import Vocabulary
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.schema_matching import MatchingEnvironment
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.robustness.tools_strict import ToolsStrict
 from grid.types import Case, Json, Plan, Reference, ToolCall, ToolSpec
+from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.functions import TOOLS
+from grid.worlds.schema import Vocabulary
 from tests.kopl_world import environment
 
 INDEX = BM25().index(TOOLS)

@@ -18,13 +18,13 @@ from grid.datasets.kqa.demonstrations import Nearest
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.environment import KoplEnvironment
-from grid.environments.kopl.functions import TOOLS
-from grid.environments.kopl.reading import read
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.functions import TOOLS
+from grid.worlds.kopl.reading import read
 
 ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""

@@ -15,9 +15,9 @@ from grid.datasets.kqa.phrases import Dead, Phrases
 from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.reading import parse
 from grid.seeds import derive_seed
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.reading import parse
 
 TESTS, TRAININGS = 500, 1000
 MAX_NODES, MAX_DEPTH = 14, 10

@@ -11,7 +11,7 @@ from grid.datasets.kqa.program import Executor
 from grid.datasets.kqa.stock import Operator, Words, WorldStock
 from grid.datasets.kqa.trees import Tree, find, find_all, joined
 from grid.datasets.kqa.world import PRESENT
-from grid.environments.kopl.errors import KoplError
+from grid.worlds.kopl.errors import KoplError
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
 _LONG = 32

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import ProgramError
-from grid.environments.kopl.functions import FUNCTIONS
-from grid.environments.kopl.programs import check, function_of, run
-from grid.environments.kopl.results import is_empty, texts
 from grid.text import references
 from grid.types import RESULT, Json, ToolCall
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import ProgramError
+from grid.worlds.kopl.functions import FUNCTIONS
+from grid.worlds.kopl.programs import check, function_of, run
+from grid.worlds.kopl.results import is_empty, texts
 
 MAX_STEPS = 100
 MAX_INPUT_CHARACTERS = 10_000

@@ -12,10 +12,10 @@ from typing import Any
 from grid.datasets.files import read_json
 from grid.datasets.kqa.balance import balanced
 from grid.datasets.kqa.program import Executor, Program, breadth, depth, merged, read_program
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.results import same_answer
 from grid.errors import DataError
 from grid.types import Skipped
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.results import same_answer
 
 KB, TRAIN, TEST = "kb.json", "train.json", "val.json"
 MAX_QUESTION_CHARACTERS = 10_000

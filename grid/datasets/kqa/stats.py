@@ -11,7 +11,7 @@ from rich.table import Table
 from grid.datasets.kqa.balance import BINS, bin_of
 from grid.datasets.kqa.dataset import Kqa
 from grid.datasets.kqa.records import Question
-from grid.environments.kopl.functions import FUNCTIONS
+from grid.worlds.kopl.functions import FUNCTIONS
 
 
 def overview(dataset: Kqa) -> Table:

@@ -23,10 +23,10 @@ from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
-from grid.environments.lookup import Entry, LookupSimulator, SameFunction, build_entries
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Skipped, ToolCall, ToolSpec
+from grid.worlds.lookup import Entry, LookupSimulator, SameFunction, build_entries
 
 
 @dataclass(config=STRICT)

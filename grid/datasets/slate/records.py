@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.datasets.files import read_jsonl
-from grid.environments.lookup import build_entries
 from grid.errors import DataError
 from grid.text import references
 from grid.types import Json, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec
+from grid.worlds.lookup import build_entries
 
 TOOLS, CASES = "tools.jsonl", "cases.jsonl"
 T = TypeVar("T", bound="_Record")

@@ -6,13 +6,13 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.functions import FUNCTIONS, TOOLS, Function, sort_of
-from grid.environments.kopl.results import Result, is_empty, same_answer, texts, told
-from grid.environments.kopl.values import shown
-from grid.environments.schema import ERROR, Vocabulary
 from grid.types import RESULT, Observation, ToolCall, ToolSpec
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, sort_of
+from grid.worlds.kopl.results import Result, is_empty, same_answer, texts, told
+from grid.worlds.kopl.values import shown
+from grid.worlds.schema import ERROR, Vocabulary
 
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _BETWEEN = "; "  # values of an answer

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from grid.environments.kopl.errors import KoplError
+from grid.worlds.kopl.errors import KoplError
 
 Kind = Literal["string", "quantity", "time"]
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
 
-from grid.environments.kopl.values import Value, condition
+from grid.worlds.kopl.values import Value, condition
 
 DIRECTIONS = ("forward", "backward")
 Qualifiers: TypeAlias = Mapping[str, tuple[Value, ...]]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from grid.environments.kopl import filters, queries
-from grid.environments.kopl.results import Answer, Result, Texts, Values
-from grid.environments.kopl.sets import EntitySet
 from grid.types import RESULT, Parameter, ToolSpec
+from grid.worlds.kopl import filters, queries
+from grid.worlds.kopl.results import Answer, Result, Texts, Values
+from grid.worlds.kopl.sets import EntitySet
 
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}

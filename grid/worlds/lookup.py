@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from grid.environments.equivalence import equivalent
 from grid.text import references
 from grid.types import Json, Observation, ToolCall, to_json
+from grid.worlds.equivalence import equivalent
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.sets import EntitySet
-from grid.environments.kopl.values import Value, parse
 from grid.types import Json
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.sets import EntitySet
+from grid.worlds.kopl.values import Value, parse
 
 SHOWN = 10
 """How many entities or values an observation names."""

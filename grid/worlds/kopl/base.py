@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from grid.environments.kopl.sets import EntitySet, KeyIndex, Relation, RelationIndex
-from grid.environments.schema import Vocabulary
 from grid.types import Skipped
+from grid.worlds.kopl.sets import EntitySet, KeyIndex, Relation, RelationIndex
+from grid.worlds.schema import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 import bm25s
 import numpy as np
 
-from grid.environments.base import Environment
 from grid.text.words import stems
 from grid.types import Observation, ToolSpec
+from grid.worlds.base import Environment
 
 ERROR = "error"
 """The field that an observation of a failed call has, and no other."""

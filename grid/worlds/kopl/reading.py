@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.concepts import ancestors, cycles
-from grid.environments.kopl.sets import DIRECTIONS, Attribute, EntitySet, KeyIndex, Qualifiers, Relation, RelationIndex
-from grid.environments.kopl.values import Value, from_json
 from grid.errors import DataError
 from grid.text.untrusted import loads_storable
 from grid.types import Skipped
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.concepts import ancestors, cycles
+from grid.worlds.kopl.sets import DIRECTIONS, Attribute, EntitySet, KeyIndex, Qualifiers, Relation, RelationIndex
+from grid.worlds.kopl.values import Value, from_json
 
 _OPPOSITE = {"forward": "backward", "backward": "forward"}
 _NO_QUALIFIERS: Qualifiers = {}

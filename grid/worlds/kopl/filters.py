@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from grid.environments.kopl.base import KnowledgeBase
-from grid.environments.kopl.errors import KoplError
-from grid.environments.kopl.sets import DIRECTIONS, EntitySet, related
-from grid.environments.kopl.values import OPERATORS, condition, parse, shown
+from grid.worlds.kopl.base import KnowledgeBase
+from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.sets import DIRECTIONS, EntitySet, related
+from grid.worlds.kopl.values import OPERATORS, condition, parse, shown
 
 NOTHING = EntitySet((), sorted_once=True)
 
