@@ -11,8 +11,8 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override
 
-from grid.cell import GROUPS
 from grid.errors import ConfigError
+from grid.sweep.cell import GROUPS
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30

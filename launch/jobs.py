@@ -11,10 +11,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
-from grid.build import sweep_config
-from grid.cell import GROUPS, NO_INFLUENCE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
-from grid.plain_values import check_plain
+from grid.sweep.build import sweep_config
+from grid.sweep.cell import GROUPS, NO_INFLUENCE
+from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed
 
@@ -35,7 +35,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
     shared = sweep_config(found[0][0])
     try:
         # Not before the shared keys are known to be right: what follows takes seconds to import.
-        from grid.check import Job, check_sweep
+        from grid.sweep.check import Job, check_sweep
 
         checked = check_sweep([Job(config, labels) for config, labels in found])
         from launch.session import run_checked

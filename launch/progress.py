@@ -15,9 +15,9 @@ from typing import cast
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from grid.batch import Report
-from grid.cell import Setting
 from grid.replicas.fleet import Fleet
+from grid.sweep.batch import Report
+from grid.sweep.cell import Setting
 from grid.text.untrusted import shown_lines
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 

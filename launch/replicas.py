@@ -21,14 +21,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.report import wide
-from grid import cluster
-from grid.build import SweepConfig, build_engine, sweep_config
 from grid.engines.base import HostedEngine
 from grid.errors import ConfigError, GridError
 from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
+from grid.sweep import cluster
+from grid.sweep.build import SweepConfig, build_engine, sweep_config
 from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
 

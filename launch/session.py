@@ -16,13 +16,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.report import print_report, wide
-from grid import batch, cluster, store
-from grid.cell import GROUPS, Setting
-from grid.check import Checked
+from grid import store
 from grid.errors import StoreError
-from grid.pilot import CASES, tokens_per_cell
-from grid.plan import Plan
 from grid.replicas.fleet import Fleet
+from grid.sweep import batch, cluster
+from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.check import Checked
+from grid.sweep.pilot import CASES, tokens_per_cell
+from grid.sweep.plan import Plan
 from grid.text.untrusted import shown
 from grid.types import ErrorKind
 from launch.metrics import SweepMetrics

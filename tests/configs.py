@@ -6,7 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from grid.check import Job
+from grid.sweep.check import Job
 
 SHARED: dict[str, Any] = {
     "name": "test",

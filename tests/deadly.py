@@ -9,12 +9,13 @@ import time
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
-from grid import store, worker
+from grid import store
 from grid.errors import UnfinishedError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
+from grid.sweep import worker
+from grid.sweep.worker import Chunk, Report
 from grid.types import Trajectory
-from grid.worker import Chunk, Report
 
 DEADLY = "slate-0003"
 GO = "go"  # a file: what waiting chunks and cases wait for

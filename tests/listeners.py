@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from grid import cluster
-from grid.build import ClusterConfig
+from grid.sweep import cluster
+from grid.sweep.build import ClusterConfig
 
 _LISTENS = "0A"
 

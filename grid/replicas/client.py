@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from grid.deadline import asking
 from grid.engines.base import Choice, Engine, Home, Prompt, Sampled
 from grid.errors import EngineError, GridError, UnfinishedError
+from grid.sweep.deadline import asking
 from grid.types import Usage
 
 NAMESPACE = "agent-grid"

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, cast
 
-from grid.build import build_engine
-from grid.cell import Setting
 from grid.engines.base import HostedEngine
 from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.ready import wait
 from grid.replicas.replica import ReplicaStats
+from grid.sweep.build import build_engine
+from grid.sweep.cell import Setting
 from grid.types import Usage
 
 _LOOK_SECONDS = 2.0

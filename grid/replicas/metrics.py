@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grid.engines.base import Occupancy
-from grid.meters import Meters
+from grid.sweep.meters import Meters
 from grid.types import Usage
 
 GAUGES = {

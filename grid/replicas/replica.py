@@ -11,11 +11,11 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, cast
 
-from grid.build import make
 from grid.engines import own_log
 from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
 from grid.engines.probe import unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
+from grid.sweep.build import make
 from grid.types import Usage
 
 T = TypeVar("T", Sampled, Choice)

@@ -13,9 +13,9 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid.build import build_engine
 from grid.engines.base import HostedEngine
 from grid.engines.language_model import LanguageModel
+from grid.sweep.build import build_engine
 from launch.benchmarks.choose import OPTIONS, prefill, seconds, spread
 from launch.benchmarks.prompts import as_text, choice_prompt, model_config
 

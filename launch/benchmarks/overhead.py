@@ -16,15 +16,16 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from grid import batch, store
-from grid import cluster as ray_cluster
-from grid.build import BudgetConfig, Built, ClusterConfig, build
-from grid.cell import Cell, Setting, cells
+from grid import store
 from grid.datasets.base import Problem
-from grid.plan import Plan
 from grid.planners.base import Planner
 from grid.replicas.fleet import Fleet
-from grid.run import Stamp, run_cell
+from grid.sweep import batch
+from grid.sweep import cluster as ray_cluster
+from grid.sweep.build import BudgetConfig, Built, ClusterConfig, build
+from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.plan import Plan
+from grid.sweep.run import Stamp, run_cell
 from launch.benchmarks import versus
 
 T = TypeVar("T")

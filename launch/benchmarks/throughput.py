@@ -18,16 +18,16 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid import batch
-from grid import cluster as ray_cluster
-from grid.build import BudgetConfig, ClusterConfig, build, build_engine
-from grid.cell import Setting
 from grid.engines.base import HostedEngine
 from grid.engines.vllm import VLLM
-from grid.plan import Plan
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet
 from grid.replicas.replica import Replica
+from grid.sweep import batch
+from grid.sweep import cluster as ray_cluster
+from grid.sweep.build import BudgetConfig, ClusterConfig, build, build_engine
+from grid.sweep.cell import Setting
+from grid.sweep.plan import Plan
 from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config
 

@@ -19,9 +19,9 @@ HERE = Path(__file__).parents[2]
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path
-from grid import cluster as ray_cluster
-from grid.build import ClusterConfig, build
-from grid.cell import cells
+from grid.sweep import cluster as ray_cluster
+from grid.sweep.build import ClusterConfig, build
+from grid.sweep.cell import cells
 from launch.benchmarks import overhead
 
 setting, cluster = overhead.null_setting(), ClusterConfig(kind="local", dashboard=False)

@@ -13,14 +13,14 @@ from typing import Any, cast
 import pytest
 from omegaconf import OmegaConf
 
-from grid.build import ROOMS, BudgetConfig, Built, ClusterConfig, build, invalid_reason, load_class, make
-from grid.cell import Cell, Setting, cells
 from grid.datasets.base import DEMONSTRATIONS, OUTLINE, Dataset
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
-from grid.run import Stamp, run_chunk
 from grid.store.schema import TABLES, TIMES
+from grid.sweep.build import ROOMS, BudgetConfig, Built, ClusterConfig, build, invalid_reason, load_class, make
+from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import NO_TOOL
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -14,14 +14,15 @@ from typing import Any
 
 import pytest
 
-from grid import batch, store
-from grid.build import ClusterConfig
-from grid.check import check_sweep
-from grid.cluster import connect, disconnect
+from grid import store
 from grid.errors import UnfinishedError
-from grid.limits import Limits
-from grid.plan import Plan
 from grid.replicas.fleet import Fleet
+from grid.sweep import batch
+from grid.sweep.build import ClusterConfig
+from grid.sweep.check import check_sweep
+from grid.sweep.cluster import connect, disconnect
+from grid.sweep.limits import Limits
+from grid.sweep.plan import Plan
 from launch.benchmarks.chaos import UNDISTURBED, chaos
 from launch.benchmarks.victims import DRIVER, KINDS, NODE, RAYLET, REPLICA, WORKER
 from tests.configs import job

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from grid.build import ClusterConfig
-from grid.cluster import connect
 from grid.errors import ConfigError
+from grid.sweep.build import ClusterConfig
+from grid.sweep.cluster import connect
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "192.0.2.1:6379"  # of nobody

@@ -16,17 +16,18 @@ from typing import Any
 
 import pytest
 
-from grid import batch, store
-from grid.build import ClusterConfig
-from grid.check import check_sweep
-from grid.cluster import connect, disconnect
+from grid import store
 from grid.engines.base import PLAIN_SAMPLER
 from grid.engines.huggingface import HuggingFace
 from grid.engines.probe import MUCH, unassigned
 from grid.errors import ConfigError, EngineError
-from grid.plan import Plan
 from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
+from grid.sweep import batch
+from grid.sweep.build import ClusterConfig
+from grid.sweep.check import check_sweep
+from grid.sweep.cluster import connect, disconnect
+from grid.sweep.plan import Plan
 from tests.clusters import UNGUARDED, free_port, head, wait_for
 from tests.configs import job
 

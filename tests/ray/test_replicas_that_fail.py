@@ -15,15 +15,15 @@ from typing import Any, cast
 import pytest
 import ray
 
-from grid.build import ClusterConfig, build_engine
-from grid.cell import Setting
-from grid.cluster import connect, disconnect
 from grid.engines.base import HostedEngine, Prompt, Section, TextAnswer
 from grid.errors import EngineError
 from grid.replicas import pool
 from grid.replicas.fleet import LOST_SECONDS, Fleet
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
+from grid.sweep.build import ClusterConfig, build_engine
+from grid.sweep.cell import Setting
+from grid.sweep.cluster import connect, disconnect
 from tests.clusters import UNGUARDED, head, wait_for
 from tests.starts import Unsteady
 
@@ -163,7 +163,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
     script.write_text(
         textwrap.dedent("""
             import sys, ray
-            from grid.build import build_engine
+            from grid.sweep.build import build_engine
             from grid.errors import ConfigError
             from grid.replicas import gpus, pool
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)

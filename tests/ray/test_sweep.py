@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.build import BudgetConfig, Built, build
-from grid.cell import Setting, cells
 from grid.datasets.base import OUTLINE, Dataset, Problem
 from grid.datasets.slate.dataset import generate
 from grid.errors import BudgetError, ContextError, ModelError, ToolError
 from grid.planners.base import Budget
-from grid.run import Stamp, run_chunk
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
+from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.cell import Setting, cells
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.worlds.base import Environment
 from tests.commands import LAUNCH, Ended, launch

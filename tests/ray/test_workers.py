@@ -13,20 +13,21 @@ from typing import Any
 
 import pytest
 
-from grid import batch, store
-from grid.build import ClusterConfig
-from grid.check import check_sweep
-from grid.cluster import connect, disconnect
-from grid.deadline import CaseTime
-from grid.deadline import run as run_timed
+from grid import store
 from grid.engines.base import Prompt, Sampled, Section, TextAnswer
 from grid.engines.null import Null
 from grid.errors import UnfinishedError
-from grid.plan import Plan
 from grid.replicas.client import NAMESPACE, PooledEngine
 from grid.replicas.fleet import Fleet
+from grid.sweep import batch
+from grid.sweep.build import ClusterConfig
+from grid.sweep.check import check_sweep
+from grid.sweep.cluster import connect, disconnect
+from grid.sweep.deadline import CaseTime
+from grid.sweep.deadline import run as run_timed
+from grid.sweep.plan import Plan
+from grid.sweep.worker import Report
 from grid.types import Usage
-from grid.worker import Report
 from tests.clusters import wait_for
 from tests.configs import job
 from tests.deadly import (

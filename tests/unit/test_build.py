@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from grid.build import BudgetConfig, build, invalid_reason, load_class, make, sweep_config
-from grid.cell import GROUPS, Setting
-from grid.check import Job, check_sweep
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
+from grid.sweep.build import BudgetConfig, build, invalid_reason, load_class, make, sweep_config
+from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.check import Job, check_sweep
 from tests.configs import SHARED
 
 EGB = "grid.planners.egb.EGBSampling"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from grid.check import Job, check_sweep
 from grid.datasets.slate.dataset import generate
 from grid.datasets.slate.records import CASES
 from grid.errors import ConfigError
+from grid.sweep.check import Job, check_sweep
 from tests.configs import LABELS, job
 
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.build import BudgetConfig, build
-from grid.cell import Setting, cells
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.engines.base import SAMPLE, Home, PlanAnswer, Prompt, Sampled
 from grid.planners.horizon import demonstration_text
-from grid.run import Stamp, run_chunk
+from grid.sweep.build import BudgetConfig, build
+from grid.sweep.cell import Setting, cells
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import Demonstration, ToolCall, Usage, to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")

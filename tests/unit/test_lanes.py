@@ -10,9 +10,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.cell import GROUPS, Cell, Setting
-from grid.lanes import Lane, Try, Work
-from grid.signs import Sign
+from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.lanes import Lane, Try, Work
+from grid.sweep.signs import Sign
 
 SETTING = Setting({group: {} for group in GROUPS}, {}, 0)
 SIGN = Sign(1, 1, "node")

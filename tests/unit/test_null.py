@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from grid.build import build
-from grid.check import check_sweep
 from grid.datasets.null import Null
-from grid.run import Stamp, run_chunk
+from grid.sweep.build import build
+from grid.sweep.check import check_sweep
+from grid.sweep.run import Stamp, run_chunk
 from tests.configs import job
 
 DATASET = {"_target_": "grid.datasets.null.Null", "cases": 5}

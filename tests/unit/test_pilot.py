@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from grid.build import build
-from grid.check import check_sweep
 from grid.engines.lexical import Lexical
-from grid.pilot import tokens_per_cell
-from grid.plan import Plan
-from grid.run import Stamp, run_chunk
+from grid.sweep.build import build
+from grid.sweep.check import check_sweep
+from grid.sweep.pilot import tokens_per_cell
+from grid.sweep.plan import Plan
+from grid.sweep.run import Stamp, run_chunk
 from tests.configs import job
 
 

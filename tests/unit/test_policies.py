@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grid.build import Built
-from grid.cell import Setting, cells
 from grid.datasets.base import Dataset, Problem
 from grid.datasets.slate.dataset import Slate
 from grid.engines.base import Engine
@@ -27,7 +25,9 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
-from grid.run import Stamp, run_chunk
+from grid.sweep.build import Built
+from grid.sweep.cell import Setting, cells
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from tests.engines import UniformRandom
 

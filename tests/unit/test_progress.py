@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from grid.batch import Report
-from grid.cell import GROUPS, Setting
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import ReplicaStats
+from grid.sweep.batch import Report
+from grid.sweep.cell import GROUPS, Setting
 from grid.types import Usage
 from launch import progress
 from launch.progress import SweepProgress

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.build import Built
-from grid.cell import Cell, Setting
 from grid.datasets.base import Problem
 from grid.errors import ContextError, ToolError
 from grid.planners.base import Budget, Episode
 from grid.planners.react import ReAct
-from grid.run import Stamp, run_cell
+from grid.sweep.build import Built
+from grid.sweep.cell import Cell, Setting
+from grid.sweep.run import Stamp, run_cell
 from grid.types import Reference, Trajectory
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, environment, episode, right_arguments

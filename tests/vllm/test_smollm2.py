@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from grid.build import make
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.engines.vllm import VLLM
+from grid.sweep.build import make
 from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts

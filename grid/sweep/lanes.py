@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, cast
 
-from grid.build import build_engine
-from grid.cell import Cell, Setting
 from grid.engines.base import HostedEngine
-from grid.plan import Plan
 from grid.replicas.fleet import Fleet, model_key
-from grid.run import CONCURRENT_CELLS
-from grid.signs import Sign
 from grid.store import CellIds
+from grid.sweep.build import build_engine
+from grid.sweep.cell import Cell, Setting
+from grid.sweep.plan import Plan
+from grid.sweep.run import CONCURRENT_CELLS
+from grid.sweep.signs import Sign
 
 _AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
 _TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs

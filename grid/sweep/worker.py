@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.attempts import ChunkResult, attempt_row
-from grid.build import BudgetConfig, Built, build, expect_code
-from grid.cell import Cell, Setting
-from grid.deadline import CaseLoop
 from grid.errors import StoreError
-from grid.limits import Limits, end_when_too_large
 from grid.replicas.client import PooledEngine
-from grid.run import Stamp, run_chunk
-from grid.signs import Sign, Speaker, started_at
+from grid.sweep.attempts import ChunkResult, attempt_row
+from grid.sweep.build import BudgetConfig, Built, build, expect_code
+from grid.sweep.cell import Cell, Setting
+from grid.sweep.deadline import CaseLoop
+from grid.sweep.limits import Limits, end_when_too_large
+from grid.sweep.run import Stamp, run_chunk
+from grid.sweep.signs import Sign, Speaker, started_at
 from grid.types import Usage
 
 _BEAT_SECONDS = 1.0

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from grid.cell import Setting
+from grid.sweep.cell import Setting
 from grid.types import Status, Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status

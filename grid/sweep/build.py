@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from grid.cell import GROUPS, Setting
 from grid.code_digest import code_digest
 from grid.datasets.base import Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
@@ -25,6 +24,7 @@ from grid.metrics.stepwise import score
 from grid.planners.base import Budget, Planner
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
+from grid.sweep.cell import GROUPS, Setting
 
 ROOMS = {
     "model": "grid.engines",

@@ -11,19 +11,19 @@ from functools import partial
 from typing import Any
 
 from grid import store
-from grid.attempts import ChunkResult, attempt_row
-from grid.build import build
-from grid.cell import Cell
-from grid.cluster import alive, cpus
 from grid.errors import StoreError, UnfinishedError
-from grid.lanes import Lane, Try, lanes_of
-from grid.limits import Limits
-from grid.plan import Plan
 from grid.replicas.fleet import Fleet
-from grid.run import Stamp, killed_cell
-from grid.signs import Signs, end_process
+from grid.sweep.attempts import ChunkResult, attempt_row
+from grid.sweep.build import build
+from grid.sweep.cell import Cell
+from grid.sweep.cluster import alive, cpus
+from grid.sweep.lanes import Lane, Try, lanes_of
+from grid.sweep.limits import Limits
+from grid.sweep.plan import Plan
+from grid.sweep.run import Stamp, killed_cell
+from grid.sweep.signs import Signs, end_process
+from grid.sweep.worker import Chunk, Report, solve_chunk
 from grid.types import ErrorKind, Usage
-from grid.worker import Chunk, Report, solve_chunk
 
 __all__ = ["Report", "Run"]
 DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.build import SweepConfig, build, code_of, invalid_reason, sweep_config
-from grid.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.errors import ConfigError
-from grid.plan import Plan
+from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, Setting
+from grid.sweep.plan import Plan
 from grid.types import Skipped
 
 

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from grid import store
-from grid.build import BudgetConfig, ClusterConfig
-from grid.cell import Cell, Setting, cells
+from grid.sweep.build import BudgetConfig, ClusterConfig
+from grid.sweep.cell import Cell, Setting, cells
 from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells

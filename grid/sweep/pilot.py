@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
-from grid.build import build
-from grid.cell import Setting
-from grid.plan import Plan
-from grid.run import Stamp, run_chunk
+from grid.sweep.build import build
+from grid.sweep.cell import Setting
+from grid.sweep.plan import Plan
+from grid.sweep.run import Stamp, run_chunk
 
 CASES = 2
 

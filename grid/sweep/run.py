@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grid.attempts import ChunkResult, Outcome
-from grid.build import Built
-from grid.cell import GROUPS, Cell, Setting
-from grid.deadline import CaseTime
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.stepwise import score, tool_matches
 from grid.planners.base import Episode
+from grid.sweep.attempts import ChunkResult, Outcome
+from grid.sweep.build import Built
+from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.deadline import CaseTime
 from grid.text import references
 from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
 
