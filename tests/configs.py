@@ -24,7 +24,7 @@ LABELS = {group: group for group in ("model", "planner", "dataset", "robustness"
 def job(root: Path, **changes: Any) -> Job:
     """ReAct on two SLATE cases; `group__key=value` and `key=value` change the config, `...` drops a key."""
     config: dict[str, Any] = {
-        "model": {"_target_": "grid.engines.lexical.Lexical"},
+        "model": {"_target_": "grid.engines.lexical.engine.Lexical"},
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
         "robustness": {},

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from grid.engines.base import Prompt, Sampled, Section, TextAnswer
-from grid.engines.openai_http import OpenAIHTTP
+from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import GridError
 from tests.http_server import Asked, Play, Reply, completion, models
 

@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         make_model(Path(folder), shape, tokenizer, arguments.device)
         engine = build_engine(
             {
-                "_target_": "grid.engines.huggingface.HuggingFace",
+                "_target_": "grid.engines.transformers.engine.HuggingFace",
                 "path": folder,
                 "device": arguments.device,
                 "max_tokens": arguments.new_tokens,

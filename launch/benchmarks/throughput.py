@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.engines.base import HostedEngine
-from grid.engines.vllm import VLLM
+from grid.engines.vllm.engine import VLLM
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet
 from grid.replicas.replica import Replica

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from grid.engines.http_json import HTTPClient
+from grid.engines.http.client import HTTPClient
 from tests.openai_engine import KEY, KEY_ENV, NOW
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from grid.engines.base import ChoiceAnswer, Prompt, Section, option_numbers
-from grid.engines.chat import messages
-from grid.engines.openai_http import OpenAIHTTP
+from grid.engines.http.chat import messages
+from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
 from tests.openai_engine import engine, failure, prompt

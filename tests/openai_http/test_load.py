@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from grid.engines.base import CHOOSE, SAMPLE
-from grid.engines.http_json import checked_url
-from grid.engines.openai_http import OpenAIHTTP
+from grid.engines.http.client import checked_url
+from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, EngineError
 from tests.http_server import Asked, LocalServer, Reply, refusal
 from tests.openai_engine import CHAT, KEY, KEY_ENV, engine, failure, well
@@ -21,7 +21,7 @@ TOO_LONG = "This model's maximum context length is 4097 tokens. However, you req
 
 def test_building_loads_nothing_heavy() -> None:
     code = (
-        "import sys, grid.engines.openai_http as m; m.OpenAIHTTP(base_url='https://h/v1', model='m');"
+        "import sys, grid.engines.http.engine as m; m.OpenAIHTTP(base_url='https://h/v1', model='m');"
         "assert not {'httpx', 'openai', 'torch', 'transformers', 'vllm', 'ray'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

@@ -10,9 +10,9 @@ import pytest
 
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import Sampled, ToolCallAnswer
-from grid.engines.chat import messages
-from grid.engines.http_json import MAX_BYTES, RefusedError, retry_after
-from grid.engines.openai_http import OpenAIHTTP
+from grid.engines.http.chat import messages
+from grid.engines.http.client import MAX_BYTES, RefusedError, retry_after
+from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError, EngineError, GridError
 from grid.types import ToolSpec, Usage
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal

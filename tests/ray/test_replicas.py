@@ -18,8 +18,8 @@ import pytest
 
 from grid import store
 from grid.engines.base import PLAIN_SAMPLER
-from grid.engines.huggingface import HuggingFace
 from grid.engines.probe import MUCH, unassigned
+from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError, EngineError
 from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
@@ -62,7 +62,7 @@ def cluster(cache: None) -> Iterator[None]:
 
 
 def model(folder: Path, **values: Any) -> dict[str, Any]:
-    target = {"_target_": "grid.engines.huggingface.HuggingFace", "path": str(folder), "dtype": "float32"}
+    target = {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": str(folder), "dtype": "float32"}
     # One request at a time: with others in the batch, rounding could tip a draw at temperature 0.
     return target | {"max_tokens": 48, "serving": {"max_batch": 1}} | values
 

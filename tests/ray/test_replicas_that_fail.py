@@ -50,7 +50,7 @@ def stopped() -> Iterator[None]:
 
 
 def model(folder: Path) -> dict[str, Any]:
-    return {"_target_": "grid.engines.huggingface.HuggingFace", "path": str(folder)}
+    return {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": str(folder)}
 
 
 def started(folder: Path, replicas: int, starts: dict[int, str] | None = None, ready_seconds: float = 600) -> Pool:
@@ -167,7 +167,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
             from grid.errors import ConfigError
             from grid.replicas import gpus, pool
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
-            model = {"_target_": "grid.engines.huggingface.HuggingFace", "path": "x", "device": "cuda"}
+            model = {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": "x", "device": "cuda"}
             if sys.argv[2] == "hold":
                 held = pool.start("llama", model, build_engine(model), 2, ready_seconds=600, detached=True)
                 assert all(pool.stats_of([held], 60).values())

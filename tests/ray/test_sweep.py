@@ -136,7 +136,7 @@ def test_rows_of_a_sweep(story: Story) -> None:
     assert {row["trial"] for row in rows} == {0, 1}
     assert {row["sweep"] for row in rows} == {"a"}
     assert all(row["status"] == "ok" for row in rows)
-    assert all(json.loads(row["config"])["model"]["_target_"] == "grid.engines.lexical.Lexical" for row in rows)
+    assert all(json.loads(row["config"])["model"]["_target_"] == "grid.engines.lexical.engine.Lexical" for row in rows)
 
 
 def test_one_setting_without_m(sweep: Run, tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """ReAct on three cases of SLATE."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
     config = {
-        "model": {"_target_": "grid.engines.lexical.Lexical"},
+        "model": {"_target_": "grid.engines.lexical.engine.Lexical"},
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 3},
         "robustness": {},

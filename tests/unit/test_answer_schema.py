@@ -44,7 +44,7 @@ def grammars(tmp_path_factory: pytest.TempPathFactory) -> Any:
     pytest.importorskip("xgrammar")
     from transformers import AutoTokenizer
 
-    from grid.engines.grammar import Grammars
+    from grid.engines.transformers.grammar import Grammars
     from tests.models import make_tokenizer
 
     folder: Path = tmp_path_factory.mktemp("tokenizer")
@@ -104,7 +104,7 @@ def test_another_tools_answer_is_not_taken_from_the_cache(grammars: Any) -> None
 def test_only_ruled_rows_are_masked(grammars: Any) -> None:
     import torch
 
-    from grid.engines.grammar import forbid
+    from grid.engines.transformers.grammar import forbid
 
     logits = torch.zeros((3, len(grammars[1]) + 5), dtype=torch.float64)
     forbid(logits, [None, grammars[0].matcher(ALONE)(), None])

@@ -122,7 +122,7 @@ def test_only_classes_of_the_own_room_are_loaded(target: object) -> None:
 
 @pytest.mark.parametrize(
     ("group", "target"),
-    [("dataset", "grid.datasets.slate.dataset.Path"), ("model", "grid.engines.lexical.Counter")],
+    [("dataset", "grid.datasets.slate.dataset.Path"), ("model", "grid.engines.lexical.engine.Counter")],
 )
 def test_classes_that_a_room_only_imports_are_not_loaded(group: str, target: str) -> None:
     assert refused(lambda: load_class(group, {"_target_": target})).key == f"{group}._target_"

@@ -14,7 +14,7 @@ from grid.metrics.stepwise import SCORING
 from grid.sweep.cell import Cell, Setting, cells
 
 CONFIG: dict[str, Any] = {
-    "model": {"_target_": "grid.engines.lexical.Lexical", "temperature": 0.7},
+    "model": {"_target_": "grid.engines.lexical.engine.Lexical", "temperature": 0.7},
     "planner": {"_target_": "grid.planners.egb.EGBSampling", "samples": 10, "temperature": 1.0},
     "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": None, "limit": 50, "cases": 300},
     "robustness": {"extraneous": {"_target_": "grid.robustness.extraneous.Extraneous", "k": 10}},

@@ -17,9 +17,9 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from grid.engines.base import Choice, ChoiceAnswer, Prompt
-from grid.engines.huggingface import HuggingFace
 from grid.engines.rendering import Renderer
 from grid.engines.sources import Wheel, from_wheel
+from grid.engines.transformers.engine import HuggingFace
 from tests.models import PAIRS, make_model
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 

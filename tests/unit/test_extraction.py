@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.slate.dataset import Slate
-from grid.engines import extraction
-from grid.engines.extraction import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
+from grid.engines.lexical import extraction
+from grid.engines.lexical.extraction import MAX_CHARACTERS, MAX_RUN, fields_in, labelled_in, readable, values_in
 from tests.bytecodes import executed
 
 HOSTILE = {

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grid.engines.base import SAMPLE, Home, PlanAnswer, Prompt, Sampled
-from grid.engines.lexical import Lexical
+from grid.engines.lexical.engine import Lexical
 from grid.errors import ModelError
 from grid.metrics.stepwise import repeats_a_call
 from grid.planners.base import Budget, Episode

@@ -28,7 +28,7 @@ from grid.engines.base import (
     TextAnswer,
     ToolCallAnswer,
 )
-from grid.engines.huggingface import HuggingFace, holds_json
+from grid.engines.transformers.engine import HuggingFace, holds_json
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec, Usage

@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from grid.engines.base import Prompt, Section, TextAnswer
-from grid.engines.huggingface import HuggingFace
+from grid.engines.transformers.engine import HuggingFace
 from tests.models import make_model
 
 TEXT = Prompt((Section("request", ("Request: book the flight",)),), TextAnswer())

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grid.engines.arguments import fill
 from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
-from grid.engines.extraction import labelled_in, values_in
-from grid.engines.lexical import Lexical, bm25, count_tokens
+from grid.engines.lexical.arguments import fill
+from grid.engines.lexical.engine import Lexical, bm25, count_tokens
+from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.null import Null
 from grid.planners.stepwise import NO_TOOL_TEXT, tool_text
 from grid.text.words import stems

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.engines.lexical import Lexical
+from grid.engines.lexical.engine import Lexical
 from grid.sweep.build import build
 from grid.sweep.check import check_sweep
 from grid.sweep.pilot import tokens_per_cell

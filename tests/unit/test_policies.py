@@ -15,7 +15,7 @@ from scipy import stats
 from grid.datasets.base import Dataset, Problem
 from grid.datasets.slate.dataset import Slate
 from grid.engines.base import Engine
-from grid.engines.lexical import Lexical
+from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.planners.base import Budget, Episode, Planner
 from grid.planners.egb import EGBLogits

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from grid.engines.huggingface import HuggingFace
 from grid.engines.probe import CHOICE_PROBE, unassigned, warning
 from grid.engines.rendering import Renderer
+from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError
 from tests.engines import RawText
 from tests.models import make_model

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from grid.engines.huggingface import HuggingFace
 from grid.engines.sources import Hub, Wheel, from_wheel, is_whole, model_folder
+from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel

@@ -15,10 +15,10 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from grid.engines.batches import Ongoing
 from grid.engines.choice import ChoiceSearch
-from grid.engines.torch_cache import group_heads
-from grid.engines.torch_model import Drawing, Forest, Node, TorchModel
+from grid.engines.transformers.batches import Ongoing
+from grid.engines.transformers.cache import group_heads
+from grid.engines.transformers.model import Drawing, Forest, Node, TorchModel
 from grid.errors import ConfigError, ModelError
 from tests.models import make_model, make_tokenizer, save
 
@@ -77,7 +77,7 @@ def close(left: Any, right: Any) -> bool:
 def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid.engines.torch_model._TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("grid.engines.transformers.model._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
     group_heads(model)
     forest = Forest(model, PROMPTS, Ongoing().step)

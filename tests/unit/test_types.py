@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from grid.engines.extraction import Found, values_in
+from grid.engines.lexical.extraction import Found, values_in
 from grid.types import Parameter, ToolCall, ToolSpec
 
 

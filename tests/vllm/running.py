@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from grid.engines.base import Prompt, Section, TextAnswer
-from grid.engines.vllm import VLLM, Serving
+from grid.engines.vllm.engine import VLLM, Serving
 
 T = TypeVar("T")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # brute force here and the engine's process share the cores

@@ -12,7 +12,7 @@ from tests.vllm.running import SERVING, needs_vllm
 @needs_vllm
 def test_a_replay_answers_what_was_recorded_with_a_cold_cache(tmp_path: Path) -> None:
     model = {
-        "_target_": "grid.engines.vllm.VLLM",
+        "_target_": "grid.engines.vllm.engine.VLLM",
         "path": str(make_model(tmp_path / "model")),
         "serving": SERVING.model_dump(),
     }

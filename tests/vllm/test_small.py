@@ -18,7 +18,7 @@ import pytest
 
 from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
 from grid.engines.spans import Span
-from grid.engines.vllm import VLLM, Serving
+from grid.engines.vllm.engine import VLLM, Serving
 from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
 from tests.models import make_model
 from tests.teacher_forcing import teacher_forced, varied_prompts

@@ -13,7 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
-from grid.engines.vllm import VLLM
+from grid.engines.vllm.engine import VLLM
 from grid.sweep.build import make
 from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from transformers import Cache
 
-from grid.engines.batches import Ongoing
 from grid.engines.choice import ChoiceSearch, Prefix
-from grid.engines.grammar import forbid
-from grid.engines.torch_cache import group_heads, roomy_cache, stack
+from grid.engines.transformers.batches import Ongoing
+from grid.engines.transformers.cache import group_heads, roomy_cache, stack
+from grid.engines.transformers.grammar import forbid
 from grid.errors import ConfigError, ModelError
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -143,7 +143,7 @@ class Forest:
 class Drawing:
     """Completions wanted of one prompt: one for each seed, each of `max_tokens` at most.
 
-    Each obeys a matcher of its own where `matcher` makes one (grid.engines.grammar), and ends where `finished` says so
+    Each obeys a matcher of its own where `matcher` makes one (grid.engines.transformers.grammar), and ends where `finished` says so
     of its text, which is asked when a token that closes a brace has come.
     """
 

@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
-from grid.engines.batches import Batches, Ongoing
 from grid.engines.choice import ChoiceSearch
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
+from grid.engines.transformers.batches import Batches, Ongoing
 from grid.errors import ConfigError, EngineDiedError, GridError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -27,9 +27,9 @@ from grid.text.untrusted import DECODER
 from grid.types import Usage
 
 if TYPE_CHECKING:
-    from grid.engines.grammar import Grammars
     from grid.engines.rendering import Renderer
-    from grid.engines.torch_model import TorchModel
+    from grid.engines.transformers.grammar import Grammars
+    from grid.engines.transformers.model import TorchModel
 
 INSTALL = "pip install 'agent-grid[huggingface]'"
 
@@ -124,7 +124,7 @@ class HuggingFace(LanguageModel):
             ModelError: logits that are not numbers.
         """
         loaded = await self._ready()
-        from grid.engines.torch_model import Drawing
+        from grid.engines.transformers.model import Drawing
 
         max_tokens = min(max_tokens, self.max_tokens)
         tokens = self.fitting(loaded.renderer, prompt, max_tokens, loaded.context)
@@ -169,8 +169,8 @@ class HuggingFace(LanguageModel):
         try:
             import torch
 
-            from grid.engines.grammar import Grammars
-            from grid.engines.torch_model import TorchModel
+            from grid.engines.transformers.grammar import Grammars
+            from grid.engines.transformers.model import TorchModel
         except ImportError:
             raise _missing() from None
         if self.device == "cuda" and not torch.cuda.is_available():
@@ -229,4 +229,4 @@ def holds_json(text: str) -> bool:
 
 
 def _missing() -> ConfigError:
-    return ConfigError("model._target_", "grid.engines.huggingface.HuggingFace", INSTALL)
+    return ConfigError("model._target_", "grid.engines.transformers.engine.HuggingFace", INSTALL)

@@ -14,7 +14,6 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines import http_sampler
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import (
     CHOOSE,
@@ -30,13 +29,14 @@ from grid.engines.base import (
     ToolCallAnswer,
     option_numbers,
 )
-from grid.engines.chat import Chat, Models, messages
 from grid.engines.choice import ChoiceSearch
-from grid.engines.http_json import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.http import sampler as http_sampler
+from grid.engines.http.chat import Chat, Models, messages
+from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels
 from grid.engines.probe import CHOICE_PROBE
 from grid.engines.spans import Span, covered
-from grid.engines.token_server import TokenServer
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT

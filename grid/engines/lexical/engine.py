@@ -23,7 +23,6 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.arguments import fill
 from grid.engines.base import (
     CHOOSE,
     SAMPLE,
@@ -36,8 +35,9 @@ from grid.engines.base import (
     TextAnswer,
     ToolCallAnswer,
 )
-from grid.engines.extraction import unlabelled
-from grid.engines.plans import next_calls
+from grid.engines.lexical.arguments import fill
+from grid.engines.lexical.extraction import unlabelled
+from grid.engines.lexical.plans import next_calls
 from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import NO_TOOL, Usage, to_json

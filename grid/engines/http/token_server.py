@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from grid.engines.choice import Prefix
-from grid.engines.http_json import HTTPClient, RefusedError, gathered
+from grid.engines.http.client import HTTPClient, RefusedError, gathered
 from grid.engines.spans import Span
 from grid.errors import ContextError
 from grid.types import Usage

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from grid.engines.base import Prompt
-from grid.engines.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
+from grid.engines.lexical.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
 from grid.text.references import reference
 from grid.text.words import stems
 from grid.types import Json, Parameter, ToolSpec
