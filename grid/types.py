@@ -14,6 +14,8 @@ RESULT = "result"
 """The type of an argument that takes an earlier call's result, and the field of an observation that names its own."""
 NO_TOOL = "no_tool"
 """How 'this substep takes no tool' is called among the options and in the tables."""
+FINISH = "finish"
+"""How 'finish with this answer' is called where no outline says what comes next."""
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
@@ -55,6 +57,7 @@ class Parameter:
     name: str
     type: str
     description: str
+    required: bool = True
 
 
 @hashed_once
@@ -87,9 +90,10 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a tool returned: its result fields."""
+    """What a tool returned: its result fields. `failed`: nothing valid (planning_horizon §4.1)."""
 
     content: Mapping[str, Json]
+    failed: bool = False
 
     def text(self) -> str:
         """The outcome as JSON."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.world import KoplEnvironment
 from grid.worlds.kopl.reading import parse
 
 SOURCE = Path("kb.json")

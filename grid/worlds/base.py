@@ -1,28 +1,41 @@
-"""What tools do when called."""
+"""What tools do when called: a transition function on states."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 from grid.types import Observation, ToolCall
 
+State: TypeAlias = Hashable
+"""Immutable, hashable and picklable; equal states behave alike. To planners it is opaque: they keep it and hand it back."""
 
-class Environment(Protocol):
-    """A case's world. `snapshot` and `restore` let searching planners branch without calling tools again."""
 
-    def execute(self, call: ToolCall) -> Observation:
-        """Run one call and change the state; raises ToolError where the environment itself breaks."""
+class World(Protocol):
+    """A case's world. Nothing is restored: whoever kept a state may go on from it, also side by side.
+
+    `branches`: whether a state may be gone on from more than once, and the start be started from again. A live service
+    cannot.
+    """
+
+    branches: ClassVar[bool]
+
+    def start(self) -> State:
+        """The state before any call."""
         ...
 
-    def snapshot(self) -> Hashable:
-        """A mark of the present state; cheap, and valid for the environment's life."""
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        """The state after a call, and what it returned; a call that failed leaves the state as it was.
+
+        Raises:
+            ToolError: the world itself breaks.
+        """
         ...
 
-    def restore(self, mark: Hashable) -> None:
-        """Return to a marked state."""
+    def resolved(self, state: State) -> bool:
+        """Whether a state resolves the case."""
         ...
 
-    def resolved(self) -> bool:
-        """Whether the present state resolves the case."""
+    def answer(self, state: State) -> str | None:
+        """What a state says in answer to the case's question; None where it says nothing."""
         ...

@@ -16,7 +16,7 @@ from grid.robustness.schema_matching import MatchingEnvironment
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.robustness.tools_strict import ToolsStrict
 from grid.types import Case, Json, Plan, Reference, ToolCall, ToolSpec
-from grid.worlds.kopl.environment import KoplEnvironment
+from grid.worlds.kopl.world import KoplEnvironment
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.schema import Vocabulary
 from tests.kopl_world import environment
