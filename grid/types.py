@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -106,11 +106,15 @@ class Observation:
 
 @dataclass(frozen=True)
 class Substep:
-    """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves."""
+    """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves.
+
+    `drafted`: the model wrote it. Without an outline a decision's substep has a number and no text.
+    """
 
     id: str
     text: str
     goal: str
+    drafted: bool = False
 
 
 @dataclass(frozen=True)
@@ -162,13 +166,19 @@ class OptionProbability:
 
 @dataclass(frozen=True)
 class Step:
-    """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken."""
+    """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
+
+    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory.
+    """
 
     branch: int
     substep: Substep
     call: ToolCall | None
     observation: Observation | None
+    written: ToolCall | None = None
+    thought: str | None = None
     malformed: bool = False
+    finished: bool = False
     entropy: float | None = None
     options: tuple[OptionProbability, ...] = ()
     candidates: tuple[str, ...] = ()
@@ -180,22 +190,23 @@ class Step:
 
     @property
     def chosen(self) -> str | None:
-        """The tool, `NO_TOOL`, or None where the model's answer could not be read."""
+        """The tool, `NO_TOOL`, `FINISH`, or None where the model's answer could not be read."""
         if self.malformed:
             return None
-        return self.call.tool if self.call else NO_TOOL
+        return self.call.tool if self.call else FINISH if self.finished else NO_TOOL
 
 
 @dataclass(frozen=True)
 class Trajectory:
     """What a planner returns.
 
-    `steps` is the path it stands by, one step per substep; `decisions` every decision that was taken on any
-    branch, each once; `branches` counts the trajectories tried after the first.
+    `steps` is the path it stands by, one step per substep, and `end` the world's state behind it; `decisions` every
+    decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first.
     """
 
     steps: tuple[Step, ...]
     decisions: tuple[Step, ...]
+    end: Hashable = None
     branches: int = 0
     replans: int = 0
     answer: str | None = None

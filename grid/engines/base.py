@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
 
-SectionKind = Literal["role", "task", "demonstrations", "history", "tools", "request", "instruction"]
+SectionKind = Literal["role", "task", "demonstrations", "lessons", "history", "tools", "request", "instruction"]
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
@@ -46,27 +46,35 @@ class TextAnswer:
 class ToolCallAnswer:
     """A JSON object `{"tool", "arguments"}` is wanted, with one of `tools`, or with no tool where `may_decline`.
 
-    `thought`: a key of that name, a sentence, comes first.
+    `thought`: a key of that name comes first, with so many characters at most; 0 for none.
     """
 
     tools: tuple[ToolSpec, ...]
     may_decline: bool
-    thought: bool = False
+    thought: int = 0
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: calls of `tools` in order, `most` at most.
+    """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
 
-    The first is step number `first` of the whole plan; an argument `$i` is the result of step i.
+    Where they `may_decline`, an entry may have no tool.
     """
 
     tools: tuple[ToolSpec, ...]
-    first: int
+    least: int
+    most: int
+    may_decline: bool = False
+
+
+@dataclass(frozen=True)
+class OutlineAnswer:
+    """A JSON object `{"outline": [text, ...]}` is wanted, of `most` substeps at most."""
+
     most: int
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer
+JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer
 """Answers that have a JSON schema."""
 
 
@@ -77,12 +85,15 @@ class ChoiceAnswer:
     options: tuple[str, ...]
 
 
+Answer = TextAnswer | JsonAnswer | ChoiceAnswer
+
+
 @dataclass(frozen=True)
 class Prompt:
     """Sections in the order in which they are rendered (static ones first, so that prefixes are shared)."""
 
     sections: tuple[Section, ...]
-    answer: TextAnswer | ToolCallAnswer | PlanAnswer | ChoiceAnswer
+    answer: Answer
 
     def text(self) -> str:
         """The prompt as plain text, sections apart by a blank line."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.errors import BudgetError, ContextError, ToolError
 from grid.seeds import derive_seed
 from grid.text import references
-from grid.types import Case, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
-from grid.worlds.base import Environment
+from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.worlds.base import State, World
+
+Role = Literal["actor", "judge"]
 
 
 @dataclass(frozen=True)
@@ -26,33 +27,95 @@ class Budget:
 
 
 @dataclass
+class Message:
+    """One request as the engine got it and what it answered, verbatim.
+
+    `decision` names what it was for. `answers` are completions, `probabilities` those of a choice's options.
+    `unreadable` has, by the completion's place, why it could not be used.
+    """
+
+    role: Role
+    decision: str
+    prompt: Prompt
+    seed: int
+    temperature: float | None = None
+    max_tokens: int | None = None
+    answers: tuple[str, ...] = ()
+    probabilities: tuple[float, ...] | None = None
+    unreadable: dict[int, str] = field(default_factory=dict)
+
+
+class Answers(NamedTuple):
+    """Completions, what they cost, and the message that keeps them."""
+
+    texts: tuple[str, ...]
+    usage: Usage
+    message: Message
+
+
+class Executed(NamedTuple):
+    """The state after a call, the call with its references filled in, and what it returned."""
+
+    state: State
+    call: ToolCall
+    observation: Observation
+
+
 class Episode:
     """One case being solved: the only thing a planner sees.
 
     `seed` (64 bits) is the cell's; every request derives its own from it and from the names of the decision, so
     that results do not depend on the order in which requests are answered. `decisions` keeps every step that was
-    performed, so that an episode that breaks off still shows how far it got.
+    performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
+    answered. World, engine and dataset are behind the verbs: nothing public leads to the reference.
     """
 
-    case: Case
-    environment: Environment
-    engine: Engine
-    candidates_of: Candidates
-    budget: Budget
-    seed: int
-    demonstrations: Demonstrations = lambda count: ()
-    usage: Usage = field(default_factory=Usage)
-    tool_calls: int = 0
-    resolved_checks: int = 0
-    decisions: list[Step] = field(default_factory=list)
+    def __init__(
+        self,
+        case: Case,
+        world: World,
+        engine: Engine,
+        candidates: Candidates,
+        budget: Budget,
+        seed: int,
+        *,
+        pool: tuple[Substep, ...] = (),
+        query_tools: int = 50,
+        demonstrations: Demonstrations = lambda count: (),
+    ) -> None:
+        """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most."""
+        self.case, self.budget, self.seed = case, budget, seed
+        self.usage = Usage()
+        self.tool_calls = self.resolved_checks = 0
+        self.decisions: list[Step] = []
+        self.messages: list[Message] = []
+        self.__world, self.__engine = world, engine
+        self.__candidates, self.__demonstrations = candidates, demonstrations
+        self.__pool, self.__query_tools = pool, query_tools
+        self.__offered: tuple[ToolSpec, ...] | None = None
+        self.__latest: State = None
 
     def candidates(self, substep: Substep) -> tuple[ToolSpec, ...]:
         """The tools offered for a substep, best first."""
-        return self.candidates_of(self.case, substep)
+        return self.__candidates(self.case, substep)
+
+    def query_tools(self) -> tuple[ToolSpec, ...]:
+        """The tools of the whole query: what its substeps are offered, the best of each first."""
+        if self.__offered is None:
+            asked = self.__pool or (Substep("0", self.case.query, ""),)
+            ranked = [self.candidates(substep) for substep in asked]
+            longest = max(map(len, ranked))
+            found = {tools[rank].name: tools[rank] for rank in range(longest) for tools in ranked if rank < len(tools)}
+            self.__offered = tuple(found.values())[: self.__query_tools]
+        return self.__offered
+
+    def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
+        """The `count` solved questions nearest to the case's; none where the dataset has none."""
+        return tuple(self.__demonstrations(count))
 
     async def sample(
         self, prompt: Prompt, *key: object, n: int = 1, temperature: float = 1.0, max_tokens: int = 512
-    ) -> tuple[tuple[str, ...], Usage]:
+    ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
         Raises:
@@ -60,47 +123,80 @@ class Episode:
             ContextError: too long a prompt.
         """
         self._allow(prompt, n)
-        seed = derive_seed(self.seed, *key)
-        sampled = await self.engine.sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
+        message = self._message("actor", prompt, key, temperature, max_tokens)
+        sampled = await self.__engine.sample(
+            prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=message.seed
+        )
         self.usage += sampled.usage
-        return sampled.completions, sampled.usage
+        message.answers = sampled.completions
+        return Answers(sampled.completions, sampled.usage, message)
 
     async def choose(self, prompt: Prompt, *key: object) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
         self._allow(prompt, 1)
-        choice = await self.engine.choose(prompt, seed=derive_seed(self.seed, *key))
+        message = self._message("actor", prompt, key)
+        choice = await self.__engine.choose(prompt, seed=message.seed)
         self.usage += choice.usage
+        message.probabilities = choice.probabilities
         return choice
 
-    def execute(self, call: ToolCall, path: tuple[Step, ...]) -> tuple[ToolCall, Observation]:
-        """Fill references from the outputs on `path`, run the call, return it as run with its observation.
+    def start(self) -> State:
+        """The world before any call.
+
+        Raises:
+            ToolError: it was begun already and cannot begin again.
+        """
+        if self.__latest is not None and not self.__world.branches:
+            raise ToolError(f"{type(self.__world).__name__} cannot begin again")
+        self.__latest = self.__world.start()
+        return self.__latest
+
+    async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
+        """Fill references from the outputs of `steps`, and run the call from a state.
 
         Raises:
             BudgetError: too many calls.
-            ToolError: too long an observation.
+            ToolError: too long an observation, a state that cannot be hashed, or a second call from a state of a world
+                that cannot branch.
         """
         if self.tool_calls >= self.budget.tool_calls:
             raise BudgetError(f"more than budget.tool_calls={self.budget.tool_calls} tool calls in one episode")
+        if state is not self.__latest and not self.__world.branches:
+            raise ToolError(f"{type(self.__world).__name__} cannot go on from an earlier state")
         self.tool_calls += 1
-        concrete = references.resolve(call, references.outputs_of(path))
-        observation = self.environment.execute(concrete)
+        concrete = references.resolve(call, references.outputs_of(steps))
+        after, observation = await self.__world.apply(state, concrete)
+        try:
+            hash(after)
+        except TypeError as error:
+            raise ToolError(f"{type(self.__world).__name__}: a state must be hashable ({error})") from None
         size, allowed = len(observation.text()), self.budget.observation_characters
         if size > allowed:
             raise ToolError(f"{concrete.tool} returned {size:,} characters, budget.observation_characters={allowed}")
-        return concrete, observation
+        self.__latest = after
+        return Executed(after, concrete, observation)
 
-    def snapshot(self) -> Hashable:
-        """Mark the environment's state."""
-        return self.environment.snapshot()
-
-    def restore(self, mark: Hashable) -> None:
-        """Return the environment to a marked state; calls no tool."""
-        self.environment.restore(mark)
-
-    def resolved(self) -> bool:
+    def resolved(self, state: State) -> bool:
         """After a whole trajectory: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
         self.resolved_checks += 1
-        return self.environment.resolved()
+        return self.__world.resolved(state)
+
+    def answer(self, state: State) -> str | None:
+        """What the tools' results say in answer to the query; None where they say nothing."""
+        return self.__world.answer(state)
+
+    def _message(
+        self,
+        role: Role,
+        prompt: Prompt,
+        key: tuple[object, ...],
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> Message:
+        name = "/".join(map(str, key))
+        message = Message(role, name, prompt, derive_seed(self.seed, *key), temperature, max_tokens)
+        self.messages.append(message)
+        return message
 
     def _allow(self, prompt: Prompt, calls: int) -> None:
         size, allowed = prompt.size(), self.budget.prompt_characters
@@ -111,10 +207,10 @@ class Episode:
 
 
 class Planner(Protocol):
-    """A planning algorithm. `needs` names the engine's verbs that it uses, and what it needs of a dataset's cases."""
+    """A planning algorithm. `needs` names the engine's verbs that it uses, and what it needs of a dataset."""
 
     needs: ClassVar[frozenset[str]]
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Work through the case's plan and return the trajectory to be scored."""
+        """Work on the case and return the trajectory to be scored."""
         ...

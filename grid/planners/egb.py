@@ -7,43 +7,39 @@ over the exact distribution of the option's index (algorithm 3).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import OUTLINE
+from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
+from grid.planners.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
+from grid.planners.asking import fill_arguments, index_prompt, sample_actions, single_pass
 from grid.planners.base import Episode
-from grid.planners.stepwise import (
-    Decision,
-    Rollout,
-    View,
-    fill_arguments,
-    index_prompt,
-    perform,
-    rollout,
-    sample_actions,
-    single_pass,
-)
+from grid.planners.side_by_side import until
 from grid.planners.votes import entropy, vote
 from grid.strict import STRICT
-from grid.types import NO_TOOL, OptionProbability, Step, Trajectory, Usage
+from grid.types import NO_TOOL, OptionProbability, Trajectory, Usage
 
 
 @dataclass(frozen=True, config=STRICT)
-class EntropyGuidedBranching(ABC):
+class EntropyGuidedBranching(Acting, ABC):
     """Algorithm 1.
 
     `trajectories` is the budget b of §6.2, the first pass included; `branch_limit` and `step_branch_limit` are the
-    pseudocode's B and B_s; `max_candidates` counts 'no tool'.
+    pseudocode's B and B_s; `max_candidates` counts 'no tool', or 'finish'. `parallel`: branches are tried side by side;
+    the first in order that resolves the case wins as before, and those behind it are cancelled.
     """
 
     trajectories: Annotated[int, Field(ge=1)] = 5
     branch_limit: Annotated[int, Field(ge=0)] = 50
     step_branch_limit: Annotated[int, Field(ge=0)] = 5
     max_candidates: Annotated[int, Field(ge=2)] = 100
-    temperature: Annotated[float, Field(ge=0)] = 1.0
+    parallel: bool = True
 
     @abstractmethod
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
@@ -55,51 +51,50 @@ class EntropyGuidedBranching(ABC):
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Lines 1 to 38 of algorithm 1."""
-        first = await rollout(episode, self.compute_entropy, max_candidates=self.max_candidates)  # lines 2-10
-        decisions: tuple[Step, ...] = first.path
-        if self.trajectories == 1 or episode.resolved():  # line 11
-            return Trajectory(first.path, decisions)
-        end, tried = episode.snapshot(), 0
-        for index, tool in self._branches(first):  # lines 15-22
-            if tried >= min(self.branch_limit, self.trajectories - 1):  # line 23
-                break
-            tried += 1
-            path = await self._branch(episode, first, index, tool, tried)
-            decisions += path[index:]
-            if episode.resolved():  # line 32
-                return Trajectory(path, decisions, branches=tried)
-        episode.restore(end)
-        return Trajectory(first.path, decisions, branches=tried)  # line 38
+        start = begin(episode)
+        first = await rollout(episode, self.compute_entropy, self, start, max_candidates=self.max_candidates)  # 2-10
+        if self.trajectories == 1 or episode.resolved(first.path.state):  # line 11
+            return trajectory(episode, first.path)
+        budget = min(self.branch_limit, self.trajectories - 1)  # line 23
+        branches = [
+            partial(self._branch, episode, first, index, tool, number)
+            for number, (index, tool) in enumerate(islice(self._branches(first), budget), start=1)
+        ]
+        resolving: list[Path] = []
 
-    def _branches(self, first: Rollout) -> list[tuple[int, str]]:
-        """(step index, alternative tool), in the order of trial.
+        def resolves(path: Path) -> bool:  # line 32
+            if episode.resolved(path.state):
+                resolving.append(path)
+            return bool(resolving)
 
-        Steps by entropy descending, ties in plan order; at each the alternatives by probability descending, at most
-        B_s of them.
+        tried = await until(branches, resolves, self.parallel)
+        taken = (step for number, path in enumerate(tried, start=1) for step in path.steps if step.branch == number)
+        path = resolving[0] if resolving else first.path  # line 38
+        return trajectory(episode, path, (*first.path.steps, *taken), branches=len(tried))
+
+    def _branches(self, first: Rollout) -> Iterator[tuple[int, str]]:
+        """(decision's index, alternative tool), in the order of trial (lines 15 to 22).
+
+        Decisions by entropy descending, ties in their order; at each the alternatives by probability descending, at
+        most B_s of them.
         """
-        steps = [index for index, decision in enumerate(first.decisions) if decision.entropy is not None]
-        steps.sort(key=lambda index: -(first.decisions[index].entropy or 0.0))
-        found = []
-        for index in steps:
+        indices = [index for index, decision in enumerate(first.decisions) if decision.entropy is not None]
+        indices.sort(key=lambda index: -(first.decisions[index].entropy or 0.0))
+        for index in indices:
             decision = first.decisions[index]
             alternatives = [option for option in decision.options if option.tool != decision.selected]
             alternatives.sort(key=lambda option: -option.probability)
-            found += [(index, option.tool) for option in alternatives[: self.step_branch_limit]]
-        return found
+            yield from ((index, option.tool) for option in alternatives[: self.step_branch_limit])
 
-    async def _branch(self, episode: Episode, first: Rollout, index: int, tool: str, branch: int) -> tuple[Step, ...]:
+    async def _branch(self, episode: Episode, first: Rollout, index: int, tool: str, branch: int) -> Path:
         """Lines 26 to 31: the prefix as it was, the alternative in its place, the rest selected anew."""
-        episode.restore(first.marks[index])
         view, decided = first.views[index], first.decisions[index]
-        prefix, name = first.path[:index], f"pass{branch}"
         if tool in decided.calls:
             forced = Decision(decided.calls[tool][0], usage=Usage())
         else:
-            forced = Decision(*await fill_arguments(episode, view, tool, name, self.temperature))
-        prefix += (perform(episode, view, forced, prefix, branch),)
-        rest = await rollout(
-            episode, self.select_tool, prefix=prefix, branch=branch, max_candidates=self.max_candidates
-        )
+            forced = Decision(*await fill_arguments(episode, view, tool, f"pass{branch}", self))
+        path = await perform(episode, view, forced, branch)
+        rest = await rollout(episode, self.select_tool, self, path, branch=branch, max_candidates=self.max_candidates)
         return rest.path
 
 
@@ -107,16 +102,17 @@ class EntropyGuidedBranching(ABC):
 class EGBSampling(EntropyGuidedBranching):
     """Algorithm 2: entropy of the votes of `samples` (m) sampled actions; alternatives use the sampled calls."""
 
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     samples: Annotated[int, Field(ge=1, le=1000)] = 10
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """Majority vote of m actions."""
-        return vote(*await sample_actions(episode, view, name, self.samples, self.temperature))
+        return vote(*await sample_actions(episode, view, name, self.samples, self))
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
         """One sampled action."""
-        return await single_pass(episode, view, name, self.temperature)
+        return await single_pass(episode, view, name, self)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -127,15 +123,15 @@ class EGBLogits(EntropyGuidedBranching):
     """
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, OUTLINE})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""
-        choice = await episode.choose(index_prompt(episode, view), name, view.substep.id)
-        tools = [*(tool.name for tool in view.candidates), NO_TOOL]
+        choice = await episode.choose(index_prompt(episode, view, self), name, view.substep.id)
+        tools = [*view.offer.tools, *([NO_TOOL] if view.guided else [])]
         probabilities = choice.probabilities
         best = max(range(len(tools)), key=lambda k: (probabilities[k], -k))
-        action, usage = await fill_arguments(episode, view, tools[best], name, self.temperature)
+        action, usage = await fill_arguments(episode, view, tools[best], name, self)
         kept = [OptionProbability(t, p) for t, p in zip(tools, probabilities, strict=True) if p >= self.threshold]
         kept.sort(key=lambda option: -option.probability)
         return Decision(

@@ -7,61 +7,112 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import DEMONSTRATIONS
-from grid.engines.base import SAMPLE, PlanAnswer
-from grid.planners.base import Episode
-from grid.planners.horizon import Limits, Walk, walk
+from grid.engines.base import SAMPLE, PlanAnswer, Prompt, Section
+from grid.errors import ModelError
+from grid.planners import prompts
+from grid.planners.acting import Acting, Action, Decision, Path, View, begin, next_point, perform, trajectory
+from grid.planners.asking import INVALID, sections, to_action
+from grid.planners.base import Answers, Episode
 from grid.strict import STRICT
 from grid.text.answers import read_plan
-from grid.types import ToolCall, Trajectory, Usage
+from grid.types import NO_TOOL, Trajectory, Usage
 
-ASK = (
-    'Give the whole plan. Answer with one JSON object: {"plan": [{"tool": name, "arguments": {name: value}}, ...]}. '
-    "The first call is step $0."
+ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
+ASK_SUBSTEPS = (
+    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep takes no tool has "
+    f'the tool "{NO_TOOL}".'
 )
-ASK_AGAIN = (
-    "The last step failed. The steps that succeeded stay as they are, with their results; give the rest of the plan. "
-    'Answer with one JSON object: {{"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}. '
-    "The first call is step ${first}."
-)
+ASK_AGAIN = "The last step failed. What was done stays as it is, with its results; plan the rest anew."
+ASK_PLAN = 'Answer with one JSON object: {"plan": [{"tool": name, "arguments": {name: value}}, ...]}.'
 
 
 @dataclass(frozen=True, config=STRICT)
-class FullHorizon(Limits):
-    """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t).
+class FullHorizon(Acting):
+    """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
 
-    A new plan is appended to what was executed: no call that succeeded is made again.
+    A new plan is appended to what was executed: no call that succeeded is made again. Given an outline a plan has one
+    entry for each substep that is left.
     """
 
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
+    max_tokens: Annotated[int, Field(ge=1)] = 2048
     max_replans: Annotated[int, Field(ge=0)] = 8
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, DEMONSTRATIONS})
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Plan, run without the model, replan on failure."""
-        taken, replans = walk(episode), 0
-        while not await self._run(taken):
-            if replans == self.max_replans or len(taken.steps) >= self.max_calls:
+        """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
+        path, replans = begin(episode), 0
+        while (view := self._view(episode, path)) is not None:
+            if path.steps and replans == self.max_replans:
                 break
-            replans += 1
-        return taken.trajectory(replans)
+            replans += bool(path.steps)
+            path = await self._run(episode, view, *await self._plan(episode, view))
+            if not _failed(path):
+                break
+        return trajectory(episode, path, replans=replans)
 
-    async def _run(self, taken: Walk) -> bool:
-        """Run a new plan up to its end or its first failure; whether it came to its end."""
-        plan, usage = await self._plan(taken)
-        for call in plan:
-            if len(taken.steps) >= self.max_calls or not taken.take(call, usage):
-                return False
-            usage = Usage()
-        return True
+    async def _run(self, episode: Episode, view: View, plan: list[Action], usage: Usage) -> Path:
+        """Execute a plan up to its end or its first failure; what it cost stands with its first step."""
+        path = view.path
+        for action in plan:
+            at = self._view(episode, path)
+            if at is None:
+                break
+            path, usage = await perform(episode, at, Decision(action, usage)), Usage()
+            if _failed(path):
+                break
+        return path
 
-    async def _plan(self, taken: Walk) -> tuple[list[ToolCall], Usage]:
-        first = len(taken.steps)
-        answer = PlanAnswer(taken.tools, first, self.max_calls - first)
-        ask, spent, tried = ASK_AGAIN.format(first=first) if first else ASK, Usage(), 0
-        while True:
-            text, usage = await taken.ask(self, ask, answer, tried)
-            spent, tried = spent + usage, tried + 1
-            calls = read_plan(text)
-            usable = taken.usable(calls) if calls else None
-            if usable:
-                return usable, spent
+    async def _plan(self, episode: Episode, view: View) -> tuple[list[Action], Usage]:
+        spent = Usage()
+        for tried in range(self.max_retries + 1):
+            asked = await episode.sample(
+                self._prompt(episode, view, again=tried > 0),
+                *("plan", len(view.path.steps), tried),
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+            )
+            spent += asked.usage
+            plan = self._read(asked, view, self._left(episode, view))
+            if plan:
+                return plan, spent
+        raise ModelError(f"step {view.substep.id}: no plan that can be used, after {self.max_retries + 1} tries")
+
+    def _read(self, asked: Answers, view: View, left: int) -> list[Action] | None:
+        """The plan's actions; None, with the reason in the message, where it cannot be used."""
+        calls = read_plan(asked.texts[0])
+        why = None
+        if calls is None:
+            why = "no JSON object with a plan"
+        elif len(calls) > left or (view.guided and len(calls) < left):
+            why = f"a plan of {len(calls)} entries, where {left} are wanted"
+        plan = [to_action(c.tool, c.arguments, view.offer.tools, view.guided) for c in calls or ()]
+        why = why or next((action.unreadable for action in plan if action.unreadable), None)
+        if why:
+            asked.message.unreadable[0] = why
+            return None
+        return plan
+
+    def _view(self, episode: Episode, path: Path) -> View | None:
+        substep = next_point(episode, path, self.max_calls)
+        return View(substep, path, episode.query_tools(), whole_query=True) if substep else None
+
+    def _left(self, episode: Episode, view: View) -> int:
+        """Decisions that are left: an outline's substeps, or as many calls as are allowed."""
+        return (len(episode.case.plan.substeps) or self.max_calls) - len(view.path.steps)
+
+    def _prompt(self, episode: Episode, view: View, again: bool) -> Prompt:
+        first, left, outline = view.substep.id, self._left(episode, view), episode.case.plan.substeps
+        ask = ASK_SUBSTEPS.format(first=first, last=outline[-1].id) if outline else ASK_CALLS.format(first=first)
+        failed = (ASK_AGAIN,) if view.path.steps else ()
+        lines = (*failed, ask, ASK_PLAN, *((INVALID,) if again else ()))
+        before = sections(episode, view, view.offer.section, self)
+        answer = PlanAnswer(tuple(view.offer.tools.values()), left if view.guided else 1, left, may_decline=view.guided)
+        return prompts.prompt(answer, *before[:-1], Section("instruction", lines))
+
+
+def _failed(path: Path) -> bool:
+    """Whether the last call returned nothing valid (§4.1)."""
+    observation = path.steps[-1].observation if path.steps else None
+    return observation is not None and observation.failed

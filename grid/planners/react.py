@@ -1,4 +1,4 @@
-"""ReAct (Yao et al. 2023b, as used in egb_slate §6.1), and Baseline-LLM, which is the same without history."""
+"""ReAct (Yao et al. 2023b, as used in egb_slate §6.1), and Baseline-LLM, which decides without history."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import OUTLINE
 from grid.engines.base import SAMPLE
+from grid.planners.acting import Acting, begin, rollout, trajectory
+from grid.planners.asking import single_pass
 from grid.planners.base import Episode
-from grid.planners.stepwise import rollout, single_pass
 from grid.strict import STRICT
 from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
-class ReAct:
-    """One sampled thought and action a substep, on all that was observed before."""
+class ReAct(Acting):
+    """One sampled thought and action a decision, on all that was thought, called and observed before."""
 
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Work through the plan once."""
-        done = await rollout(episode, partial(single_pass, temperature=self.temperature))
-        return Trajectory(done.path, done.path)
+        """One pass."""
+        done = await rollout(episode, partial(single_pass, acting=self), self, begin(episode))
+        return trajectory(episode, done.path)
 
 
 @dataclass(frozen=True, config=STRICT)
-class BaselineLLM:
-    """One sampled action a substep without execution history (egb_slate §6.1): a plan carried out open-loop."""
+class BaselineLLM(Acting):
+    """One sampled action a decision, without thought and without execution history (egb_slate §6.1).
 
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
+    Given an outline each substep is decided by itself. Without one it sees its own calls, or it could not know how
+    far it is, but nothing that they returned.
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Work through the plan once, each decision blind to what was done and observed."""
-        done = await rollout(episode, partial(single_pass, temperature=self.temperature), see_history=False)
-        return Trajectory(done.path, done.path)
+        """One pass, blind to what was observed."""
+        seen = "none" if episode.case.plan.substeps else "calls"
+        done = await rollout(episode, partial(single_pass, acting=self), self, begin(episode), seen=seen)
+        return trajectory(episode, done.path)

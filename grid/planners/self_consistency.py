@@ -1,61 +1,64 @@
-"""Self-consistency: per step (egb_slate figure 5) or over whole trajectories (appendix B.3)."""
+"""Self-consistency: per decision (egb_slate figure 5) or over whole trajectories (appendix B.3)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import OUTLINE
+from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
+from grid.planners.acting import Acting, Decision, Path, View, begin, rollout, trajectory
+from grid.planners.asking import sample_actions, single_pass
 from grid.planners.base import Episode
-from grid.planners.stepwise import Decision, View, rollout, sample_actions, single_pass
+from grid.planners.side_by_side import every
 from grid.planners.votes import vote
 from grid.strict import STRICT
-from grid.types import Step, Trajectory
+from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
-class SelfConsistency:
+class SelfConsistency(Acting):
     """The majority of `samples`.
 
-    `level: step` executes the majority of sampled actions at every substep; `level: plan` runs whole ReAct
-    trajectories from the same start and keeps the first of those whose final outcome most of them share.
+    `level: step` executes the majority of sampled actions at every decision; `level: plan` runs whole ReAct
+    trajectories side by side from the same start and keeps the first of those whose final outcome most of them share.
     """
 
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     level: Literal["step", "plan"] = "step"
     samples: Annotated[int, Field(ge=1, le=1000)] = 10
-    temperature: Annotated[float, Field(ge=0)] = 1.0
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, OUTLINE})
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Of the engine and the dataset."""
+        return frozenset({SAMPLE, BRANCHING} if self.level == "plan" else {SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Vote by step or by plan."""
         if self.level == "plan":
             return await self._by_plan(episode)
-        done = await rollout(episode, self._majority)
-        return Trajectory(done.path, done.path)
+        done = await rollout(episode, self._majority, self, begin(episode))
+        return trajectory(episode, done.path)
 
     async def _majority(self, episode: Episode, view: View, name: str) -> Decision:
-        return vote(*await sample_actions(episode, view, name, self.samples, self.temperature))
+        return vote(*await sample_actions(episode, view, name, self.samples, self))
 
     async def _by_plan(self, episode: Episode) -> Trajectory:
-        start = episode.snapshot()
-        passes, ends = [], []
-        for index in range(self.samples):
-            episode.restore(start)
-            policy = partial(single_pass, temperature=self.temperature)
-            passes.append((await rollout(episode, policy, branch=index)).path)
-            ends.append(episode.snapshot())
-        votes = Counter(_final_outcome(path) for path in passes)
-        winner = max(range(self.samples), key=lambda index: (votes[_final_outcome(passes[index])], -index))
-        episode.restore(ends[winner])
-        everything = tuple(step for path in passes for step in path)
-        return Trajectory(passes[winner], everything, branches=self.samples - 1)
+        policy, start = partial(single_pass, acting=self), begin(episode)
+        passes = await every(
+            [partial(rollout, episode, policy, self, start, branch=index) for index in range(self.samples)]
+        )
+        paths = [done.path for done in passes]
+        votes = Counter(map(_final_outcome, paths))
+        winner = max(range(self.samples), key=lambda index: (votes[_final_outcome(paths[index])], -index))
+        everything = tuple(step for path in paths for step in path.steps)
+        return trajectory(episode, paths[winner], everything, branches=self.samples - 1)
 
 
-def _final_outcome(path: tuple[Step, ...]) -> str:
+def _final_outcome(path: Path) -> str:
     """What the last call of a trajectory returned; the empty string where none was made."""
-    return next((step.observation.text() for step in reversed(path) if step.observation), "")
+    return next((step.observation.text() for step in reversed(path.steps) if step.observation), "")

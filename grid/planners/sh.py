@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import DEMONSTRATIONS
-from grid.engines.base import SAMPLE, ToolCallAnswer
+from grid.engines.base import SAMPLE
+from grid.errors import ModelError
+from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
+from grid.planners.asking import single_pass
 from grid.planners.base import Episode
-from grid.planners.horizon import Limits, Walk, walk
 from grid.strict import STRICT
-from grid.text.answers import read_call
-from grid.types import NO_TOOL, ToolCall, Trajectory, Usage
-
-ASK = (
-    "Give the next call, or no_tool where the value of the last call answers the question. "
-    'Answer with one JSON object: {"tool": name or "no_tool", "arguments": {name: value}}.'
-)
+from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
-class SingleStepHorizon(Limits):
-    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it takes no tool or `max_calls` are made."""
+class SingleStepHorizon(Acting):
+    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or `max_calls` are made (B.2).
 
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, DEMONSTRATIONS})
+    Every decision is offered the tools of the whole query, as those of `fh`.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
+    max_tokens: Annotated[int, Field(ge=1)] = 2048
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
     async def solve(self, episode: Episode) -> Trajectory:
-        """Call tools one by one."""
-        taken = walk(episode)
-        while len(taken.steps) < self.max_calls:
-            call, usage = await self._next(taken)
-            if call is None:
-                break
-            taken.take(call, usage)
-        return taken.trajectory()
+        """Call tools one by one. Raises ModelError where no answer can be read after the retries."""
+        done = await rollout(episode, self._next, self, begin(episode), whole_query=True)
+        return trajectory(episode, done.path)
 
-    async def _next(self, taken: Walk) -> tuple[ToolCall | None, Usage]:
-        """The next call; None where the model has its answer."""
-        answer, spent, tried = ToolCallAnswer(taken.tools, may_decline=True), Usage(), 0
-        while True:
-            text, usage = await taken.ask(self, ASK, answer, tried)
-            spent, tried = spent + usage, tried + 1
-            found = read_call(text)
-            if found and found[0] == NO_TOOL and taken.steps:
-                return None, spent
-            usable = taken.usable([found]) if found else None
-            if usable:
-                return usable[0], spent
+    async def _next(self, episode: Episode, view: View, name: str) -> Decision:
+        decision = await single_pass(episode, view, name, self)
+        if decision.action.unreadable:
+            raise ModelError(
+                f"step {view.substep.id}: {decision.action.unreadable}, after {self.max_retries + 1} tries"
+            )
+        return decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from grid.planners.stepwise import UNREADABLE, Action, Decision
+from grid.planners.acting import Action, Decision
 from grid.types import OptionProbability, Usage
 
 
@@ -22,13 +22,13 @@ def vote(actions: list[Action], usage: Usage) -> Decision:
     """
     calls: dict[str, list[Action]] = {}
     for action in actions:
-        if not action.malformed:
+        if action.unreadable is None:
             calls.setdefault(action.tool, []).append(action)
     if not calls:
-        return Decision(UNREADABLE, usage)
+        return Decision(actions[0], usage)
     ranked = sorted(calls, key=lambda tool: -len(calls[tool]))
     options = tuple(OptionProbability(tool, len(calls[tool]) / len(actions)) for tool in ranked)
-    unreadable = sum(action.malformed for action in actions) / len(actions)
+    unreadable = sum(action.unreadable is not None for action in actions) / len(actions)
     return Decision(
         action=calls[ranked[0]][0],
         usage=usage,

@@ -17,7 +17,15 @@ class Retriever(Protocol):
 
 
 class Index(Protocol):
-    """A library made ready."""
+    """A library made ready.
+
+    `query_top_k`: tools that a whole query is offered at most, of what its substeps are offered.
+    """
+
+    @property
+    def query_top_k(self) -> int:
+        """At least 1."""
+        ...
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The substep's candidates, best first, ties in the library's order."""

@@ -19,13 +19,14 @@ from grid.types import Case, Substep, ToolSpec
 
 @dataclass(frozen=True, config=STRICT)
 class BM25:
-    """The `top_k` tools nearest to a substep (all of them where the library is smaller).
+    """The `top_k` tools nearest to a substep (all of them where the library is smaller), `query_top_k` to a query.
 
     The substep's own words count once, those of its goal and of the query by their weights: egb_slate algorithm 1
     retrieves by query and substep.
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
+    query_top_k: Annotated[int, Field(ge=1)] = 50
     goal_weight: Annotated[float, Field(ge=0)] = 0.5
     query_weight: Annotated[float, Field(ge=0)] = 0.3
 
@@ -40,6 +41,7 @@ class BM25Index:
     def __init__(self, tools: tuple[ToolSpec, ...], settings: BM25) -> None:
         self._tools = tools
         self._settings = settings
+        self.query_top_k = settings.query_top_k
         self._model = bm25s.BM25()
         self._model.index([document(tool) for tool in tools], show_progress=False)
         self._scores = lru_cache(maxsize=8192)(self._score)

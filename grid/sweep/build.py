@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid.code_digest import code_digest
-from grid.datasets.base import Dataset, Problem
+from grid.datasets.base import GIVEN, OUTLINE, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
@@ -25,6 +25,7 @@ from grid.planners.base import Budget, Planner
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
 from grid.sweep.cell import GROUPS, Setting
+from grid.types import Plan
 
 ROOMS = {
     "model": "grid.engines",
@@ -124,11 +125,19 @@ class Built:
     budget: Budget
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
-        """A case with its candidates from the retriever, disturbed as the setting says."""
+        """A case with its candidates from the retriever, disturbed as the setting says.
+
+        Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
+        so that all that differs is the outline.
+        """
         problem = replace(self.dataset.problem(case_id), candidates=self.index.retrieve)
         for setting in self.robustness:
             problem = setting.disturb(problem, self.index, disturbance_seed)
-        return problem
+        problem = replace(problem, pool=problem.case.plan.substeps)
+        if self.dataset.outline == GIVEN:
+            return problem
+        hidden, unfollowed = replace(problem.case, plan=Plan(())), replace(problem.reference, followed=False)
+        return replace(problem, case=hidden, reference=unfollowed)
 
 
 def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
@@ -182,19 +191,18 @@ def build_engine(model: Mapping[str, Any]) -> Engine:
 
 def invalid_reason(setting: Setting) -> str | None:
     """Why a setting's parts do not go together, naming both YAML files; None where they do."""
-    planner = cast(type[Planner], load_class("planner", setting.config["planner"]))
-    dataset = cast(type[Dataset], load_class("dataset", setting.config["dataset"]))
+    planner = cast(Planner, make("planner", setting.config["planner"]))
+    dataset = _dataset(_key(setting.config["dataset"]))
+    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
+    if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
+        return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     missing = verbs - build_engine(setting.config["model"]).provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
     missing = cases - dataset.provides
-    if missing:
-        return (
-            f"{needs} {', '.join(sorted(missing))}, which conf/dataset/{_file(setting, 'dataset')}.yaml does not have"
-        )
-    return None
+    return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
 
 
 def _file(setting: Setting, group: str) -> str:

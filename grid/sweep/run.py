@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grid.datasets.base import DRAFTED, Problem
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.stepwise import score, tool_matches
 from grid.planners.base import Episode
+from grid.planners.outline import draft
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
@@ -118,18 +120,10 @@ async def _run_cell(
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference = problem.reference
-        episode = Episode(
-            case=problem.case,
-            environment=problem.environment,
-            engine=built.engine,
-            candidates_of=problem.candidates,
-            budget=built.budget,
-            seed=cell.seed,
-            demonstrations=problem.demonstrations,
-        )
-        solving = built.planner.solve(episode)
+        episode = episode_of(built, problem, cell.seed)
+        solving = _solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
-        scores = score(trajectory, reference, problem.environment.resolved())
+        scores = score(trajectory, reference, problem.world.resolved(trajectory.end))
     except UnfinishedError:
         raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
@@ -147,6 +141,27 @@ async def _run_cell(
     row |= _times(time.perf_counter() - started, stamp)
     steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
     return _storable(row), [_storable(step) for step in steps]
+
+
+def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
+    """The episode in which a planner of this setting meets a problem."""
+    return Episode(
+        problem.case,
+        problem.world,
+        built.engine,
+        problem.candidates,
+        built.budget,
+        seed,
+        pool=problem.pool,
+        query_tools=built.index.query_top_k,
+        demonstrations=problem.demonstrations,
+    )
+
+
+async def _solve(built: Built, episode: Episode) -> Trajectory:
+    if built.dataset.outline == DRAFTED:
+        await draft(episode)
+    return await built.planner.solve(episode)
 
 
 def _outcome(

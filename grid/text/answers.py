@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from grid.text.untrusted import DECODER
 from grid.types import Json, to_json
@@ -15,21 +16,39 @@ MAX_STEPS = 256
 MAX_DEPTH = 16
 
 
-def read_call(text: str) -> tuple[str, dict[str, Json]] | None:
+class Call(NamedTuple):
+    """A tool and its arguments as a model wrote them, with the thought before them where there is one."""
+
+    tool: str
+    arguments: dict[str, Json]
+    thought: str | None = None
+
+
+def read_call(text: str) -> Call | None:
     """The first JSON object in `text` with a string `tool` and an object `arguments`; None where there is none.
 
-    Text around the object (a thought, a code fence) is allowed; `arguments` may be absent.
+    Text around the object (a code fence, say) is allowed; `arguments` may be absent.
     """
     return next((call for call in map(_as_call, _objects(text)) if call), None)
 
 
-def read_plan(text: str) -> list[tuple[str, dict[str, Json]]] | None:
+def read_plan(text: str) -> list[Call] | None:
     """The calls of the first JSON object in `text` that has a list `plan` of them; None where there is none."""
     for found in _objects(text):
         steps = found.get("plan")
         if isinstance(steps, list) and 0 < len(steps) <= MAX_STEPS:
             calls = [call for call in map(_as_call, steps) if call]
             return calls if len(calls) == len(steps) else None
+    return None
+
+
+def read_outline(text: str) -> list[str] | None:
+    """The texts of the first JSON object in `text` that has a list `outline` of them; None where there is none."""
+    for found in _objects(text):
+        lines = found.get("outline")
+        if isinstance(lines, list) and 0 < len(lines) <= MAX_STEPS:
+            texts = [" ".join(line.split()) for line in lines if isinstance(line, str) and _storable(line)]
+            return texts if len(texts) == len(lines) and all(texts) else None
     return None
 
 
@@ -51,17 +70,25 @@ def _objects(text: str) -> Iterator[dict[str, Json]]:
         start = text.find("{", end)
 
 
-def _as_call(found: object) -> tuple[str, dict[str, Json]] | None:
+def _as_call(found: object) -> Call | None:
     if not isinstance(found, dict) or not isinstance(found.get("tool"), str):
         return None
     arguments = found.get("arguments") or {}
     if not isinstance(arguments, dict) or len(arguments) > MAX_ARGUMENTS or _depth(arguments) > MAX_DEPTH:
         return None
-    try:
-        to_json(found).encode()  # half a surrogate pair is no text that a table can hold
-    except UnicodeEncodeError:
+    thought = found.get("thought")
+    if not _storable(to_json(found)):
         return None
-    return found["tool"], arguments
+    return Call(found["tool"], arguments, thought if isinstance(thought, str) else None)
+
+
+def _storable(text: str) -> bool:
+    """Whether a table can hold it: half a surrogate pair is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _depth(value: Json) -> int:

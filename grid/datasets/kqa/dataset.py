@@ -22,9 +22,9 @@ from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
-from grid.worlds.kopl.world import KoplEnvironment
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.reading import read
+from grid.worlds.kopl.world import KoplEnvironment
 
 ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""

@@ -1,0 +1,207 @@
+"""The one way to take a decision, and to go from one to the next.
+
+A *decision point* is a substep of the outline or, without one, "the next call, or finish with this answer". A *policy*
+decides at one. A *rollout* applies a policy to one point after another and executes what it decides (egb_slate §4.1).
+A *path* is immutable: whoever kept one may go on from it, also side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass as strict_dataclass
+
+from grid.planners import prompts
+from grid.planners.base import Episode
+from grid.planners.prompts import Offer, Seen
+from grid.strict import STRICT
+from grid.types import FINISH, NO_TOOL, OptionProbability, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.worlds.base import State
+
+
+@strict_dataclass(frozen=True, config=STRICT)
+class Acting:
+    """What every planner can be told about a decision.
+
+    Args:
+        temperature: of every sampled answer.
+        thought: characters of the thought before a sampled call; 0 for none.
+        max_calls: decisions of a path without an outline.
+        max_retries: further requests after an answer that cannot be read.
+        demonstrations: solved questions in the prompt, where the dataset has any.
+        max_tokens: of one answer.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 0
+    max_calls: Annotated[int, Field(ge=1, le=10_000)] = 30
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 0
+    demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
+    max_tokens: Annotated[int, Field(ge=1)] = 512
+
+
+@dataclass(frozen=True)
+class Action:
+    """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
+
+    `unreadable` says why an answer could not be used.
+    """
+
+    call: ToolCall | None
+    finished: bool = False
+    answer: str | None = None
+    thought: str | None = None
+    unreadable: str | None = None
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, NO_TOOL or FINISH."""
+        return self.call.tool if self.call else FINISH if self.finished else NO_TOOL
+
+
+@dataclass(frozen=True)
+class Path:
+    """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given."""
+
+    steps: tuple[Step, ...]
+    state: State
+    finished: bool = False
+    answer: str | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """What one decision looks at: the point, the path so far and what is seen of it, the tools, earlier lessons.
+
+    `whole_query`: the tools are those of the whole query, the same at every point.
+    """
+
+    substep: Substep
+    path: Path
+    candidates: tuple[ToolSpec, ...]
+    whole_query: bool = False
+    seen: Seen = "all"
+    lessons: tuple[str, ...] = ()
+
+    @property
+    def guided(self) -> bool:
+        """Whether an outline says what comes next."""
+        return bool(self.substep.text)
+
+    @cached_property
+    def offer(self) -> Offer:
+        """The candidates as a prompt lists them."""
+        return prompts.offer(self.candidates, may_finish=not self.guided)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One decision: the action, the distribution it came from, and what it cost.
+
+    `selected` is the tool that was decided for, also where its arguments could not be read.
+    `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
+    their arguments when they are needed.
+    """
+
+    action: Action
+    usage: Usage
+    selected: str | None = None
+    options: tuple[OptionProbability, ...] = ()
+    entropy: float | None = None
+    unassigned: float | None = None
+    error_bound: float | None = None
+    calls: dict[str, list[Action]] = field(default_factory=dict)
+
+
+Policy = Callable[[Episode, View, str], Awaitable[Decision]]
+"""(episode, view, name of the pass) to a decision; the name and the substep key the decision's seed."""
+
+
+@dataclass
+class Rollout:
+    """One pass: the path, and for each decision that it took the view that it was taken from."""
+
+    path: Path
+    views: list[View] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+
+
+def begin(episode: Episode) -> Path:
+    """The empty path."""
+    return Path((), episode.start())
+
+
+def next_point(episode: Episode, path: Path, max_calls: int) -> Substep | None:
+    """The next decision point of a path; None at its end."""
+    done, outline = len(path.steps), episode.case.plan.substeps
+    if outline:
+        return outline[done] if done < len(outline) else None
+    return None if path.finished or done >= max_calls else Substep(str(done), "", "")
+
+
+async def rollout(
+    episode: Episode,
+    policy: Policy,
+    acting: Acting,
+    path: Path,
+    *,
+    branch: int = 0,
+    max_candidates: int | None = None,
+    whole_query: bool = False,
+    lessons: tuple[str, ...] = (),
+    seen: Seen = "all",
+) -> Rollout:
+    """Decide and execute at every point from `path` on. Without an outline the tools are those of the whole query."""
+    done = Rollout(path)
+    while (substep := next_point(episode, done.path, acting.max_calls)) is not None:
+        whole = whole_query or not substep.text
+        candidates = episode.query_tools() if whole else episode.candidates(substep)
+        if max_candidates is not None:
+            candidates = candidates[: max_candidates - 1]
+        view = View(substep, done.path, candidates, whole, seen, lessons)
+        decision = await policy(episode, view, f"pass{branch}")
+        done.views.append(view)
+        done.decisions.append(decision)
+        done.path = await perform(episode, view, decision, branch)
+    return done
+
+
+async def perform(episode: Episode, view: View, decision: Decision, branch: int = 0) -> Path:
+    """Execute a decision's action from the view's path; the path with the step behind it."""
+    action, path = decision.action, view.path
+    state, call, observation = path.state, action.call, None
+    if call is not None:
+        state, call, observation = await episode.execute(path.state, call, path.steps)
+    step = Step(
+        branch=branch,
+        substep=view.substep,
+        call=call,
+        observation=observation,
+        written=action.call,
+        thought=action.thought,
+        malformed=action.unreadable is not None,
+        finished=action.finished,
+        entropy=decision.entropy,
+        options=decision.options,
+        unassigned=decision.unassigned,
+        error_bound=decision.error_bound,
+        candidates=view.offer.names,
+        input_tokens=decision.usage.input_tokens,
+        cached_input_tokens=decision.usage.cached_input_tokens,
+        output_tokens=decision.usage.output_tokens,
+    )
+    episode.decisions.append(step)
+    return Path((*path.steps, step), state, action.finished, action.answer)
+
+
+def trajectory(
+    episode: Episode, path: Path, decisions: tuple[Step, ...] | None = None, branches: int = 0, replans: int = 0
+) -> Trajectory:
+    """The path as what a planner returns. Without an answer of its own it is what the tools' results say."""
+    answer = path.answer if path.answer is not None else episode.answer(path.state)
+    taken = path.steps if decisions is None else decisions
+    return Trajectory(path.steps, taken, path.state, branches=branches, replans=replans, answer=answer)

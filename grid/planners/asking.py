@@ -1,0 +1,135 @@
+"""How a decision is asked for and read: a whole action, the index of an option, the arguments of a chosen tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
+from grid.planners import prompts
+from grid.planners.acting import Acting, Action, Decision, View
+from grid.planners.base import Answers, Episode
+from grid.text.answers import read_call
+from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
+
+ASK_SUBSTEP = "Call one of the tools for the present substep, or decide that it takes none."
+ASK_NEXT = "Choose the next call, or finish."
+ASK_CALL = 'Answer with one JSON object: {{{thought}"tool": name{decline}, "arguments": {{name: value}}}}.'
+ASK_THOUGHT = '"thought": why, in a sentence or two, '
+ASK_SUBSTEP_INDEX = "Answer with the number of the option that the present substep takes, and nothing else."
+ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
+ASK_ARGUMENTS = 'Call this tool. Answer with one JSON object: {"tool": name, "arguments": {name: value}}.'
+INVALID = "Your last answer was not in the format asked for. Read the instructions again and answer anew."
+
+
+async def single_pass(episode: Episode, view: View, name: str, acting: Acting) -> Decision:
+    """One sampled action, as ReAct takes it; again, up to the retries, where it cannot be read."""
+    spent, tried = Usage(), 0
+    while True:
+        actions, usage = await sample_actions(episode, view, name, 1, acting, tried)
+        spent, tried = spent + usage, tried + 1
+        if actions[0].unreadable is None or tried > acting.max_retries:
+            return Decision(actions[0], spent)
+
+
+async def sample_actions(
+    episode: Episode, view: View, name: str, n: int, acting: Acting, tried: int = 0
+) -> tuple[list[Action], Usage]:
+    """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1."""
+    asked = await episode.sample(
+        action_prompt(episode, view, acting, again=tried > 0),
+        *(name, view.substep.id, *((f"try{tried}",) if tried else ())),
+        n=n,
+        temperature=acting.temperature,
+        max_tokens=acting.max_tokens,
+    )
+    return read_actions(asked, view.offer.tools, may_decline=view.guided, thought=acting.thought), asked.usage
+
+
+async def fill_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
+    """The call of a tool that is already chosen; nothing is asked for NO_TOOL."""
+    if tool == NO_TOOL:
+        return Action(None), Usage()
+    spec = view.offer.tools[tool]
+    asked = await episode.sample(
+        arguments_prompt(episode, view, spec, acting),
+        *(name, view.substep.id, tool),
+        temperature=acting.temperature,
+        max_tokens=acting.max_tokens,
+    )
+    return read_actions(asked, {tool: spec}, may_decline=False)[0], asked.usage
+
+
+def read_actions(asked: Answers, offered: dict[str, ToolSpec], may_decline: bool, thought: int = 0) -> list[Action]:
+    """Read completions, and note in the message why one cannot be used."""
+    actions = [_read_action(text, offered, may_decline, thought) for text in asked.texts]
+    asked.message.unreadable |= {
+        place: action.unreadable for place, action in enumerate(actions) if action.unreadable is not None
+    }
+    return actions
+
+
+def _read_action(text: str, offered: dict[str, ToolSpec], may_decline: bool, thought: int) -> Action:
+    answer = read_call(text)
+    if answer is None:
+        return Action(None, unreadable="no JSON object with a tool")
+    kept = " ".join(answer.thought.split())[:thought] if answer.thought and thought else None
+    return replace(to_action(answer.tool, dict(answer.arguments), offered, may_decline), thought=kept or None)
+
+
+def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
+    """The action that a tool's name and arguments stand for; unreadable where it was not offered."""
+    if tool == NO_TOOL and may_decline:
+        return Action(None)
+    if tool not in offered:
+        return Action(None, unreadable=f"the tool {tool!r:.80} was not offered")
+    if offered[tool] is prompts.FINISH_TOOL:
+        return Action(None, finished=True, answer=_text(arguments.get("answer")))
+    return Action(ToolCall(tool, arguments))
+
+
+def _text(answer: Json) -> str | None:
+    """An answer as text; None where there is none."""
+    if answer is None or answer == "":
+        return None
+    return answer if isinstance(answer, str) else to_json(answer)
+
+
+def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = False) -> Prompt:
+    """The prompt for a whole action; `again`: the answer before could not be read."""
+    form = ASK_CALL.format(
+        thought=ASK_THOUGHT if acting.thought else "", decline=f' or "{NO_TOOL}"' if view.guided else ""
+    )
+    ask = Section("instruction", (ASK_SUBSTEP if view.guided else ASK_NEXT, form, *((INVALID,) if again else ())))
+    answer = ToolCallAnswer(tuple(view.offer.tools.values()), may_decline=view.guided, thought=acting.thought)
+    return prompts.prompt(answer, *sections(episode, view, view.offer.section, acting), ask)
+
+
+def index_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
+    """The prompt for the index of one option, in the order of the offer."""
+    offered = view.offer.section
+    ask = Section("instruction", (ASK_SUBSTEP_INDEX if view.guided else ASK_NEXT_INDEX,))
+    return prompts.prompt(ChoiceAnswer(offered.options), *sections(episode, view, offered, acting), ask)
+
+
+def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Acting) -> Prompt:
+    """The prompt for the arguments of one tool."""
+    card = Section("tools", ("Tools:", prompts.tool_text(tool)))
+    ask = Section("instruction", (ASK_ARGUMENTS,))
+    answer = ToolCallAnswer((tool,), may_decline=False)
+    return prompts.prompt(answer, *sections(episode, replace(view, whole_query=False), card, acting), ask)
+
+
+def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
+    """Role, demonstrations, task, lessons, history and tools, static ones first; then what this point alone needs."""
+    before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
+    return (
+        Section("role", prompts.ROLE),
+        *before,
+        prompts.demonstrations_section(episode, acting.demonstrations),
+        prompts.task_section(episode),
+        prompts.lessons_section(view.lessons),
+        prompts.history_section(view.path.steps, view.seen),
+        *behind,
+        prompts.request_section(view.substep),
+    )

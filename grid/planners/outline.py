@@ -1,0 +1,65 @@
+"""An outline that the model drafts itself, before any planner begins: `dataset.outline=drafted`.
+
+It is sampled at temperature 0, so that all planners and trials of a model follow the same outline, as far as the engine
+repeats itself. Its cost is the episode's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grid.engines.base import OutlineAnswer, Section
+from grid.errors import ModelError
+from grid.planners import prompts
+from grid.planners.acting import Acting
+from grid.planners.asking import INVALID
+from grid.planners.base import Episode
+from grid.text.answers import read_outline
+from grid.types import Plan, Substep
+
+MAX_SUBSTEPS = 50
+MAX_CHARACTERS = 500
+_TRIES = 3
+_ASK = (
+    "Before anything is done, outline the work: the substeps that carry out the request, in order, each in one short "
+    "sentence that says what it is for. A substep is one call of a tool, or one thing to judge from what is known.",
+    'Answer with one JSON object: {"outline": [text, ...]}.',
+)
+_DRAFTING = Acting(temperature=0.0, max_tokens=1024)
+
+
+async def draft(episode: Episode) -> None:
+    """Give the episode's case the outline that its model writes.
+
+    Raises:
+        ModelError: three answers that are no outline: empty, of more than fifty substeps, or with an overlong one.
+    """
+    why = ""
+    for tried in range(_TRIES):
+        prompt = prompts.prompt(
+            OutlineAnswer(MAX_SUBSTEPS),
+            Section("role", prompts.ROLE),
+            prompts.offer(episode.query_tools(), may_finish=True).section,
+            prompts.demonstrations_section(episode, _DRAFTING.demonstrations),
+            prompts.task_section(episode),
+            Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),
+        )
+        asked = await episode.sample(prompt, "outline", tried, temperature=0.0, max_tokens=_DRAFTING.max_tokens)
+        lines = read_outline(asked.texts[0])
+        why = _wrong(lines)
+        if lines and not why:
+            substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=1))
+            episode.case = replace(episode.case, plan=Plan(substeps))
+            return
+        asked.message.unreadable[0] = why
+    raise ModelError(f"no outline that can be followed, after {_TRIES} tries: {why}")
+
+
+def _wrong(lines: list[str] | None) -> str:
+    """Why an outline cannot be followed; empty where it can."""
+    if not lines:
+        return "no JSON object with a list `outline` of texts"
+    if len(lines) > MAX_SUBSTEPS:
+        return f"{len(lines)} substeps, {MAX_SUBSTEPS} at most"
+    longest = max(map(len, lines))
+    return f"a substep of {longest:,} characters, {MAX_CHARACTERS} at most" if longest > MAX_CHARACTERS else ""

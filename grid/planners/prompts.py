@@ -1,0 +1,127 @@
+"""What planners ask: the sections of their prompts. No word of them knows a benchmark.
+
+Static sections come first, so that prefixes are shared: tools of the whole query stand before the query, those of one
+substep behind the history.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from grid.engines.base import Answer, Prompt, Section
+from grid.planners.base import Episode
+from grid.text.references import reference
+from grid.types import FINISH, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
+
+Seen = Literal["all", "calls", "none"]
+"""Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
+
+ROLE = (
+    "You carry out a request by calling tools.",
+    "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
+    "stands for the value of that field in what step i returned. Arguments marked * are required.",
+)
+NO_TOOL_TEXT = (
+    "no_tool: No tool required. Judge, decide, choose, consider, think, reason, reflect, weigh, compare, note, read, "
+    "understand, separate, sort, summarise, explain, tell, answer, obtain or confirm something from what is known."
+)
+FINISH_TOOL = ToolSpec(
+    FINISH,
+    "Ends the work, with the answer where the request is a question.",
+    (Parameter("answer", "string", "what is told to whoever asked", required=False),),
+)
+_HANDLE = re.compile(r"\$\d+")
+
+
+class Offer(NamedTuple):
+    """What a decision may take: tools by name, their names in order, and the section that lists them.
+
+    The last option is `no_tool` for a substep of an outline, or else `finish`, which is a tool like the others.
+    """
+
+    tools: dict[str, ToolSpec]
+    names: tuple[str, ...]
+    section: Section
+
+
+@lru_cache(maxsize=4096)
+def offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
+    """Made once for the same candidates: most decisions of a sweep repeat those of another planner or trial."""
+    tools = {tool.name: tool for tool in (*candidates, *((FINISH_TOOL,) if may_finish else ()))}
+    options = (*map(tool_text, tools.values()), *(() if may_finish else (NO_TOOL_TEXT,)))
+    return Offer(tools, tuple(tool.name for tool in candidates), Section("tools", ("Tools:",), options))
+
+
+@lru_cache(maxsize=65536)
+def tool_text(tool: ToolSpec) -> str:
+    """One tool on one line: name, arguments with types, fields of its outcome, description, what the arguments are."""
+    arguments = ", ".join(f"{p.name}{'*' if p.required else ''}: {p.type}" for p in tool.parameters)
+    returns = f" -> {', '.join(tool.returns)}" if tool.returns else ""
+    details = "; ".join(f"{p.name} = {p.description}" for p in tool.parameters if p.description)
+    return f"{tool.name}({arguments}){returns}: {tool.description}" + (f" [{details}]" if details else "")
+
+
+def task_section(episode: Episode) -> Section:
+    """The request, and the outline where there is one: the same for all decisions of a case."""
+    outline = [f"{substep.id} {substep.text}" for substep in episode.case.plan.substeps]
+    return Section("task", (f"Query: {episode.case.query}", *(("Outline:", *outline) if outline else ())))
+
+
+def history_section(steps: Sequence[Step], seen: Seen = "all") -> Section:
+    """What has been done so far, one entry a step."""
+    shown = steps if seen != "none" else ()
+    return Section("history", ("Done so far:", *(step_text(step, seen) for step in shown)) if shown else ())
+
+
+def lessons_section(lessons: Sequence[str]) -> Section:
+    """What was learned from earlier attempts."""
+    return Section("lessons", ("Lessons from earlier attempts:", *lessons) if lessons else ())
+
+
+def demonstrations_section(episode: Episode, count: int) -> Section:
+    """Solved questions, nearest first; empty where the dataset has none."""
+    return Section("demonstrations", tuple(map(_demonstration_text, episode.demonstrations(count))))
+
+
+def step_text(step: Step, seen: Seen = "all") -> str:
+    """One step as a line of the history: its call as it was written, and what it returned."""
+    place = f"{step.substep.id} {step.substep.text}".strip()
+    if step.malformed:
+        return f"{place} -> the answer could not be read as a tool call"
+    thought = f"Thought: {step.thought} " if step.thought else ""
+    if step.written is None or step.observation is None:
+        return f"{place} -> {thought}no tool"
+    called = f"{place} -> {thought}{step.written.text()}"
+    if seen == "calls":
+        return called
+    return (
+        f"{called} {'failed:' if step.observation.failed else 'returned'} {_observed(step.substep, step.observation)}"
+    )
+
+
+def request_section(substep: Substep) -> Section:
+    """The substep that a decision is about; empty without an outline."""
+    lines = (f"Present step: {substep.goal}",) if substep.goal else ()
+    return Section("request", (*lines, f"Present substep: {substep.id} {substep.text}") if substep.text else ())
+
+
+def prompt(answer: Answer, *sections: Section) -> Prompt:
+    """A prompt of the sections that are not empty."""
+    return Prompt(tuple(section for section in sections if section.entries), answer)
+
+
+def _observed(substep: Substep, observation: Observation) -> str:
+    """The outcome as JSON; a world's own name of a result is shown as what stands for it."""
+    handle = observation.content.get(RESULT)
+    if not isinstance(handle, str) or not _HANDLE.fullmatch(handle):
+        return observation.text()
+    return to_json({**observation.content, RESULT: reference(substep.id, RESULT)})
+
+
+def _demonstration_text(solved: Demonstration) -> str:
+    """A solved question: its text, its plan, its answer; one a line."""
+    plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in solved.calls.values()]
+    return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
