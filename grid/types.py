@@ -106,11 +106,15 @@ class Observation:
 
 @dataclass(frozen=True)
 class Substep:
-    """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves."""
+    """One substep `i.j` of a plan: its own text and the high-level step (`goal`) that it serves.
+
+    `drafted`: the model wrote it. Without an outline a decision's substep has a number and no text.
+    """
 
     id: str
     text: str
     goal: str
+    drafted: bool = False
 
 
 @dataclass(frozen=True)
