@@ -1,15 +1,18 @@
-"""What a dataset gives: cases with their environments, a tool library, and an account of what it skipped."""
+"""What a dataset gives: cases with their worlds, a tool library, and an account of what it skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec
-from grid.worlds.base import Environment
+from grid.worlds.base import World
 
-OUTLINE, DEMONSTRATIONS = "outline", "demonstrations"
+OUTLINE, DEMONSTRATIONS, BRANCHING = "outline", "demonstrations", "branching"
+GIVEN, DRAFTED = "given", "drafted"
+Outline: TypeAlias = Literal["given", "hidden", "drafted"]
+"""What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
 
 
 class Candidates(Protocol):
@@ -37,25 +40,33 @@ class Problem:
     """One case ready to run: what the planner sees, what it acts on, and what it is scored against.
 
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
-    tools of its function.
+    tools of its function. `pool` are the substeps whose candidates are the tools of the whole query; without any it is
+    the query that tools are retrieved for.
     """
 
     case: Case
     reference: Reference
-    environment: Environment
+    world: World
     candidates: Candidates
     library: Mapping[str, ToolSpec]
     same_function: Mapping[str, str]
     demonstrations: Demonstrations = _none
+    pool: tuple[Substep, ...] = ()
 
 
 class Dataset(Protocol):
     """A benchmark. Built from YAML; reads its files on first use and then answers from memory.
 
-    `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS.
+    `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
+    worlds whose states can be gone on from more than once.
     """
 
     provides: ClassVar[frozenset[str]]
+
+    @property
+    def outline(self) -> Outline:
+        """As configured. A problem holds the cases' own plan whatever this says: the run layer sees to it."""
+        ...
 
     @property
     def version(self) -> str:
@@ -77,5 +88,5 @@ class Dataset(Protocol):
         ...
 
     def problem(self, case_id: str) -> Problem:
-        """A fresh problem; every call gives an environment of its own. Its candidates are the whole library."""
+        """One case. Its candidates are the whole library."""
         ...

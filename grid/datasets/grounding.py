@@ -49,6 +49,13 @@ def properties(tool: dict[str, Any], key: str) -> dict[str, Any]:
     return children(tool.get(key))
 
 
+def required(tool: dict[str, Any], key: str) -> list[Any]:
+    """What the schema under a tool's `arguments` or `results` lists as required; nothing where it lists nothing."""
+    spec = tool.get(key)
+    names = spec.get("required") if isinstance(spec, dict) else None
+    return names if isinstance(names, list) else []
+
+
 def described(spec: Any) -> str:
     """A property's description; empty where it has none."""
     return str(spec.get("description") or "") if isinstance(spec, dict) else ""

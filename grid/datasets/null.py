@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import OUTLINE, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
 from grid.strict import STRICT
 from grid.types import Case, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, build_entries
@@ -25,7 +25,8 @@ class Null:
 
     cases: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
     limit: Annotated[int, Field(ge=1)] | None = None
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
+    outline: Outline = "given"
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
     version: ClassVar[str] = "null-1"
     tools: ClassVar[Mapping[str, ToolSpec]] = {_TOOL.name: _TOOL}
     skipped: ClassVar[Sequence[Skipped]] = ()
@@ -39,7 +40,7 @@ class Null:
         return Problem(
             case=Case(case_id, "A question.", Plan((_STEP,))),
             reference=Reference(_CALLS, (_STEP.id,)),
-            environment=LookupSimulator(_ENTRIES, frozenset({_STEP.id})),
+            world=LookupSimulator(_ENTRIES, frozenset({_STEP.id})),
             candidates=lambda case, substep: (_TOOL,),
             library=self.tools,
             same_function={},

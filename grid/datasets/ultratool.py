@@ -20,10 +20,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import OUTLINE, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
-from grid.datasets.grounding import described, ground, properties, type_of
+from grid.datasets.grounding import described, ground, properties, required, type_of
 from grid.errors import ConfigError, DataError
 from grid.strict import STRICT
 from grid.text.references import final_steps, order, reference, resolve
@@ -31,8 +31,8 @@ from grid.types import Case, Json, Parameter, Plan, Reference, Skipped, Substep,
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"
-ADAPTER = 1
-"""Raise when the same files give other cases or outcomes."""
+ADAPTER = 2
+"""Raise when the same files give other cases, tools or outcomes."""
 HEADING, NO_CALL = "null", "No tool required"
 _STEP = re.compile(r"(\d{1,9}(?:\.\d{1,9}){0,15})\.?\s+(.+)", re.S)
 _PLACEHOLDER = re.compile(r"<[^<>]*>")
@@ -51,9 +51,10 @@ class _Record:
 class UltraTool:
     """UltraTool's test queries in file order; `limit` counts queries, skipped ones included."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
+    outline: Outline = "given"
 
     @cached_property
     def root(self) -> Path:
@@ -80,7 +81,7 @@ class UltraTool:
                     name,
                     str(tool.get("description") or ""),
                     tuple(
-                        Parameter(arg, type_of(spec), described(spec))
+                        Parameter(arg, type_of(spec), described(spec), arg in required(tool, "arguments"))
                         for arg, spec in properties(tool, "arguments").items()
                     ),
                     tuple(properties(tool, "results")),
@@ -100,7 +101,7 @@ class UltraTool:
         return list(self._read[0])
 
     def problem(self, case_id: str) -> Problem:
-        """One query with its lookup simulator."""
+        """One query, its tools played by the lookup simulator."""
         record = self._read[0][case_id]
         calls = {step: call for step, call in record.calls.items() if call}
         entries = build_entries(calls, self._outcomes(calls), record.open_arguments)
@@ -108,7 +109,7 @@ class UltraTool:
         return Problem(
             case=record.case,
             reference=Reference(record.calls, resolution),
-            environment=LookupSimulator(entries, frozenset(resolution)),
+            world=LookupSimulator(entries, frozenset(resolution)),
             candidates=lambda case, substep: tuple(self.tools.values()),
             library=self.tools,
             same_function={},

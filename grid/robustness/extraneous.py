@@ -21,7 +21,8 @@ class Extraneous:
     """Adds `k` near neighbours to each substep's candidates, at seeded places among them.
 
     They are the library's tools nearest to the tool that the substep is about: the reference's where it needs one,
-    else the first candidate. No tool that the case's reference uses, and none of the same function, is added.
+    else, and for a substep that the model drafted, the first candidate. No tool that the case's reference uses, and
+    none of the same function, is added.
     """
 
     k: Literal[2, 4, 6, 8, 10] = 10
@@ -33,7 +34,7 @@ class Extraneous:
         @cache
         def candidates(case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
             offered = problem.candidates(case, substep)
-            call = problem.reference.calls[substep.id]
+            call = None if substep.drafted else problem.reference.calls.get(substep.id)
             anchor = problem.library[call.tool] if call else next(iter(offered), None)
             if anchor is None:
                 return offered

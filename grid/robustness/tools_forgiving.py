@@ -10,9 +10,9 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import Problem
 from grid.retrievers.base import Index
-from grid.robustness.schema_matching import MatchingEnvironment
+from grid.robustness.schema_matching import MatchingWorld
 from grid.strict import STRICT
-from grid.worlds.schema import SchemaEnvironment
+from grid.worlds.schema import SchemaWorld
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -23,13 +23,13 @@ class ToolsForgiving:
     ones were put in is told in the observation. The paper takes embeddings and has a language model validate; here a
     candidate is valid where the call with it returns something, so that a wrong one can be taken.
 
-    A problem whose environment has no schema vocabulary (`SchemaEnvironment`) stays as it is.
+    A problem whose world has no schema vocabulary (`SchemaWorld`) stays as it is.
     """
 
     candidates: Annotated[int, Field(ge=1, le=100)] = 10
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with forgiving tools."""
-        if not isinstance(problem.environment, SchemaEnvironment):
+        if not isinstance(problem.world, SchemaWorld):
             return problem
-        return replace(problem, environment=MatchingEnvironment(problem.environment, self.candidates, mends=True))
+        return replace(problem, world=MatchingWorld(problem.world, self.candidates, mends=True))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from grid.types import Observation, ToolCall
 
 State: TypeAlias = Hashable
-"""Immutable, hashable and picklable; equal states behave alike. Planners keep it and hand it back, and do not look."""
+"""Immutable, hashable and picklable; equal states behave alike. To planners it is opaque: they keep and hand it back."""
+T = TypeVar("T")
 
 
 class World(Protocol):
-    """A case's world. Nothing is restored: whoever kept a state may go on from it, also side by side.
+    """A case's world. Nothing is restored: whoever kept a state may go on from it, also side by side."""
 
-    `branches`: whether a state may be gone on from more than once, and the start be started from again. A live service
-    cannot.
-    """
+    @property
+    def branches(self) -> bool:
+        """Whether a state may be gone on from more than once, and the start be started from again.
 
-    branches: ClassVar[bool]
+        A live service cannot.
+        """
+        ...
 
     def start(self) -> State:
         """The state before any call."""
@@ -39,3 +42,10 @@ class World(Protocol):
     def answer(self, state: State) -> str | None:
         """What a state says in answer to the case's question; None where it says nothing."""
         ...
+
+
+def own_state(state: State, kind: type[T]) -> T:
+    """A state as the kind that a world's own states are; raises TypeError for a state of another world."""
+    if not isinstance(state, kind):
+        raise TypeError(f"a state of this world is a {kind.__name__}, not {type(state).__name__}")
+    return state

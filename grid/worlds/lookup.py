@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from grid.text import references
 from grid.types import Json, Observation, ToolCall, to_json
+from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 
 
@@ -33,10 +35,10 @@ class SameFunction:
 
 def default_outcome(tool: str) -> Observation:
     """What any call that matches no entry returns: context-free, and without information."""
-    return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."})
+    return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
 
 
-@dataclass
+@dataclass(frozen=True)
 class LookupSimulator:
     """A case's tools, played from its table of reference calls.
 
@@ -47,29 +49,28 @@ class LookupSimulator:
     entries: tuple[Entry, ...]
     resolution: frozenset[str]
     same_function: Mapping[str, SameFunction] = field(default_factory=dict)
-    obtained: frozenset[str] = frozenset()
+    branches: ClassVar[bool] = True
 
-    def execute(self, call: ToolCall) -> Observation:
+    def start(self) -> frozenset[str]:
+        """Nothing obtained."""
+        return frozenset()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
+        obtained = own_state(state, frozenset)
         tool, arguments = self._by_reference_names(call)
         matching = [entry for entry in self.entries if entry.call.tool == tool and _same_arguments(entry, arguments)]
-        for entry in matching:
-            self.obtained |= entry.substeps
-        return matching[0].outcome if matching else default_outcome(call.tool)
+        if not matching:
+            return obtained, default_outcome(call.tool)
+        return obtained.union(*(entry.substeps for entry in matching)), matching[0].outcome
 
-    def snapshot(self) -> Hashable:
-        """The substeps whose outcome has been obtained."""
-        return self.obtained
-
-    def restore(self, mark: Hashable) -> None:
-        """Return to a snapshot."""
-        if not isinstance(mark, frozenset):
-            raise TypeError(f"a snapshot of this simulator is a frozenset, not {type(mark).__name__}")
-        self.obtained = mark
-
-    def resolved(self) -> bool:
+    def resolved(self, state: State) -> bool:
         """Whether every outcome of the resolution has been obtained."""
-        return self.resolution <= self.obtained
+        return self.resolution <= own_state(state, frozenset)
+
+    def answer(self, state: State) -> str | None:
+        """None: outcomes are obtained, no question is answered."""
+        return None
 
     def _by_reference_names(self, call: ToolCall) -> tuple[str, dict[str, Json]]:
         same = self.same_function.get(call.tool)

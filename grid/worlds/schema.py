@@ -1,4 +1,4 @@
-"""Environments whose calls name things of a schema, for the settings of tool robustness (planning_horizon §3.2)."""
+"""Worlds whose calls name things of a schema, for the settings of tool robustness (planning_horizon §3.2)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ import bm25s
 import numpy as np
 
 from grid.text.words import stems
-from grid.types import Observation, ToolSpec
-from grid.worlds.base import Environment
+from grid.types import ToolSpec
+from grid.worlds.base import World
 
 ERROR = "error"
 """The field that an observation of a failed call has, and no other."""
 _GRAM = 3  # characters
-
-
-def failed(observation: Observation) -> bool:
-    """Whether a call returned nothing valid (§4.1)."""
-    return ERROR in observation.content
 
 
 class Vocabulary:
@@ -68,10 +63,10 @@ def _tokens(text: str) -> list[str]:
 
 
 @runtime_checkable
-class SchemaEnvironment(Environment, Protocol):
-    """An environment that can say which arguments must be identifiers of its schema.
+class SchemaWorld(World, Protocol):
+    """A world that can say which arguments must be identifiers of its schema.
 
-    A failed call's observation has the field `error` (see `failed`) and leaves the state as it was.
+    A failed call's observation has the field `error`.
     """
 
     @property
@@ -81,8 +76,4 @@ class SchemaEnvironment(Environment, Protocol):
 
     def identifiers(self, tool: str) -> Mapping[str, Vocabulary]:
         """Of a tool's parameters those that take an identifier, with the vocabulary of each; none of other tools."""
-        ...
-
-    def answer(self) -> str | None:
-        """What the present state says in answer to the case's question; None where it says nothing."""
         ...

@@ -7,6 +7,7 @@ import pytest
 from grid.text.references import reference
 from grid.types import Json, Observation, ToolCall
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
+from tests.walks import Walk
 
 CALLS = {
     "1.1": ToolCall("find_order", {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}),
@@ -22,9 +23,9 @@ SAME = {"locate_purchase": SameFunction("find_order", {"purchase": "order", "bou
 RIGHT: dict[str, Json] = {"order": "#AB-17", "day": "2023-01-15", "total": 1299.0}
 
 
-def simulator(*resolution: str) -> LookupSimulator:
+def simulator(*resolution: str) -> Walk:
     entries = build_entries(CALLS, OUTCOMES, {"2.1": frozenset({"mood"})})
-    return LookupSimulator(entries, frozenset(resolution or ("1.2", "2.1")), SAME)
+    return Walk(LookupSimulator(entries, frozenset(resolution or ("1.2", "2.1")), SAME))
 
 
 @pytest.mark.parametrize(
@@ -36,9 +37,9 @@ def simulator(*resolution: str) -> LookupSimulator:
     ],
 )
 def test_any_form_of_the_arguments_gives_the_outcome(arguments: dict[str, Json]) -> None:
-    world = simulator()
-    assert world.execute(ToolCall("find_order", arguments)) == Observation(OUTCOMES["1.1"])
-    assert world.obtained == {"1.1"}
+    walk = simulator()
+    assert walk.make(ToolCall("find_order", arguments)) == Observation(OUTCOMES["1.1"])
+    assert walk.state == {"1.1"}
 
 
 @pytest.mark.parametrize(
@@ -55,50 +56,50 @@ def test_any_form_of_the_arguments_gives_the_outcome(arguments: dict[str, Json])
     ],
 )
 def test_wrong_arguments_give_the_default_outcome_whatever_they_are(arguments: dict[str, Json]) -> None:
-    world = simulator()
-    assert world.execute(ToolCall("find_order", arguments)) == default_outcome("find_order")
-    assert world.obtained == frozenset()
+    walk = simulator()
+    assert walk.make(ToolCall("find_order", arguments)) == default_outcome("find_order")
+    assert walk.state == frozenset()
 
 
 def test_the_default_outcome_does_not_know_what_happened_before() -> None:
-    world = simulator()
+    walk = simulator()
     wrong = ToolCall("find_order", {"order": "none"})
-    before = world.execute(wrong)
-    world.execute(ToolCall("find_order", RIGHT))
-    assert world.execute(wrong) == before
-    assert world.execute(ToolCall("unknown_tool", RIGHT)) == default_outcome("unknown_tool")
+    before = walk.make(wrong)
+    walk.make(ToolCall("find_order", RIGHT))
+    assert walk.make(wrong) == before
+    assert walk.make(ToolCall("unknown_tool", RIGHT)) == default_outcome("unknown_tool")
 
 
 @pytest.mark.parametrize("empty", [None, ""])
 def test_an_empty_extra_argument_is_no_argument(empty: Json) -> None:
-    world = simulator()
-    assert world.execute(ToolCall("find_order", RIGHT | {"extra": empty})) == Observation(OUTCOMES["1.1"])
+    walk = simulator()
+    assert walk.make(ToolCall("find_order", RIGHT | {"extra": empty})) == Observation(OUTCOMES["1.1"])
 
 
 def test_a_functional_equivalent_gives_the_same_outcome_by_its_own_names() -> None:
-    world = simulator()
+    walk = simulator()
     same = ToolCall("locate_purchase", {"purchase": "AB-17", "bought_on": "15 January 2023", "paid": 1299})
-    assert world.execute(same) == Observation(OUTCOMES["1.1"])
-    assert world.obtained == {"1.1"}
+    assert walk.make(same) == Observation(OUTCOMES["1.1"])
+    assert walk.state == {"1.1"}
 
 
 def test_a_functional_equivalent_answers_wrong_arguments_under_its_own_name() -> None:
-    world = simulator()
+    walk = simulator()
     wrong = ToolCall("locate_purchase", {"purchase": "AB-18", "bought_on": "15 January 2023", "paid": 1299})
-    assert world.execute(wrong) == default_outcome("locate_purchase")
+    assert walk.make(wrong) == default_outcome("locate_purchase")
 
 
 @pytest.mark.parametrize("mood", ["kind", "stern", None, 7, ["a"]])
 def test_an_open_argument_is_not_compared(mood: Json) -> None:
-    world = simulator()
+    walk = simulator()
     note = ToolCall("send_note", {"text": "Parcel P-9 is on its way", "mood": mood})
-    assert world.execute(note) == Observation(OUTCOMES["2.1"])
-    assert world.execute(ToolCall("send_note", {"text": "Parcel P-9 is on its way"})) == Observation(OUTCOMES["2.1"])
-    assert world.execute(ToolCall("send_note", {"text": "Hello", "mood": mood})) == default_outcome("send_note")
+    assert walk.make(note) == Observation(OUTCOMES["2.1"])
+    assert walk.make(ToolCall("send_note", {"text": "Parcel P-9 is on its way"})) == Observation(OUTCOMES["2.1"])
+    assert walk.make(ToolCall("send_note", {"text": "Hello", "mood": mood})) == default_outcome("send_note")
 
 
 def test_resolved_only_when_the_whole_resolution_is_obtained() -> None:
-    world = simulator()
+    walk = simulator()
     steps = [
         (ToolCall("find_order", RIGHT), False),
         (ToolCall("book_courier", {"parcel": "P-9", "urgent": "yes"}), False),
@@ -107,29 +108,29 @@ def test_resolved_only_when_the_whole_resolution_is_obtained() -> None:
         (ToolCall("send_note", {"text": "wrong"}), True),
     ]
     for call, resolved in steps:
-        world.execute(call)
-        assert world.resolved() == resolved, call
+        walk.make(call)
+        assert walk.resolved == resolved, call
 
 
 def test_the_path_does_not_matter() -> None:
-    world = simulator("1.2")
-    world.execute(ToolCall("book_courier", {"parcel": "P-9", "urgent": True}))
-    assert world.resolved()
+    walk = simulator("1.2")
+    walk.make(ToolCall("book_courier", {"parcel": "P-9", "urgent": True}))
+    assert walk.resolved
 
 
-def test_restore_returns_to_the_snapshot() -> None:
-    world = simulator("1.1")
-    start = world.snapshot()
-    world.execute(ToolCall("find_order", RIGHT))
-    found = world.snapshot()
-    assert world.resolved()
-    world.restore(start)
-    assert not world.resolved()
-    world.restore(found)
-    assert world.resolved()
-    hash(found)
-    with pytest.raises(TypeError, match="frozenset"):
-        world.restore("start")
+def test_a_kept_state_is_gone_on_from() -> None:
+    walk = simulator("1.1")
+    walk.make(ToolCall("find_order", RIGHT))
+    found, walk.state = walk.state, walk.world.start()
+    assert not walk.resolved
+    assert walk.make(ToolCall("find_order", {})).failed
+    assert walk.world.resolved(found)
+    assert walk.world.answer(found) is None, "it answers no question"
+
+
+def test_only_the_default_outcome_has_failed() -> None:
+    assert default_outcome("find_order").failed
+    assert not simulator().make(ToolCall("find_order", RIGHT)).failed
 
 
 def test_build_entries_makes_calls_concrete_and_merges_equal_ones() -> None:
@@ -160,16 +161,17 @@ def test_references_that_cannot_resolve_are_refused() -> None:
 )
 def test_calls_that_mean_the_same_are_merged(second: dict[str, Json]) -> None:
     calls = {"1.1": ToolCall("t", {"a": "2023-01-15", "b": 2}), "1.2": ToolCall("t", second)}
-    world = LookupSimulator(build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}), frozenset(calls))
+    walk = Walk(LookupSimulator(build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}), frozenset(calls)))
     for call in calls.values():
-        world.execute(call)
-    assert world.resolved()
+        walk.make(call)
+    assert walk.resolved
 
 
 def test_calls_that_differ_in_open_arguments_only_can_both_be_obtained() -> None:
     calls = {"1.1": ToolCall("t", {"a": "<first>"}), "1.2": ToolCall("t", {"a": "<second>"})}
     left_open = dict.fromkeys(calls, frozenset({"a"}))
-    world = LookupSimulator(build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}, left_open), frozenset(calls))
+    entries = build_entries(calls, {"1.1": {"c": 1}, "1.2": {"c": 1}}, left_open)
+    walk = Walk(LookupSimulator(entries, frozenset(calls)))
     for call in calls.values():
-        world.execute(call)
-    assert world.resolved()
+        walk.make(call)
+    assert walk.resolved

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import DEMONSTRATIONS, Problem
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.demonstrations import Nearest
@@ -24,7 +24,7 @@ from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, 
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.reading import read
-from grid.worlds.kopl.world import KoplEnvironment
+from grid.worlds.kopl.world import KoplWorld
 
 ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""
@@ -33,9 +33,10 @@ ADAPTER = 1
 class Kqa:
     """What both datasets share, over a folder with `kb.json`, `train.json` and `val.json`."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS})
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING})
     limit: int | None
     seed: int
+    outline: Outline
 
     @property
     def root(self) -> Path:
@@ -91,7 +92,7 @@ class Kqa:
         return Problem(
             case=Case(case_id, question.text, Plan(())),
             reference=Reference(steps, (list(steps)[-1],), followed=False),
-            environment=KoplEnvironment(self.kb, (question.answer,)),
+            world=KoplWorld(self.kb, (question.answer,)),
             candidates=lambda case, substep: tuple(TOOLS.values()),
             library=TOOLS,
             same_function={},
@@ -139,6 +140,7 @@ class KqaPro(Kqa):
     cases: Annotated[int, Field(ge=1)] | None = 1000
     demonstrations_from: Annotated[int, Field(ge=1)] | None = 1000
     seed: Annotated[int, Field(ge=0)] = 0
+    outline: Outline = "hidden"
 
     @cached_property
     def root(self) -> Path:
@@ -157,6 +159,7 @@ class KqaSynthetic(Kqa):
 
     limit: Annotated[int, Field(ge=1)] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
+    outline: Outline = "hidden"
 
     @cached_property
     def root(self) -> Path:

@@ -6,7 +6,6 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import OUTLINE, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.slate import stock
@@ -26,7 +25,7 @@ from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, re
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Skipped, ToolCall, ToolSpec
-from grid.worlds.lookup import Entry, LookupSimulator, SameFunction, build_entries
+from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
 
 @dataclass(config=STRICT)
@@ -36,12 +35,13 @@ class Slate:
     `max_substeps` leaves longer cases out, before `limit` counts.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     max_substeps: Annotated[int, Field(ge=1)] | None = None
     library_seed: Annotated[int, Field(ge=0)] = 0
     cases: Annotated[int, Field(ge=1, le=100_000)] = 300
+    outline: Outline = "given"
 
     @cached_property
     def root(self) -> Path:
@@ -85,31 +85,28 @@ class Slate:
         return short[: self.limit]
 
     def problem(self, case_id: str) -> Problem:
-        """One case with a lookup simulator of its own."""
-        problem, entries = self._parts(case_id)
-        environment = LookupSimulator(entries, frozenset(problem.reference.resolution), self._same_function)
-        return replace(problem, environment=environment)
+        """One case, its tools played by the lookup simulator."""
+        return self._problems(case_id)
 
     @cached_property
-    def _parts(self) -> Callable[[str], tuple[Problem, tuple[Entry, ...]]]:
-        """What all problems of a case share: nothing of it changes."""
-        return lru_cache(maxsize=1024)(self._prepared)
+    def _problems(self) -> Callable[[str], Problem]:
+        """The latest are kept: nothing of a problem changes."""
+        return lru_cache(maxsize=1024)(self._problem)
 
-    def _prepared(self, case_id: str) -> tuple[Problem, tuple[Entry, ...]]:
+    def _problem(self, case_id: str) -> Problem:
         record = self.case_records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
         entries = build_entries(calls, record.outcomes())
         library = tuple(self.tools.values())
-        problem = Problem(
+        return Problem(
             case=Case(case_id, record.query, record.visible_plan()),
             reference=reference,
-            environment=LookupSimulator(entries, frozenset(record.resolution), self._same_function),
+            world=LookupSimulator(entries, frozenset(record.resolution), self._same_function),
             candidates=lambda case, substep: library,
             library=self.tools,
             same_function={name: same.tool for name, same in self._same_function.items()},
         )
-        return problem, entries
 
     @cached_property
     def _same_function(self) -> dict[str, SameFunction]:

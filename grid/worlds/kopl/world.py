@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
 
-from grid.types import RESULT, Observation, ToolCall, ToolSpec
+from grid.types import RESULT, Observation, ToolCall, ToolSpec, hashed_once
+from grid.worlds.base import State, own_state
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, sort_of
@@ -18,8 +20,23 @@ _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _BETWEEN = "; "  # values of an answer
 
 
-@dataclass
-class KoplEnvironment:
+@hashed_once
+@dataclass(frozen=True)
+class KoplState:
+    """The successful calls so far, each as its function and its arguments in the function's order, and their results.
+
+    A result follows from the calls before it, so that states are equal where the calls are.
+    """
+
+    calls: tuple[tuple[str, ...], ...] = ()
+    results: tuple[Result, ...] = field(default=(), compare=False, repr=False)
+
+
+_START = KoplState()
+
+
+@dataclass(frozen=True)
+class KoplWorld:
     """A case's tools over a knowledge base, whose state is the results so far.
 
     A successful call gives {"result": "$n", "value": ...}: n counts results from 0, and `$n` stands for that result in
@@ -29,26 +46,30 @@ class KoplEnvironment:
     Attributes:
         kb: the knowledge base, which is never changed.
         reference: the values of the case's answer, as the dataset states them.
-        results: what successful calls returned, in their order.
     """
 
     kb: KnowledgeBase
     reference: tuple[str, ...]
-    results: tuple[Result, ...] = ()
+    branches: ClassVar[bool] = True
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
         """The 27 functions."""
         return tuple(TOOLS.values())
 
-    def execute(self, call: ToolCall) -> Observation:
+    def start(self) -> KoplState:
+        """No results."""
+        return _START
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[KoplState, Observation]:
         """Run one call; whatever is wrong with it is the observation's `error`."""
+        before = own_state(state, KoplState)
         try:
-            result = self._result(call)
+            arguments, result = self._run(before.results, call)
         except KoplError as error:
-            return Observation({ERROR: f"{error}."})
-        self.results = (*self.results, result)
-        return Observation({RESULT: f"${len(self.results) - 1}", "value": told(self.kb, result)})
+            return before, Observation({ERROR: f"{error}."}, failed=True)
+        after = KoplState((*before.calls, (call.tool, *arguments)), (*before.results, result))
+        return after, Observation({RESULT: f"${len(before.results)}", "value": told(self.kb, result)})
 
     def identifiers(self, tool: str) -> Mapping[str, Vocabulary]:
         """Of a function's parameters those that take a name of the schema, and for `Find` an entity's name."""
@@ -57,32 +78,23 @@ class KoplEnvironment:
             return {}
         return {name: self.kb.vocabularies[kind] for name, kind in function.vocabularies().items()}
 
-    def snapshot(self) -> Hashable:
-        """The results so far."""
-        return self.results
-
-    def restore(self, mark: Hashable) -> None:
-        """Return to a snapshot."""
-        if not isinstance(mark, tuple):
-            raise TypeError(f"a snapshot of this environment is a tuple, not {type(mark).__name__}")
-        self.results = mark
-
-    def answer(self) -> str | None:
+    def answer(self, state: State) -> str | None:
         """The latest result as a text, its values parted by `; `; None without one or where it is an entity set."""
-        found = texts(self.results[-1]) if self.results else None
+        found = _latest(state)
         return None if found is None else _BETWEEN.join(dict.fromkeys(found))
 
-    def resolved(self) -> bool:
+    def resolved(self, state: State) -> bool:
         """Whether the latest result has the values of the reference answer, compared as a set (see `same_answer`)."""
-        found = texts(self.results[-1]) if self.results else None
+        found = _latest(state)
         return found is not None and same_answer(found, self.reference)
 
-    def _result(self, call: ToolCall) -> Result:
+    def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[Sequence[str], Result]:
+        """The arguments in the function's order, and what it returns; raises KoplError."""
         function = FUNCTIONS.get(call.tool)
         if function is None:
             raise KoplError(f"there is no tool {shown(call.tool)}")
         arguments = _arguments(function, call)
-        given = [self._given(function, name, arguments[name]) for name in function.results]
+        given = [_given(function, name, arguments[name], results) for name in function.results]
         words = {name: arguments[name] for name in function.texts}
         for name, vocabulary in self.identifiers(call.tool).items():
             if words[name] not in vocabulary:
@@ -90,17 +102,25 @@ class KoplEnvironment:
         result = function.run(self.kb, *given, *words.values())
         if is_empty(result):
             raise KoplError(function.nothing.format_map({name: shown(text) for name, text in words.items()}))
-        return result
+        return tuple(arguments.values()), result
 
-    def _given(self, function: Function, name: str, handle: str) -> Result:
-        found = _HANDLE.fullmatch(handle)
-        if found is None or int(found[1]) >= len(self.results):
-            known = f"$0 to ${len(self.results) - 1}" if self.results else "none so far"
-            raise KoplError(f"{name}: {shown(handle)} is no earlier result (there are {known})")
-        result = self.results[int(found[1])]
-        if sort_of(result) != function.sort(name):
-            raise KoplError(f"{name}: {handle} holds {sort_of(result)}, not {function.sort(name)}")
-        return result
+
+def _given(function: Function, name: str, handle: str, results: Sequence[Result]) -> Result:
+    """The earlier result that a parameter is given; raises KoplError where there is none, or one of another sort."""
+    found = _HANDLE.fullmatch(handle)
+    if found is None or int(found[1]) >= len(results):
+        known = f"$0 to ${len(results) - 1}" if results else "none so far"
+        raise KoplError(f"{name}: {shown(handle)} is no earlier result (there are {known})")
+    result = results[int(found[1])]
+    if sort_of(result) != function.sort(name):
+        raise KoplError(f"{name}: {handle} holds {sort_of(result)}, not {function.sort(name)}")
+    return result
+
+
+def _latest(state: State) -> tuple[str, ...] | None:
+    """The latest result's texts; None without one or where it is an entity set."""
+    results = own_state(state, KoplState).results
+    return texts(results[-1]) if results else None
 
 
 def _arguments(function: Function, call: ToolCall) -> dict[str, str]:
