@@ -4,41 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.engines.base import JsonAnswer, PlanAnswer, ToolCallAnswer
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
 from grid.types import NO_TOOL, ToolSpec
 
-MAX_CHARACTERS = 120  # of a thought or a string argument: a model that rambles still comes to its end
+MAX_CHARACTERS = 120  # of a string argument: a model that rambles still comes to its end
+_MOST_REPEATED = 120  # in one pattern: xgrammar 0.2.8 fails past some 200
 _TYPES = ("number", "integer", "boolean", "array", "object")
 _TEXT = {"$ref": "#/$defs/text"}  # one definition, so that it is compiled once
-# A pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are no JSON, and takes up to
-# 55 ms for a token; past some 200 characters its patterns fail.
-_DEFINITIONS = {"text": {"type": "string", "pattern": f"^.{{0,{MAX_CHARACTERS}}}$"}}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call (a thought first where one is asked for), or a plan of calls.
+    """One object: a call (a thought first where one is asked for), a plan of calls, or an outline.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
     """
-    thought = isinstance(answer, ToolCallAnswer) and answer.thought
-    calls = [_call(tool.name, _arguments(tool), thought) for tool in answer.tools]
-    if isinstance(answer, ToolCallAnswer) and answer.may_decline:
-        calls.append(_call(NO_TOOL, _object({}, []), thought))
+    definitions = {"text": _text(MAX_CHARACTERS)}
+    if isinstance(answer, OutlineAnswer):
+        lines = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": answer.most}
+        return _object({"outline": lines}, ["outline"]) | {"$defs": definitions}
+    thought = answer.thought if isinstance(answer, ToolCallAnswer) else 0
+    if thought:
+        definitions["thought"] = _text(thought)
+    calls = [_call(tool.name, _arguments(tool), thought > 0) for tool in answer.tools]
+    if answer.may_decline:
+        calls.append(_call(NO_TOOL, _object({}, []), thought > 0))
     call = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if isinstance(answer, PlanAnswer):
-        plan = {"type": "array", "items": call, "minItems": 1, "maxItems": answer.most}
+        plan = {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}
         call = _object({"plan": plan}, ["plan"])
-    return call | {"$defs": _DEFINITIONS}
+    return call | {"$defs": definitions}
+
+
+def _text(most: int) -> dict[str, Any]:
+    """A text of at most so many characters.
+
+    A pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are no JSON, and takes up
+    to 55 ms for a token.
+    """
+    whole, rest = divmod(most, _MOST_REPEATED)
+    pattern = f".{{0,{_MOST_REPEATED}}}" * whole + (f".{{0,{rest}}}" if rest else "")
+    return {"type": "string", "pattern": f"^{pattern}$"}
 
 
 def _call(name: str, arguments: dict[str, Any], thought: bool) -> dict[str, Any]:
-    properties = ({"thought": _TEXT} if thought else {}) | {"tool": {"const": name}, "arguments": arguments}
+    before = {"thought": {"$ref": "#/$defs/thought"}} if thought else {}
+    properties = before | {"tool": {"const": name}, "arguments": arguments}
     return _object(properties, list(properties))
 
 
 def _arguments(tool: ToolSpec) -> dict[str, Any]:
-    """Every argument optional, of its type or a string (a reference to an earlier output is one)."""
-    return _object({parameter.name: _value(parameter.type) for parameter in tool.parameters}, [])
+    """Each argument of its type or a string (a reference to an earlier output is one)."""
+    required = [parameter.name for parameter in tool.parameters if parameter.required]
+    return _object({parameter.name: _value(parameter.type) for parameter in tool.parameters}, required)
 
 
 def _value(kind: str) -> dict[str, Any]:

@@ -7,9 +7,20 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, JsonAnswer, PlanAnswer, Prompt, Sampled
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    OutlineAnswer,
+    PlanAnswer,
+    Prompt,
+    Sampled,
+    ToolCallAnswer,
+)
 from grid.strict import STRICT
-from grid.types import Usage, to_json
+from grid.types import Json, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -23,11 +34,13 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments, or a plan of it, `n` times; empty text for a text answer."""
+        """The first tool without arguments, or `least` of it as a plan, `n` times; empty text for a text answer."""
         answer, text = prompt.answer, ""
-        if isinstance(answer, JsonAnswer) and answer.tools:
-            call = {"tool": answer.tools[0].name, "arguments": {}}
-            text = to_json({"plan": [call]} if isinstance(answer, PlanAnswer) else call)
+        if isinstance(answer, OutlineAnswer):
+            text = to_json({"outline": ["do it"]})
+        elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
+            call: Json = {"tool": answer.tools[0].name, "arguments": {}}
+            text = to_json({"plan": [call] * answer.least} if isinstance(answer, PlanAnswer) else call)
         return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:

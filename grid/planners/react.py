@@ -12,6 +12,7 @@ from grid.engines.base import SAMPLE
 from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
+from grid.planners.prompts import Seen
 from grid.strict import STRICT
 from grid.types import Trajectory
 
@@ -41,6 +42,6 @@ class BaselineLLM(Acting):
 
     async def solve(self, episode: Episode) -> Trajectory:
         """One pass, blind to what was observed."""
-        seen = "none" if episode.case.plan.substeps else "calls"
+        seen: Seen = "none" if episode.case.plan.substeps else "calls"
         done = await rollout(episode, partial(single_pass, acting=self), self, begin(episode), seen=seen)
         return trajectory(episode, done.path)

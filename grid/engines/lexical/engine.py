@@ -29,20 +29,23 @@ from grid.engines.base import (
     Choice,
     ChoiceAnswer,
     Home,
+    OutlineAnswer,
     PlanAnswer,
     Prompt,
     Sampled,
     TextAnswer,
     ToolCallAnswer,
 )
+from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
-from grid.engines.lexical.plans import next_calls
+from grid.engines.lexical.plans import Call, arguments_of, plans_left
 from grid.strict import STRICT
 from grid.text.words import stems
-from grid.types import NO_TOOL, Usage, to_json
+from grid.types import FINISH, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
+_NAME = re.compile(r"(?:\d+\. )?(\w+)")  # of an option, behind its number
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -62,15 +65,18 @@ class Lexical:
     version: str = field(default="lexical-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """`n` completions: tool calls as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
-        if isinstance(prompt.answer, TextAnswer):
-            texts = [_lesson(prompt)] * n
-        elif prompt.entries("demonstrations"):
-            texts = [self._plan(prompt, temperature, seed, index) for index in range(n)]
-        elif isinstance(prompt.answer, ToolCallAnswer):
-            texts = self._calls(prompt, prompt.answer, n, temperature, seed)
-        else:
+        """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
+        answer = prompt.answer
+        if isinstance(answer, ChoiceAnswer):
             raise TypeError("a choice is answered by choose()")
+        if isinstance(answer, TextAnswer):
+            texts = [_lesson(prompt)] * n
+        elif isinstance(answer, OutlineAnswer):
+            texts = [to_json({"outline": [*self._outline(prompt)[: answer.most]]})] * n
+        elif isinstance(answer, PlanAnswer):
+            texts = [to_json({"plan": self._plan(prompt, answer, temperature, seed, i)}) for i in range(n)]
+        else:
+            texts = self._calls(prompt, answer, n, temperature, seed)
         output = sum(count_tokens(text) for text in texts)
         return Sampled(tuple(texts), Usage(n, 0, n * prompt_tokens(prompt), 0, output))
 
@@ -78,37 +84,73 @@ class Lexical:
         """softmax(score / temperature) over the options; counts as one scoring pass."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
-        probabilities = _softmax(self._scores(prompt, prompt.answer.options) / self.temperature)
+        options = prompt.answer.options
+        ways = self._ways(prompt)
+        if ways:
+            shares = _softmax(np.array([score for _, score in ways]))
+            names = [option.partition("(")[0].partition(":")[0] for option in options]
+            taken = [str(calls[0]["tool"]) if calls else names[-1] for calls, _ in ways]
+            found = np.array([sum(shares[i] for i, tool in enumerate(taken) if tool == name) for name in names])
+            probabilities = found / found.sum() if found.sum() > 0 else np.full(len(names), 1 / len(names))
+        else:
+            probabilities = _softmax(self._scores(points.pointed(prompt), options) / self.temperature)
         usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
         return Choice(tuple(probabilities.tolist()), usage)
 
-    def _plan(self, prompt: Prompt, temperature: float, seed: int, index: int) -> str:
-        """The rest of a plan, or its next call, after the demonstrations."""
-        question = Counter(stems(prompt.entries("task")[0]))
-        calls = next_calls(
-            prompt,
-            lambda texts: bm25(question, texts) / self.temperature,
-            lambda scores: _gumbel_argmax(scores, temperature, seed, index),
-        )
-        if isinstance(prompt.answer, PlanAnswer):
-            return to_json({"plan": calls})
-        return to_json(calls[0] if calls else {"tool": NO_TOOL, "arguments": {}})
+    def _ways(self, prompt: Prompt) -> list[tuple[list[Call], float]]:
+        """What is left to do by each of the demonstrations' plans, with its score; none without demonstrations."""
+        if not prompt.entries("demonstrations"):
+            return []
+        question = Counter(stems(points.query(prompt)))
+        return plans_left(prompt, lambda texts: bm25(question, texts) / self.temperature)
+
+    def _outline(self, prompt: Prompt) -> Sequence[str]:
+        """The nearest demonstration's calls in words, or the query's clauses."""
+        ways = self._ways(prompt)
+        best = max(ways, key=lambda way: way[1])[0] if ways else []
+        texts = [" ".join([str(call["tool"]), *map(str, arguments_of(call).values())]) for call in best]
+        return texts or points.clauses(points.query(prompt))
+
+    def _plan(self, prompt: Prompt, answer: PlanAnswer, temperature: float, seed: int, index: int) -> list[Call]:
+        """The rest of a demonstration's plan, or a call for each point that is left."""
+        ways = self._ways(prompt)
+        if ways:
+            calls = ways[_gumbel_argmax(np.array([score for _, score in ways]), temperature, seed, index)][0]
+            calls = calls[: answer.most] or [{"tool": FINISH, "arguments": {}}]
+            return calls + [{"tool": NO_TOOL, "arguments": {}}] * (answer.least - len(calls))
+        done = points.steps_done(prompt)
+        left = answer.least if answer.may_decline else len(points.clauses(points.query(prompt))) - done
+        call = ToolCallAnswer(answer.tools, answer.may_decline)
+        return [
+            self._call(points.at(prompt, done + place), call, temperature, seed, index * answer.most + place)
+            for place in range(max(min(left, answer.most), 1))
+        ]
 
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
-        lines = prompt.entries("tools")[-(len(answer.tools) + answer.may_decline) :]
-        scores = self._scores(prompt, lines) / self.temperature
-        texts: dict[int, str] = {}
-        calls = []
+        decline = NO_TOOL if answer.may_decline else FINISH
+        named = {tool.name for tool in answer.tools} | {decline}
+        ways = [(calls or [{"tool": decline, "arguments": {}}], score) for calls, score in self._ways(prompt)]
+        ways = [(calls, score) for calls, score in ways if calls[0]["tool"] in named]
+        if ways:
+            scores = np.array([score for _, score in ways])
+            return [to_json(ways[_gumbel_argmax(scores, temperature, seed, index)][0][0]) for index in range(n)]
+        here, known = points.pointed(prompt), dict[int, str]()
+        scores = self._scores(here, self._lines(prompt, answer)) / self.temperature
+        texts = []
         for index in range(n):
             choice = _gumbel_argmax(scores, temperature, seed, index)
-            if choice not in texts:
-                if choice == len(answer.tools):
-                    texts[choice] = to_json({"tool": NO_TOOL, "arguments": {}})
-                else:
-                    tool = answer.tools[choice]
-                    texts[choice] = to_json({"tool": tool.name, "arguments": fill(tool, prompt)})
-            calls.append(texts[choice])
-        return calls
+            if choice not in known:
+                known[choice] = to_json(_filled(answer, choice, here))
+            texts.append(known[choice])
+        return texts
+
+    def _call(self, prompt: Prompt, answer: ToolCallAnswer, temperature: float, seed: int, index: int) -> Call:
+        scores = self._scores(prompt, self._lines(prompt, answer)) / self.temperature
+        return _filled(answer, _gumbel_argmax(scores, temperature, seed, index), prompt)
+
+    def _lines(self, prompt: Prompt, answer: ToolCallAnswer) -> Sequence[str]:
+        """The prompt's lines of the answer's options."""
+        return prompt.entries("tools")[-(len(answer.tools) + answer.may_decline) :]
 
     def _scores(self, prompt: Prompt, options: Sequence[str]) -> np.ndarray:
         query: dict[str, float] = {}
@@ -126,7 +168,18 @@ class Lexical:
         for index in _documents(tuple(options)).no_tool:
             if substep and _counts(options[index])[0][substep[0]]:
                 scores[index] += self.no_tool_bonus
+        if not points.outline(prompt) and points.steps_done(prompt) >= len(points.clauses(points.query(prompt))):
+            for index in _documents(tuple(options)).finish:
+                scores[index] += self.no_tool_bonus
         return scores
+
+
+def _filled(answer: ToolCallAnswer, choice: int, prompt: Prompt) -> Call:
+    """The call of the option at a place; the one behind the tools is no tool."""
+    if choice == len(answer.tools):
+        return {"tool": NO_TOOL, "arguments": {}}
+    tool = answer.tools[choice]
+    return {"tool": tool.name, "arguments": {} if tool.name == FINISH else fill(tool, prompt)}
 
 
 def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
@@ -143,11 +196,12 @@ def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
 
 
 class _Documents(NamedTuple):
-    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, those that say no tool."""
+    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, and which are no tools."""
 
     postings: dict[str, list[tuple[int, int]]]
     norm: list[float]
     no_tool: tuple[int, ...]
+    finish: tuple[int, ...]
 
 
 @lru_cache(maxsize=256)  # of some 100 kB each
@@ -159,7 +213,11 @@ def _documents(options: tuple[str, ...]) -> _Documents:
     for index, (counts, _) in enumerate(counted):
         for stem, frequency in counts.items():
             postings.setdefault(stem, []).append((index, frequency))
-    return _Documents(postings, norm, tuple(i for i, option in enumerate(options) if NO_TOOL in option[:20]))
+    names = [_NAME.match(option) for option in options]
+    places = {
+        wanted: tuple(i for i, name in enumerate(names) if name and name[1] == wanted) for wanted in (NO_TOOL, FINISH)
+    }
+    return _Documents(postings, norm, places[NO_TOOL], places[FINISH])
 
 
 @lru_cache(maxsize=65536)

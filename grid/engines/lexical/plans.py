@@ -16,13 +16,15 @@ from typing import cast
 import numpy as np
 
 from grid.engines.base import Prompt
+from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
+from grid.text.references import reference
 from grid.types import Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-_STEP = re.compile(r"\$(\d{1,4}) = (\{.*\}) (returned|failed:) \{")
-_REFERENCE = re.compile(r"\$(\d{1,4})")
+_STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
+_REFERENCE = re.compile(r"OUTPUT_FROM_STEP_(\d{1,4})\.(\w+)")
 _MOST_WORDS = 300  # of a question that are laid beside another's
 _MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
 
@@ -36,28 +38,23 @@ class _Made:
     succeeded: bool
 
 
-def next_calls(
-    prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray], draw: Callable[[np.ndarray], int]
-) -> list[Call]:
-    """The calls that are left to make; empty where the plan is done, or there is no demonstration.
+def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) -> list[tuple[list[Call], float]]:
+    """What is left of each demonstration's plan, with how well the plan fits; none whose next calls failed before.
 
     Args:
-        prompt: with demonstrations and a question; the steps made so far in its history.
-        scores: how near texts are to the question, shape (texts,).
-        draw: a place by its score.
+        prompt: with demonstrations and a query; the steps made so far in its history.
+        scores: how near texts are to the query, shape (texts,).
     """
-    question = prompt.entries("task")[0].removeprefix("Question: ")
     solved = [pair for pair in map(_solved, prompt.entries("demonstrations")) if pair]
     made = [step for step in map(_made, prompt.entries("history")) if step]
     failed = [step.call for step in made if not step.succeeded]
-    plans = [_adapted(plan, text, question) for text, plan in solved]
-    left = [_left(plan, made) for plan in plans]
-    usable = [place for place, calls in enumerate(left) if not any(call in failed for call in calls)]
-    if not usable:
-        return []
+    following = points.first_number(prompt) + points.steps_done(prompt)
+    plans = [_adapted(plan, text, points.query(prompt)) for text, plan in solved]
+    left = [_left(plan, made, following) for plan in plans]
     near = scores([text for text, _ in solved])
     shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
-    return left[usable[draw((near + _MADE_WEIGHT * shared)[usable])]]
+    fits = near + _MADE_WEIGHT * shared
+    return [(calls, float(fit)) for calls, fit in zip(left, fits, strict=True) if not any(c in failed for c in calls)]
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
@@ -68,7 +65,7 @@ def _solved(entry: str) -> tuple[str, list[Call]] | None:
     calls = read_plan(lines[1])
     if calls is None:
         return None
-    return lines[0].removeprefix("Question: "), [{"tool": tool, "arguments": arguments} for tool, arguments in calls]
+    return lines[0].removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
 
 
 def _made(entry: str) -> _Made | None:
@@ -76,29 +73,29 @@ def _made(entry: str) -> _Made | None:
     call = read_call(found[2]) if found else None
     if not found or not call:
         return None
-    return _Made(int(found[1]), {"tool": call[0], "arguments": call[1]}, found[3] == "returned")
+    return _Made(int(found[1]), {"tool": call.tool, "arguments": call.arguments}, found[3] == "returned")
 
 
-def _left(plan: Sequence[Call], made: Sequence[_Made]) -> list[Call]:
+def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:
     """The plan's calls that were not made yet, their references to the steps as they are numbered in the whole."""
     places: dict[int, int] = {}
     left: list[Call] = []
     for index, call in enumerate(plan):
         wanted = _renumbered(call, places)
         known = next((step.number for step in made if step.succeeded and step.call == wanted), None)
-        places[index] = len(made) + len(left) if known is None else known
+        places[index] = following + len(left) if known is None else known
         if known is None:
             left.append(wanted)
     return left
 
 
 def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
-    return call | {"arguments": {name: _renumber(value, places) for name, value in _arguments(call).items()}}
+    return call | {"arguments": {name: _renumber(value, places) for name, value in arguments_of(call).items()}}
 
 
 def _renumber(value: Json, places: Mapping[int, int]) -> Json:
     found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    return f"${places[int(found[1])]}" if found and int(found[1]) in places else value
+    return reference(str(places[int(found[1])]), found[2]) if found and int(found[1]) in places else value
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str) -> list[Call]:
@@ -107,13 +104,14 @@ def _adapted(plan: Sequence[Call], solved: str, question: str) -> list[Call]:
     adapted = []
     for call in plan:
         filled = {
-            name: slots.fill(value) if isinstance(value, str) else value for name, value in _arguments(call).items()
+            name: slots.fill(value) if isinstance(value, str) else value for name, value in arguments_of(call).items()
         }
         adapted.append(call | {"arguments": filled})
     return adapted
 
 
-def _arguments(call: Call) -> dict[str, Json]:
+def arguments_of(call: Call) -> dict[str, Json]:
+    """By name."""
     return cast(dict[str, Json], call["arguments"])
 
 
@@ -130,7 +128,7 @@ class _Slots:
     def fill(self, value: str) -> str:
         """The question's words where the solved one has the value; the value where it has it nowhere."""
         wanted = [token.lower() for token in _TOKEN.findall(value)]
-        if not wanted or value.startswith("$"):
+        if not wanted or _REFERENCE.fullmatch(value):
             return value
         for start in range(len(self._words) - len(wanted) + 1):
             if self._words[start : start + len(wanted)] == wanted:

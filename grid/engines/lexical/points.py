@@ -1,0 +1,58 @@
+"""Where the lexical engine stands: the outline's substeps or, without one, the clauses of the query in their order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+from grid.engines.base import Prompt, Section
+from grid.text.words import stems
+
+_CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
+_MOST = 20
+
+
+def outline(prompt: Prompt) -> tuple[str, ...]:
+    """The outline's lines, each with its number; empty without one."""
+    return prompt.entries("task")[2:]
+
+
+@lru_cache(maxsize=4096)
+def clauses(query: str) -> tuple[str, ...]:
+    """A query's parts, each of which may want a call; at least one."""
+    parts = [part.strip(" .,;") for part in _CLAUSE.split(query)]
+    return tuple(part for part in parts if len(stems(part)) > 1)[:_MOST] or (query,)
+
+
+def query(prompt: Prompt) -> str:
+    """The query itself."""
+    return prompt.entries("task")[0].removeprefix("Query: ")
+
+
+def steps_done(prompt: Prompt) -> int:
+    """Steps that the history shows."""
+    return max(len(prompt.entries("history")) - 1, 0)
+
+
+def first_number(prompt: Prompt) -> int:
+    """The number of a path's first step: those of drafted outlines begin at 1."""
+    return 1 if outline(prompt) else 0
+
+
+def is_done(prompt: Prompt) -> bool:
+    """Whether every clause of the query has had its step, where no outline says what comes next."""
+    return not prompt.entries("request") and steps_done(prompt) >= len(clauses(query(prompt)))
+
+
+def at(prompt: Prompt, place: int) -> Prompt:
+    """The prompt as if it asked for the step at a place of the outline or of the query's clauses."""
+    lines = outline(prompt) or tuple(f"{number} {text}" for number, text in enumerate(clauses(query(prompt))))
+    request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
+    others = tuple(section for section in prompt.sections if section.kind != "request")
+    return replace(prompt, sections=(*others, request))
+
+
+def pointed(prompt: Prompt) -> Prompt:
+    """The prompt with a present substep, whether it names one or not."""
+    return prompt if prompt.entries("request") else at(prompt, steps_done(prompt))
