@@ -121,7 +121,7 @@ async def _run_cell(
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference = problem.reference
         episode = episode_of(built, problem, cell.seed)
-        solving = _solve(built, episode)
+        solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
         scores = score(trajectory, reference, problem.world.resolved(trajectory.end))
     except UnfinishedError:
@@ -158,7 +158,8 @@ def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
     )
 
 
-async def _solve(built: Built, episode: Episode) -> Trajectory:
+async def solve(built: Built, episode: Episode) -> Trajectory:
+    """The planner's trajectory, behind an outline that is drafted first where the dataset says so."""
     if built.dataset.outline == DRAFTED:
         await draft(episode)
     return await built.planner.solve(episode)

@@ -1,0 +1,120 @@
+"""What a planner is asked, to read: `python -m grid.show DATASET CASE --planner P`.
+
+The case runs as in a sweep of its own, with the lexical engine unless another is named, and every request is printed as
+the engine gets it, with what it answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.text import Text
+
+from grid.errors import ConfigError, GridError
+from grid.planners.base import Episode, Message
+from grid.sweep import deadline
+from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
+from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.run import episode_of, solve
+from grid.text.untrusted import shown_lines
+from grid.types import Trajectory
+
+CONF = Path(__file__).parents[1] / "conf"
+"""Of a checkout; the command reads its files as a sweep would."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the requests of one case; 2 for what cannot run."""
+    given = _parser().parse_args(arguments)
+    try:
+        setting = _setting(given)
+        reason = invalid_reason(setting)
+        if reason:
+            raise ConfigError("planner, dataset", f"{given.planner}, {given.dataset}", reason)
+        built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+        cell = _cell(built, setting, given.case)
+        problem = built.problem(cell.case_id, cell.disturbance_seed)
+        episode = episode_of(built, problem, cell.seed)
+        trajectory = deadline.run(_solved(built, episode))
+    except GridError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    _print(episode, trajectory, problem.world.resolved(trajectory.end), given.first)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m grid.show", description=__doc__)
+    parser.add_argument("dataset", help="a file of conf/dataset")
+    parser.add_argument("case", help="a case's id, or its place among the dataset's cases, from 0")
+    parser.add_argument("--planner", default="react", help="a file of conf/planner")
+    parser.add_argument("--model", default="lexical", help="a file of conf/model")
+    parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
+    parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
+    parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden planner.samples=3")
+    return parser
+
+
+def _setting(given: argparse.Namespace) -> Setting:
+    """The setting of the named files with the values given; raises ConfigError."""
+    labels = {group: getattr(given, group) for group in ("model", "planner", "dataset", "robustness", "retriever")}
+    config = OmegaConf.create({group: _file(group, name) for group, name in labels.items()})
+    changed = OmegaConf.from_dotlist(given.values)
+    return Setting(cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed))), labels, seed=0)
+
+
+def _file(group: str, name: str) -> Any:
+    path = CONF / group / f"{name}.yaml"
+    names = sorted(file.stem for file in path.parent.glob("*.yaml"))
+    if name not in names:
+        raise ConfigError(group, name, f"one of {', '.join(names)}")
+    return OmegaConf.load(path)
+
+
+def _cell(built: Built, setting: Setting, case: str) -> Cell:
+    every = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    found = {cell.case_id: cell for cell in every} | {str(place): cell for place, cell in enumerate(every)}
+    if case not in found:
+        raise ConfigError("case", case, f"an id such as {every[0].case_id}, or 0 to {len(every) - 1}")
+    return found[case]
+
+
+async def _solved(built: Built, episode: Episode) -> Trajectory:
+    if built.engine.home != "task":
+        await cast(Any, built.engine).load()
+    return await solve(built, episode)
+
+
+def _print(episode: Episode, trajectory: Trajectory, resolved: bool, first: int | None) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    for number, message in enumerate(episode.messages[:first]):
+        console.rule(f"request {number}: {message.role}, {message.decision}", align="left", style="bold")
+        console.print(Text(shown_lines(message.prompt.text())))
+        for line in _answers(message):
+            console.print(Text(shown_lines(line), style="cyan"))
+    left = len(episode.messages) - len(episode.messages[:first])
+    console.rule("end", align="left", style="bold")
+    console.print(f"{left} more requests; " if left else "", end="")
+    console.print(f"{len(trajectory.steps)} steps, {'resolved' if resolved else 'not resolved'}", end="")
+    console.print(Text(f", answer: {shown_lines(trajectory.answer or 'none')}"))
+
+
+def _answers(message: Message) -> Sequence[str]:
+    if message.probabilities is not None:
+        ranked = sorted(enumerate(message.probabilities), key=lambda option: -option[1])[:5]
+        return ["→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)]
+    return [
+        f"→ {answer}" + (f"   (unreadable: {why})" if (why := message.unreadable.get(place)) else "")
+        for place, answer in enumerate(message.answers)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
