@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
@@ -25,6 +25,11 @@ class Section:
     kind: SectionKind
     entries: tuple[str, ...]
     options: tuple[str, ...] = ()
+
+    @cached_property
+    def characters(self) -> int:
+        """Of all lines."""
+        return sum(map(len, self.lines()))
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
         """All lines, the options as `0. text` on; `padded`: as `option_numbers` has them."""
@@ -101,8 +106,9 @@ class Prompt:
 
     def size(self) -> int:
         """Characters of the sections and of the answer's options."""
-        lines = sum(sum(map(len, section.lines())) for section in self.sections)
-        return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
+        return sum(section.characters for section in self.sections) + (
+            sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0
+        )
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
         """All lines of one kind of section."""

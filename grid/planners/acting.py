@@ -65,10 +65,14 @@ class Action:
 
 @dataclass(frozen=True)
 class Path:
-    """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given."""
+    """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given.
+
+    `lines` are the steps as a history tells them.
+    """
 
     steps: tuple[Step, ...]
     state: State
+    lines: tuple[str, ...] = ()
     finished: bool = False
     answer: str | None = None
 
@@ -91,6 +95,13 @@ class View:
     def guided(self) -> bool:
         """Whether an outline says what comes next."""
         return bool(self.substep.text)
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What is seen of the path, a line a step."""
+        if self.seen == "calls":
+            return tuple(prompts.step_text(step, observed=False) for step in self.path.steps)
+        return self.path.lines if self.seen == "all" else ()
 
     @cached_property
     def offer(self) -> Offer:
@@ -195,7 +206,8 @@ async def perform(episode: Episode, view: View, decision: Decision, branch: int 
         output_tokens=decision.usage.output_tokens,
     )
     episode.decisions.append(step)
-    return Path((*path.steps, step), state, action.finished, action.answer)
+    lines = (*path.lines, prompts.step_text(step))
+    return Path((*path.steps, step), state, lines, action.finished, action.answer)
 
 
 def trajectory(

@@ -73,8 +73,10 @@ def _read_action(text: str, offered: dict[str, ToolSpec], may_decline: bool, tho
     answer = read_call(text)
     if answer is None:
         return Action(None, unreadable="no JSON object with a tool")
-    kept = " ".join(answer.thought.split())[:thought] if answer.thought and thought else None
-    return replace(to_action(answer.tool, dict(answer.arguments), offered, may_decline), thought=kept or None)
+    action = to_action(answer.tool, answer.arguments, offered, may_decline)
+    if not (answer.thought and thought):
+        return action
+    return replace(action, thought=" ".join(answer.thought.split())[:thought] or None)
 
 
 def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
@@ -101,7 +103,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = Fa
         thought=ASK_THOUGHT if acting.thought else "", decline=f' or "{NO_TOOL}"' if view.guided else ""
     )
     ask = Section("instruction", (ASK_SUBSTEP if view.guided else ASK_NEXT, form, *((INVALID,) if again else ())))
-    answer = ToolCallAnswer(tuple(view.offer.tools.values()), may_decline=view.guided, thought=acting.thought)
+    answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought)
     return prompts.prompt(answer, *sections(episode, view, view.offer.section, acting), ask)
 
 
@@ -129,7 +131,7 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),
         prompts.lessons_section(view.lessons),
-        prompts.history_section(view.path.steps, view.seen),
+        prompts.history_section(view.history),
         *behind,
         prompts.request_section(view.substep),
     )

@@ -110,7 +110,7 @@ class FullHorizon(Acting):
         failed = (ASK_AGAIN,) if view.path.steps else ()
         lines = (*failed, ask, ASK_PLAN, *((INVALID,) if again else ()))
         before = sections(episode, view, view.offer.section, self)
-        answer = PlanAnswer(tuple(view.offer.tools.values()), left if view.guided else 1, left, may_decline=view.guided)
+        answer = PlanAnswer(view.offer.cards, left if view.guided else 1, left, may_decline=view.guided)
         return prompts.prompt(answer, *before[:-1], Section("instruction", lines))
 
 

@@ -38,22 +38,48 @@ _HANDLE = re.compile(r"\$\d+")
 
 
 class Offer(NamedTuple):
-    """What a decision may take: tools by name, their names in order, and the section that lists them.
+    """What a decision may take: tools by name and in order, candidates' names, and the section that lists the options.
 
     The last option is `no_tool` for a substep of an outline, or else `finish`, which is a tool like the others.
     """
 
     tools: dict[str, ToolSpec]
+    cards: tuple[ToolSpec, ...]
     names: tuple[str, ...]
     section: Section
 
 
-@lru_cache(maxsize=4096)
-def offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
-    """Made once for the same candidates: most decisions of a sweep repeat those of another planner or trial."""
+class _Offers:
+    """Offers made once for the same candidates: most decisions repeat those of another planner or trial.
+
+    Retrievers hand out the same object for the same question, so that it need not be compared tool by tool.
+    """
+
+    _MOST = 4096
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bool], tuple[tuple[ToolSpec, ...], Offer]] = {}
+
+    def __call__(self, candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
+        key = id(candidates), may_finish
+        known = self._known.get(key)
+        if known and known[0] is candidates:
+            return known[1]
+        if len(self._known) >= self._MOST:
+            self._known.clear()
+        found = _offer(candidates, may_finish)
+        self._known[key] = candidates, found
+        return found
+
+
+offer = _Offers()
+
+
+def _offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
     tools = {tool.name: tool for tool in (*candidates, *((FINISH_TOOL,) if may_finish else ()))}
     options = (*map(tool_text, tools.values()), *(() if may_finish else (NO_TOOL_TEXT,)))
-    return Offer(tools, tuple(tool.name for tool in candidates), Section("tools", ("Tools:",), options))
+    names = tuple(tool.name for tool in candidates)
+    return Offer(tools, tuple(tools.values()), names, Section("tools", ("Tools:",), options))
 
 
 @lru_cache(maxsize=65536)
@@ -71,10 +97,9 @@ def task_section(episode: Episode) -> Section:
     return Section("task", (f"Query: {episode.case.query}", *(("Outline:", *outline) if outline else ())))
 
 
-def history_section(steps: Sequence[Step], seen: Seen = "all") -> Section:
+def history_section(lines: Sequence[str]) -> Section:
     """What has been done so far, one entry a step."""
-    shown = steps if seen != "none" else ()
-    return Section("history", ("Done so far:", *(step_text(step, seen) for step in shown)) if shown else ())
+    return Section("history", ("Done so far:", *lines) if lines else ())
 
 
 def lessons_section(lessons: Sequence[str]) -> Section:
@@ -88,8 +113,8 @@ def demonstrations_section(episode: Episode, count: int) -> Section:
     return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)) if solved else ())
 
 
-def step_text(step: Step, seen: Seen = "all") -> str:
-    """One step as a line of the history: its call as it was written, and what it returned."""
+def step_text(step: Step, observed: bool = True) -> str:
+    """One step as a line of the history: its call as it was written and, if that is seen, what it returned."""
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
@@ -97,7 +122,7 @@ def step_text(step: Step, seen: Seen = "all") -> str:
     if step.written is None or step.observation is None:
         return f"{place} -> {thought}no tool"
     called = f"{place} -> {thought}{step.written.text()}"
-    if seen == "calls":
+    if not observed:
         return called
     return (
         f"{called} {'failed:' if step.observation.failed else 'returned'} {_observed(step.substep, step.observation)}"

@@ -54,7 +54,7 @@ class Reflexion(Acting):
             TextAnswer(),
             Section("role", prompts.ROLE),
             prompts.task_section(episode),
-            prompts.history_section(path.steps),
+            prompts.history_section(path.lines),
             Section("instruction", (ASK_REFLECTION,)),
         )
         asked = await episode.sample(prompt, "reflect", attempt, temperature=self.temperature)
