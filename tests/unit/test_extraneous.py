@@ -24,13 +24,13 @@ TOOLS = {
 STEP = Substep("1.1", "go there", "travel")
 
 
-def added(substep: Substep) -> set[str]:
+def added(substep: Substep, plan: tuple[Substep, ...] = (STEP,)) -> set[str]:
     """The kinds of the tools that are added to a substep whose first candidate is about parking, by what they do."""
 
     def offered(case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         return (TOOLS["pay_parking"],)
 
-    case = Case("c", "Get me there.", Plan((STEP,)))
+    case = Case("c", "Get me there.", Plan(plan))
     reference = Reference({STEP.id: ToolCall("book_train", {})}, (STEP.id,))
     problem = Problem(case, reference, LookupSimulator((), frozenset()), offered, TOOLS, {})
     disturbed = Extraneous(k=4).disturb(problem, BM25().index(TOOLS), seed=0)
@@ -47,3 +47,8 @@ def test_a_substep_of_the_reference_is_surrounded_by_its_tools_neighbours() -> N
 def test_no_other_substep_tells_the_references_tool(substep: Substep) -> None:
     """The model's own substep may have the number of one of the reference's."""
     assert added(substep) == {"parking"}
+
+
+def test_without_a_plan_no_substep_is_the_references() -> None:
+    """KQA's reference numbers its steps, and so do planners theirs."""
+    assert added(Substep(STEP.id, "Get me there.", ""), plan=()) == {"parking"}
