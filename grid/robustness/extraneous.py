@@ -21,8 +21,8 @@ class Extraneous:
     """Adds `k` near neighbours to each substep's candidates, at seeded places among them.
 
     They are the library's tools nearest to the tool that the substep is about: the reference's where it needs one,
-    else, and for a substep that the model drafted, the first candidate. No tool that the case's reference uses, and
-    none of the same function, is added.
+    else, and for a substep that is not of the case's own plan, the first candidate. No tool that the case's reference
+    uses, and none of the same function, is added.
     """
 
     k: Literal[2, 4, 6, 8, 10] = 10
@@ -30,11 +30,13 @@ class Extraneous:
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with more candidates a substep."""
         useful = {_function(call.tool, problem) for call in problem.reference.calls.values() if call}
+        planned = {substep.id for substep in problem.case.plan.substeps}
 
         @cache
         def candidates(case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
             offered = problem.candidates(case, substep)
-            call = None if substep.drafted else problem.reference.calls.get(substep.id)
+            own = substep.id in planned and not substep.drafted  # others have numbers too
+            call = problem.reference.calls.get(substep.id) if own else None
             anchor = problem.library[call.tool] if call else next(iter(offered), None)
             if anchor is None:
                 return offered

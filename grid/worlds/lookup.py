@@ -59,10 +59,11 @@ class LookupSimulator:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
         obtained = own_state(state, frozenset)
         tool, arguments = self._by_reference_names(call)
-        matching = [entry for entry in self.entries if entry.call.tool == tool and _same_arguments(entry, arguments)]
-        if not matching:
-            return obtained, default_outcome(call.tool)
-        return obtained.union(*(entry.substeps for entry in matching)), matching[0].outcome
+        outcome = None
+        for entry in self.entries:
+            if entry.call.tool == tool and _same_arguments(entry, arguments):
+                obtained, outcome = obtained | entry.substeps, outcome or entry.outcome
+        return obtained, outcome or default_outcome(call.tool)
 
     def resolved(self, state: State) -> bool:
         """Whether every outcome of the resolution has been obtained."""
@@ -72,10 +73,10 @@ class LookupSimulator:
         """None: outcomes are obtained, no question is answered."""
         return None
 
-    def _by_reference_names(self, call: ToolCall) -> tuple[str, dict[str, Json]]:
+    def _by_reference_names(self, call: ToolCall) -> tuple[str, Mapping[str, Json]]:
         same = self.same_function.get(call.tool)
         if same is None:
-            return call.tool, dict(call.arguments)
+            return call.tool, call.arguments
         return same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()}
 
 

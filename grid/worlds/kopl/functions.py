@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from grid.types import RESULT, Parameter, ToolSpec
@@ -69,6 +69,7 @@ class Function:
         texts = tuple(Parameter(name, "string", _TEXTS.get(name, self.operator)) for name in self.texts)
         return ToolSpec(self.name, self.description, results + texts, (RESULT, "value"), "knowledge base")
 
+    @cached_property
     def vocabularies(self) -> Mapping[str, str]:
         """Of the parameters that take an identifier the vocabulary's name in `KnowledgeBase.vocabularies`."""
         own = {"name": "entity"} if self.name == "Find" else {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from grid.types import RESULT, Observation, ToolCall, ToolSpec, hashed_once
+from grid.types import RESULT, Observation, ToolCall, ToolSpec
 from grid.worlds.base import State, own_state
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
@@ -20,7 +20,6 @@ _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
 _BETWEEN = "; "  # values of an answer
 
 
-@hashed_once
 @dataclass(frozen=True)
 class KoplState:
     """The successful calls so far, each as its function and its arguments in the function's order, and their results.
@@ -76,7 +75,7 @@ class KoplWorld:
         function = FUNCTIONS.get(tool)
         if function is None:
             return {}
-        return {name: self.kb.vocabularies[kind] for name, kind in function.vocabularies().items()}
+        return {name: self.kb.vocabularies[kind] for name, kind in function.vocabularies.items()}
 
     def answer(self, state: State) -> str | None:
         """The latest result as a text, its values parted by `; `; None without one or where it is an entity set."""
@@ -96,7 +95,8 @@ class KoplWorld:
         arguments = _arguments(function, call)
         given = [_given(function, name, arguments[name], results) for name in function.results]
         words = {name: arguments[name] for name in function.texts}
-        for name, vocabulary in self.identifiers(call.tool).items():
+        for name, kind in function.vocabularies.items():
+            vocabulary = self.kb.vocabularies[kind]
             if words[name] not in vocabulary:
                 raise KoplError(f"there is no {vocabulary.noun} {shown(words[name])}")
         result = function.run(self.kb, *given, *words.values())
@@ -126,9 +126,9 @@ def _latest(state: State) -> tuple[str, ...] | None:
 def _arguments(function: Function, call: ToolCall) -> dict[str, str]:
     """The arguments as texts; raises KoplError where one is missing, too many, or no text."""
     wanted = (*function.results, *function.texts)
-    missing = [name for name in wanted if name not in call.arguments]
-    extra = [name for name in call.arguments if name not in wanted]
-    if missing or extra:
+    if call.arguments.keys() != set(wanted):
+        missing = [name for name in wanted if name not in call.arguments]
+        extra = [name for name in call.arguments if name not in wanted]
         wrong = f"lacks {', '.join(missing)}" if missing else f"has no parameter {shown(extra[0])}"
         raise KoplError(f"the call of {function.name} {wrong}; its parameters are {', '.join(wanted) or 'none'}")
     found = {}
