@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from grid.types import Observation, ToolCall
 
 State: TypeAlias = Hashable
-"""Immutable, hashable and picklable; equal states behave alike. To planners it is opaque: they keep and hand it back."""
+"""Immutable, hashable and picklable; equal states behave alike. Opaque to planners: they keep it and hand it back."""
 T = TypeVar("T")
 
 
