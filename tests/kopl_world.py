@@ -1,12 +1,12 @@
-"""A knowledge base small enough to know by heart, and environments over it."""
+"""A knowledge base small enough to know by heart, and worlds over it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from grid.worlds.kopl.world import KoplEnvironment
 from grid.worlds.kopl.reading import parse
+from grid.worlds.kopl.world import KoplWorld
 
 SOURCE = Path("kb.json")
 
@@ -61,6 +61,6 @@ def raw_base() -> dict[str, Any]:
     }
 
 
-def environment(*reference: str) -> KoplEnvironment:
-    """An environment over that base whose answer is the texts given."""
-    return KoplEnvironment(parse(raw_base(), SOURCE), reference)
+def kopl_world(*reference: str) -> KoplWorld:
+    """A world over that base whose answer is the texts given."""
+    return KoplWorld(parse(raw_base(), SOURCE), reference)

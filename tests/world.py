@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from grid.engines.base import Engine
 from grid.planners.base import Budget, Episode
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
+from grid.worlds.base import State
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 CALLS = {
@@ -53,18 +54,18 @@ def right_arguments(substep: str, name: str) -> dict[str, Json]:
     return dict(call.arguments) if call and call.tool == name else {}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Counting(LookupSimulator):
     """A simulator that remembers every call made."""
 
     calls: list[str] = field(default_factory=list)
 
-    def execute(self, call: ToolCall) -> Observation:
+    async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
         self.calls.append(call.tool)
-        return super().execute(call)
+        return await super().apply(state, call)
 
 
-def environment() -> Counting:
+def small_world() -> Counting:
     """A fresh world; the case is resolved by the booking."""
     return Counting(build_entries(CALLS, OUTCOMES), frozenset({"2.2"}))
 
@@ -73,9 +74,9 @@ def episode(engine: Engine, world: Counting | None = None, seed: int = 1, budget
     """An episode of the small case; all five tools are candidates everywhere."""
     return Episode(
         case=Case("small", "Please book again what I bought in order A-1.", PLAN),
-        environment=world or environment(),
+        world=world or small_world(),
         engine=engine,
-        candidates_of=lambda case, substep: tuple(TOOLS.values()),
+        candidates=lambda case, substep: tuple(TOOLS.values()),
         budget=budget or Budget(),
         seed=seed,
     )

@@ -25,8 +25,8 @@ from grid.text import references
 from grid.types import ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
-from grid.worlds.schema import failed
 from tests.kopl_reference import Reference
+from tests.walks import Walk
 
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
@@ -290,15 +290,15 @@ def test_an_incomplete_cache_is_made_again(lost: str, tmp_path: Path, monkeypatc
 def test_gold_calls_resolve_every_case(synthetic: KqaSynthetic) -> None:
     for case_id in synthetic.case_ids():
         problem = synthetic.problem(case_id)
-        outputs: dict[str, Any] = {}
+        walk, outputs = Walk(problem.world), dict[str, Any]()
         for name, call in problem.reference.calls.items():
             assert call
-            assert not problem.environment.resolved()
-            observation = problem.environment.execute(references.resolve(call, outputs))
-            assert not failed(observation)
+            assert not walk.resolved
+            observation = walk.make(references.resolve(call, outputs))
+            assert not observation.failed
             outputs[name] = observation.content
         assert problem.reference.resolution == (name,)
-        assert problem.environment.resolved()
+        assert walk.resolved
 
 
 def test_a_case_shows_its_question_and_all_tools_only(synthetic: KqaSynthetic) -> None:

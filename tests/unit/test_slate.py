@@ -23,6 +23,7 @@ from grid.datasets.slate.stats import statistics
 from grid.errors import ConfigError, DataError
 from grid.text import references
 from grid.types import Observation, ToolCall
+from tests.walks import Walk
 
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, 1, 2)
@@ -186,14 +187,14 @@ def test_the_reference_calls_resolve_every_case(slates: dict[int, Slate]) -> Non
     for slate in slates.values():
         for case_id in slate.case_ids():
             problem = slate.problem(case_id)
-            outputs: dict[str, Any] = {}
+            walk, outputs = Walk(problem.world), dict[str, Any]()
             for step, call in problem.reference.calls.items():
                 if call:
-                    assert not problem.environment.resolved()
-                    outcome = problem.environment.execute(references.resolve(call, outputs))
+                    assert not walk.resolved
+                    outcome = walk.make(references.resolve(call, outputs))
                     assert outcome == Observation(slate.case_records[case_id].outcomes()[step])
                     outputs[step] = outcome.content
-            assert problem.environment.resolved()
+            assert walk.resolved
 
 
 def test_functional_equivalents_resolve_a_case_too(slates: dict[int, Slate]) -> None:
@@ -208,7 +209,7 @@ def test_functional_equivalents_resolve_a_case_too(slates: dict[int, Slate]) -> 
                 own_names = {host: own for own, host in same.same_function.arguments.items()}
                 concrete = references.resolve(call, outcomes)
                 other = ToolCall(same.name, {own_names[name]: value for name, value in concrete.arguments.items()})
-                assert problem.environment.execute(other) == problem.environment.execute(concrete)
+                assert Walk(problem.world).make(other) == Walk(problem.world).make(concrete)
                 replaced += 1
     assert replaced > 0
 

@@ -18,6 +18,7 @@ from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
 from grid.errors import ConfigError, DataError
 from grid.text.references import reference, resolve
 from grid.types import Json, ToolCall
+from tests.walks import Walk
 
 UNPACK = Path(__file__).parents[3] / "shared" / "data" / "unpack"
 Row = dict[str, Any]
@@ -78,15 +79,15 @@ def arguments(dataset: UltraTool, step: str) -> dict[str, Json]:
     return dict(call.arguments)
 
 
-def run(problem: Problem) -> dict[str, Any]:
-    """Execute the reference calls in plan order; the outputs by step."""
-    outputs: dict[str, Any] = {}
+def run(problem: Problem) -> tuple[dict[str, Any], bool]:
+    """Make the reference calls in plan order; the outputs by step, and whether they resolve the case."""
+    walk, outputs = Walk(problem.world), dict[str, Any]()
     for step, call in problem.reference.calls.items():
         if call:
             concrete = resolve(call, outputs)
             assert "OUTPUT_FROM_STEP" not in concrete.text()
-            outputs[step] = problem.environment.execute(concrete).content
-    return outputs
+            outputs[step] = walk.make(concrete).content
+    return outputs, walk.resolved
 
 
 def test_a_query_becomes_a_case(make: Make) -> None:
@@ -117,9 +118,8 @@ def test_a_query_becomes_a_case(make: Make) -> None:
         "3": ToolCall("file_write", {"file_path": "b.txt", "content": "y"}),
     }
     assert problem.reference.resolution == ("1.2", "2.1.1", "3")
-    assert not problem.environment.resolved()
-    run(problem)
-    assert problem.environment.resolved()
+    assert not Walk(problem.world).resolved
+    assert run(problem)[1]
 
 
 def test_the_library_is_every_tool_of_every_query(make: Make) -> None:
@@ -129,6 +129,25 @@ def test_the_library_is_every_tool_of_every_query(make: Make) -> None:
     assert dataset.tools["file_write"].category == "Office"
     assert [p.name for p in dataset.tools["book_flight"].parameters] == ["flight", "seat"]
     assert dataset.tools["book_flight"].returns == ("booking_number", "price", "legs")
+
+
+@pytest.mark.parametrize(
+    ("listed", "wanted"),
+    [
+        (["seat"], {"seat"}),
+        (["seat", "class", 7, None, ["flight"]], {"seat"}),
+        ([], set()),
+        (None, set()),
+        (True, set()),
+        ("seat", set()),
+        ({"seat": True}, set()),
+    ],
+)
+def test_an_argument_is_required_where_the_schema_lists_it(make: Make, listed: Any, wanted: set[str]) -> None:
+    book = BOOK | {"arguments": BOOK["arguments"] | {"required": listed}}
+    dataset = make(query(("1. Book", "book_flight(flight='LH1', seat='1A')"), tools=[book, CANCEL]))
+    assert {p.name for p in dataset.tools["book_flight"].parameters if p.required} == wanted
+    assert not any(p.required for p in dataset.tools["cancel_booking"].parameters), "its schema lists none"
 
 
 def test_unescaped_quotes(make: Make) -> None:
@@ -170,13 +189,13 @@ def test_a_placeholder_is_tied_to_the_latest_output_of_its_name(make: Make, plac
     assert arguments(dataset, "3") == {"booking_number": reference("2", "booking_number"), "reason": "ill"}
     problem = only(dataset)
     assert problem.reference.resolution == ("1", "3")
-    outputs = run(problem)
-    assert problem.environment.resolved()
-    environment = only(dataset).environment
+    outputs, resolved = run(problem)
+    assert resolved
+    walk = Walk(problem.world)
     right = ToolCall("cancel_booking", {"booking_number": outputs["2"]["booking_number"], "reason": "ill"})
     wrong = ToolCall("cancel_booking", {"booking_number": outputs["1"]["booking_number"], "reason": "ill"})
-    assert environment.execute(right).content == outputs["3"]
-    assert environment.execute(wrong).content["status"] == "no_result"
+    assert walk.make(right).content == outputs["3"]
+    assert walk.make(wrong).content["status"] == "no_result"
 
 
 def test_a_placeholder_that_nothing_fills_is_open(make: Make) -> None:
@@ -187,19 +206,19 @@ def test_a_placeholder_that_nothing_fills_is_open(make: Make) -> None:
             ("3. Book", "book_flight(flight='LH2', seat='one of <legs>, please')"),
         )
     )
-    environment = only(dataset).environment
+    walk = Walk(only(dataset).world)
     for right in (
         ToolCall("cancel_booking", {"booking_number": "any", "reason": "ill"}),
         ToolCall("cancel_booking", {"reason": "ill"}),
         ToolCall("book_flight", {"flight": "LH2", "seat": "any"}),
     ):
-        assert "receipt" in environment.execute(right).content
+        assert "receipt" in walk.make(right).content
     for wrong in (
         ToolCall("cancel_booking", {"booking_number": "any", "reason": "bored"}),
         ToolCall("book_flight", {"flight": "LH1", "seat": "any"}),
         ToolCall("book_flight", {"flight": "LH3", "seat": "any"}),
     ):
-        assert environment.execute(wrong).content["status"] == "no_result"
+        assert walk.make(wrong).content["status"] == "no_result"
 
 
 def test_a_list_is_no_source_for_a_placeholder(make: Make) -> None:
@@ -244,7 +263,7 @@ def test_outcomes_follow_from_tool_and_arguments(make: Make) -> None:
         ("2. B", "book_flight(flight='LH2', seat='1A')"),
         ("3. C", "book_flight(flight='LH1', seat='1A')"),
     )
-    first, second = run(only(make(row))), run(only(make(row)))
+    first, second = run(only(make(row)))[0], run(only(make(row)))[0]
     assert first == second
     assert first["1"] == first["3"]
     assert first["1"] != first["2"]
@@ -259,7 +278,7 @@ def test_outcomes_have_the_declared_types(make: Make) -> None:
     results: dict[str, Any] = {"yes": "boolean", "count": "integer", "odd": "whatever"}
     spec = tool("look", ["at"], results)
     spec["results"]["properties"]["address"] = {"type": "object", "properties": {"city": {"type": "string"}}}
-    outcome = run(only(make(query(("1. Look", "look(at='it')"), tools=[spec]))))["1"]
+    outcome = run(only(make(query(("1. Look", "look(at='it')"), tools=[spec]))))[0]["1"]
     assert outcome["yes"] is True
     assert type(outcome["count"]) is int
     assert isinstance(outcome["odd"], str)
@@ -270,12 +289,6 @@ def test_the_version_follows_the_files(make: Make) -> None:
     one = make(FINE).version
     assert make(FINE).version == one
     assert make(FINE, FINE).version != one
-
-
-def test_every_problem_has_an_environment_of_its_own(make: Make) -> None:
-    dataset = make(FINE)
-    run(only(dataset))
-    assert not only(dataset).environment.resolved()
 
 
 @pytest.mark.parametrize("name", [QUERIES, USAGE])
@@ -353,18 +366,14 @@ def test_the_same_concrete_call_through_two_references_has_one_outcome(make: Mak
         ("3. Book", "book_flight(flight='LH1', seat='1A')"),
         ("4. Cancel", "cancel_booking(booking_number='<booking number>', reason='ill')"),
     )
-    problem = only(make(row))
-    run(problem)
-    assert problem.environment.resolved()
+    assert run(only(make(row)))[1]
 
 
 def test_a_placeholder_is_tied_to_a_field_of_any_name(make: Make) -> None:
     ask = tool("ask", ["who"], {"flight-number": "string"})
     fly = tool("fly", ["flight_number"], {"status": "boolean"})
     plan = [("1. Ask", "ask(who='me')"), ("2. Fly", "fly(flight_number='<flight number>')")]
-    problem = only(make(query(*plan, tools=[ask, fly])))
-    run(problem)
-    assert problem.environment.resolved()
+    assert run(only(make(query(*plan, tools=[ask, fly]))))[1]
 
 
 @pytest.mark.parametrize(
@@ -373,9 +382,7 @@ def test_a_placeholder_is_tied_to_a_field_of_any_name(make: Make) -> None:
     ids=["other order", "other form"],
 )
 def test_a_call_made_twice_in_other_words_can_be_resolved(make: Make, second: str) -> None:
-    problem = only(make(query(("1. Book", "book_flight(flight='LH1', seat='1A')"), ("2. Book", second))))
-    run(problem)
-    assert problem.environment.resolved()
+    assert run(only(make(query(("1. Book", "book_flight(flight='LH1', seat='1A')"), ("2. Book", second)))))[1]
 
 
 @pytest.fixture(scope="module")
@@ -397,12 +404,7 @@ def test_nearly_all_released_queries_are_cases(released: UltraTool) -> None:
 
 
 def test_the_reference_calls_resolve_every_released_case(released: UltraTool) -> None:
-    unresolved = []
-    for case_id in released.case_ids():
-        problem = released.problem(case_id)
-        run(problem)
-        if not problem.environment.resolved():
-            unresolved.append(case_id)
+    unresolved = [case_id for case_id in released.case_ids() if not run(released.problem(case_id))[1]]
     assert unresolved == []
 
 

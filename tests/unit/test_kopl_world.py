@@ -7,35 +7,41 @@ from typing import Any
 
 import pytest
 
-from grid.types import Json, ToolCall
-from grid.worlds.kopl.world import KoplEnvironment
+from grid.types import Json
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.programs import check, run
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.results import is_empty, same_answer, texts
-from grid.worlds.schema import SchemaEnvironment, failed
+from grid.worlds.kopl.world import KoplWorld
+from grid.worlds.schema import SchemaWorld
 from launch.benchmarks.kopl_worlds import Programs, random_base
-from tests.kopl_world import SOURCE, environment, raw_base
+from tests.kopl_world import SOURCE, kopl_world, raw_base
+from tests.walks import Walk
 
 
-def call(world: KoplEnvironment, tool: str, **arguments: Json) -> Mapping[str, Json]:
-    return world.execute(ToolCall(tool, arguments)).content
+def start(*reference: str) -> Walk:
+    return Walk(kopl_world(*reference))
 
 
-def error(world: KoplEnvironment, tool: str, **arguments: Json) -> str:
+def call(walk: Walk, tool: str, **arguments: Json) -> Mapping[str, Json]:
+    return walk.call(tool, **arguments).content
+
+
+def error(walk: Walk, tool: str, **arguments: Json) -> str:
     """The error of a call that must fail and leave the state as it was."""
-    before = world.snapshot()
-    content = call(world, tool, **arguments)
-    assert list(content) == ["error"]
-    assert world.snapshot() == before
-    return str(content["error"])
+    before = walk.state
+    observation = walk.call(tool, **arguments)
+    assert observation.failed
+    assert list(observation.content) == ["error"]
+    assert walk.state is before
+    return str(observation.content["error"])
 
 
 def test_there_are_27_tools_with_named_parameters() -> None:
-    world = environment("x")
+    world = kopl_world("x")
     assert len(world.tools) == len(TOOLS) == 27
-    assert isinstance(world, SchemaEnvironment)
+    assert isinstance(world, SchemaWorld)
     for tool in world.tools:
         assert tool.description.endswith(".")
         assert {parameter.type for parameter in tool.parameters} <= {"result", "string"}
@@ -50,70 +56,70 @@ def test_there_are_27_tools_with_named_parameters() -> None:
 
 
 def test_a_question_from_its_first_call_to_its_answer() -> None:
-    world = environment("Rhine")
-    assert call(world, "FindAll") == {
+    walk = start("Rhine")
+    assert call(walk, "FindAll") == {
         "result": "$0",
         "value": {
             "entities": 8,
             "names": ["body of water", "river", "lake", "country", "Elbe", "Rhine", "Como", "Czechia"],
         },
     }
-    assert world.answer() is None, "a set of entities is no answer"
-    assert call(world, "FilterConcept", entities="$0", concept_name="river")["result"] == "$1"
-    assert not world.resolved()
-    assert call(world, "SelectAmong", entities="$1", key="river length", op="largest") == {
+    assert walk.answer is None, "a set of entities is no answer"
+    assert call(walk, "FilterConcept", entities="$0", concept_name="river")["result"] == "$1"
+    assert not walk.resolved
+    assert call(walk, "SelectAmong", entities="$1", key="river length", op="largest") == {
         "result": "$2",
         "value": "Rhine",
     }
-    assert world.resolved()
-    assert world.answer() == "Rhine"
-    call(world, "Count", entities="$1")
-    assert (world.resolved(), world.answer()) == (False, "2"), "the latest result counts"
+    assert walk.resolved
+    assert walk.answer == "Rhine"
+    call(walk, "Count", entities="$1")
+    assert (walk.resolved, walk.answer) == (False, "2"), "the latest result counts"
 
 
 def test_facts_are_carried_to_qualifier_filters() -> None:
-    world = environment("Czechia")
-    call(world, "Find", name="Elbe")
-    call(world, "Relate", entities="$0", relation="flows through", direction="forward")
-    assert call(world, "QFilterYear", entities="$1", qkey="start", qvalue="1993", op="=")["value"] == {
+    walk = start("Czechia")
+    call(walk, "Find", name="Elbe")
+    call(walk, "Relate", entities="$0", relation="flows through", direction="forward")
+    assert call(walk, "QFilterYear", entities="$1", qkey="start", qvalue="1993", op="=")["value"] == {
         "entities": 1,
         "names": ["Czechia"],
     }
-    assert "carry no facts" in error(world, "QFilterYear", entities="$0", qkey="start", qvalue="1993", op="=")
-    call(world, "QueryName", entities="$2")
-    assert world.resolved()
+    assert "carry no facts" in error(walk, "QFilterYear", entities="$0", qkey="start", qvalue="1993", op="=")
+    call(walk, "QueryName", entities="$2")
+    assert walk.resolved
 
 
 def test_what_returns_nothing_has_failed_and_says_why() -> None:
-    world = environment("x")
-    call(world, "FindAll")
-    call(world, "Find", name="Como")
-    assert error(world, "Find", name="Danube") == "there is no entity 'Danube'."
-    assert error(world, "FilterConcept", entities="$1", concept_name="river") == (
+    walk = start("x")
+    call(walk, "FindAll")
+    call(walk, "Find", name="Como")
+    assert error(walk, "Find", name="Danube") == "there is no entity 'Danube'."
+    assert error(walk, "FilterConcept", entities="$1", concept_name="river") == (
         "none of the given entities is a 'river'."
     )
-    assert error(world, "FilterConcept", entities="$1", concept_name="pond") == "there is no concept 'pond'."
-    assert error(world, "QueryAttr", entities="$1", key="length") == "there is no attribute key 'length'."
-    assert error(world, "QueryAttr", entities="$1", key="river length") == (
+    assert error(walk, "FilterConcept", entities="$1", concept_name="pond") == "there is no concept 'pond'."
+    assert error(walk, "QueryAttr", entities="$1", key="length") == "there is no attribute key 'length'."
+    assert error(walk, "QueryAttr", entities="$1", key="river length") == (
         "none of the given entities has the attribute 'river length'."
     )
-    assert error(world, "FilterNum", entities="$0", key="river length", value="9 metre", op="<") == (
+    assert error(walk, "FilterNum", entities="$0", key="river length", value="9 metre", op="<") == (
         "none of the given entities has 'river length' '<' '9 metre'."
     )
-    assert error(world, "FilterNum", entities="$0", key="river length", value="long", op="<") == (
+    assert error(walk, "FilterNum", entities="$0", key="river length", value="long", op="<") == (
         "'long' is not a number, with its unit behind it."
     )
-    assert "none of =, !=, <, >" in error(world, "FilterNum", entities="$0", key="river length", value="9", op="<=")
-    assert error(world, "Relate", entities="$1", relation="flows through", direction="forward") == (
+    assert "none of =, !=, <, >" in error(walk, "FilterNum", entities="$0", key="river length", value="9", op="<=")
+    assert error(walk, "Relate", entities="$1", relation="flows through", direction="forward") == (
         "none of the given entities has the relation 'flows through' ('forward')."
     )
-    assert error(world, "SelectAmong", entities="$0", key="founded on", op="largest") == (
+    assert error(walk, "SelectAmong", entities="$0", key="founded on", op="largest") == (
         "none of the given entities has a number as 'founded on'."
     )
-    assert error(world, "QueryRelation", s_entities="$1", t_entities="$0") == (
+    assert error(walk, "QueryRelation", s_entities="$1", t_entities="$0") == (
         "no relation leads from the first entities to the second."
     )
-    assert "{x}" in error(world, "FilterStr", entities="$0", key="river length", value="{x}")
+    assert "{x}" in error(walk, "FilterStr", entities="$0", key="river length", value="{x}")
 
 
 @pytest.mark.parametrize(
@@ -137,44 +143,41 @@ def test_what_returns_nothing_has_failed_and_says_why() -> None:
     ],
 )
 def test_calls_that_do_not_fit_fail(tool: str, arguments: dict[str, Any], message: str) -> None:
-    world = environment("x")
-    assert "none so far" in error(world, "Count", entities="$0")
-    call(world, "FindAll")
-    found = error(world, tool, **arguments)
+    walk = start("x")
+    assert "none so far" in error(walk, "Count", entities="$0")
+    call(walk, "FindAll")
+    found = error(walk, tool, **arguments)
     assert message in found
     assert len(found) < 300
 
 
-def test_restoring_goes_back_and_results_are_counted_anew() -> None:
-    world = environment("river")
-    call(world, "FindAll")
-    mark = world.snapshot()
-    assert isinstance(hash(mark), int)
-    call(world, "Find", name="Elbe")
-    later = world.snapshot()
-    world.restore(mark)
-    assert call(world, "Find", name="Rhine")["result"] == "$1"
-    world.restore(later)
-    assert call(world, "QueryName", entities="$1")["value"] == "Elbe"
-    with pytest.raises(TypeError):
-        world.restore("$1")
+def test_going_on_from_a_kept_state_counts_results_from_there() -> None:
+    walk = start("river")
+    call(walk, "FindAll")
+    kept = walk.state
+    call(walk, "Find", name="Elbe")
+    later, walk.state = walk.state, kept
+    assert call(walk, "Find", name="Rhine")["result"] == "$1"
+    assert walk.state != later
+    walk.state = later
+    assert call(walk, "QueryName", entities="$1")["value"] == "Elbe"
 
 
 def test_long_results_are_told_by_their_first_ten() -> None:
     raw = raw_base()
     raw["entities"] |= {f"x{i}": raw["entities"]["e3"] | {"name": f"pond {i}"} for i in range(30)}
-    world = KoplEnvironment(parse(raw, SOURCE), ("34",))
-    call(world, "FindAll")
-    call(world, "FilterConcept", entities="$0", concept_name="lake")
-    assert call(world, "QueryName", entities="$1")["value"] == {
+    walk = Walk(KoplWorld(parse(raw, SOURCE), ("34",)))
+    call(walk, "FindAll")
+    call(walk, "FilterConcept", entities="$0", concept_name="lake")
+    assert call(walk, "QueryName", entities="$1")["value"] == {
         "values": 31,
         "first": ["Como", *(f"pond {i}" for i in range(9))],
     }
-    assert call(world, "QueryAttr", entities="$1", key="surface area")["value"] == {
+    assert call(walk, "QueryAttr", entities="$1", key="surface area")["value"] == {
         "values": 31,
         "first": ["146 square kilometre"] * 10,
     }
-    assert world.answer() == "146 square kilometre"
+    assert walk.answer == "146 square kilometre"
 
 
 @pytest.mark.parametrize(
@@ -244,15 +247,15 @@ def test_calls_do_what_programs_do() -> None:
     for number in range(270):
         program = programs.program(list(FUNCTIONS)[number % 27], 4 + number % 8)
         results = run(kb, program)
-        world = KoplEnvironment(kb, texts(results[-1]) or ("nothing",))
+        walk = Walk(KoplWorld(kb, texts(results[-1]) or ("nothing",)))
         for place, step in enumerate(program):
             function = FUNCTIONS[step["function"]]
             given = {name: f"${i}" for name, i in zip(function.results, step["dependencies"], strict=True)}
             words = dict(zip(function.texts, step["inputs"], strict=True))
-            observation = world.execute(ToolCall(function.name, given | words))
-            assert not failed(observation), (program, observation)
+            observation = walk.call(function.name, **given, **words)
+            assert not observation.failed, (program, observation)
             assert observation.content["result"] == f"${place}"
             assert not is_empty(results[place])
-        assert world.resolved() is (texts(results[-1]) is not None)
+        assert walk.resolved is (texts(results[-1]) is not None)
         ran.add(program[-1]["function"])
     assert ran == set(FUNCTIONS)
