@@ -31,7 +31,7 @@ CONF = Path(__file__).parents[1] / "conf"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the requests of one case; 2 for what cannot run."""
-    given = _parser().parse_args(arguments)
+    given = _parser().parse_intermixed_args(arguments)
     try:
         setting = _setting(given)
         reason = invalid_reason(setting)

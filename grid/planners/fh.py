@@ -22,6 +22,7 @@ ASK_SUBSTEPS = (
     "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep takes no tool has "
     f'the tool "{NO_TOOL}".'
 )
+ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it takes no tool, its tool is "{NO_TOOL}".'
 ASK_AGAIN = "The last step failed. What was done stays as it is, with its results; plan the rest anew."
 ASK_PLAN = 'Answer with one JSON object: {"plan": [{"tool": name, "arguments": {name: value}}, ...]}.'
 
@@ -104,7 +105,8 @@ class FullHorizon(Acting):
 
     def _prompt(self, episode: Episode, view: View, again: bool) -> Prompt:
         first, left, outline = view.substep.id, self._left(episode, view), episode.case.plan.substeps
-        ask = ASK_SUBSTEPS.format(first=first, last=outline[-1].id) if outline else ASK_CALLS.format(first=first)
+        form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
+        ask = form.format(first=first, last=outline[-1].id if outline else "")
         failed = (ASK_AGAIN,) if view.path.steps else ()
         lines = (*failed, ask, ASK_PLAN, *((INVALID,) if again else ()))
         before = sections(episode, view, view.offer.section, self)

@@ -39,7 +39,7 @@ async def draft(episode: Episode) -> None:
         prompt = prompts.prompt(
             OutlineAnswer(MAX_SUBSTEPS),
             Section("role", prompts.ROLE),
-            prompts.offer(episode.query_tools(), may_finish=True).section,
+            Section("tools", ("Tools:", *map(prompts.tool_text, episode.query_tools()))),
             prompts.demonstrations_section(episode, _DRAFTING.demonstrations),
             prompts.task_section(episode),
             Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),

@@ -24,13 +24,14 @@ ROLE = (
     "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
     "stands for the value of that field in what step i returned. Arguments marked * are required.",
 )
+DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
 NO_TOOL_TEXT = (
     "no_tool: No tool required. Judge, decide, choose, consider, think, reason, reflect, weigh, compare, note, read, "
     "understand, separate, sort, summarise, explain, tell, answer, obtain or confirm something from what is known."
 )
 FINISH_TOOL = ToolSpec(
     FINISH,
-    "Ends the work, with the answer where the request is a question.",
+    "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
     (Parameter("answer", "string", "what is told to whoever asked", required=False),),
 )
 _HANDLE = re.compile(r"\$\d+")
@@ -83,7 +84,8 @@ def lessons_section(lessons: Sequence[str]) -> Section:
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
     """Solved questions, nearest first; empty where the dataset has none."""
-    return Section("demonstrations", tuple(map(_demonstration_text, episode.demonstrations(count))))
+    solved = episode.demonstrations(count)
+    return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)) if solved else ())
 
 
 def step_text(step: Step, seen: Seen = "all") -> str:
