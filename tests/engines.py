@@ -14,8 +14,16 @@ Distribution = Mapping[str, float]
 
 
 def substep_of(prompt: Prompt) -> str:
-    """The number of the substep that a prompt is about."""
-    return prompt.entries("request")[-1].split(": ", 1)[1].split(" ", 1)[0]
+    """The number of the decision point that a prompt is about."""
+    request = prompt.entries("request")
+    if not request:
+        return str(max(len(prompt.entries("history")) - 1, 0))
+    return request[-1].split(": ", 1)[1].split(" ", 1)[0]
+
+
+def asks_for_arguments(answer: ToolCallAnswer) -> bool:
+    """Whether the tool is chosen already: a decision has another option at least."""
+    return len(answer.tools) == 1 and not answer.may_decline
 
 
 @dataclass
@@ -43,7 +51,7 @@ class Scripted:
             return self._answer(("think again",) * n, n)
         assert isinstance(prompt.answer, ToolCallAnswer)
         substep = substep_of(prompt)
-        if not prompt.answer.may_decline:
+        if asks_for_arguments(prompt.answer):
             tool = prompt.answer.tools[0].name
             self.asked.append(("arguments", substep, n))
             return self._answer((self._call(substep, tool),) * n, n)

@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 
 from grid.engines.answer_schema import MAX_CHARACTERS, answer_schema
-from grid.engines.base import ToolCallAnswer
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
 from grid.types import NO_TOOL, Parameter, ToolSpec
 
-REFUND = ToolSpec("refund", "", (Parameter("order", "string", ""), Parameter("amount", "number", "")))
-LOOK = ToolSpec("look", "", (Parameter("day", "date", ""), Parameter("all", "boolean", "")))
-BOTH = ToolCallAnswer((REFUND, LOOK), may_decline=True, thought=True)
+REFUND = ToolSpec(
+    "refund", "", (Parameter("order", "string", "", required=False), Parameter("amount", "number", "", required=False))
+)
+LOOK = ToolSpec("look", "", (Parameter("day", "date", ""), Parameter("all", "boolean", "", required=False)))
+THOUGHT = 250
+BOTH = ToolCallAnswer((REFUND, LOOK), may_decline=True, thought=THOUGHT)
 ALONE = ToolCallAnswer((LOOK,), may_decline=False)
+PLAN = PlanAnswer((REFUND, LOOK), least=2, most=3, may_decline=True)
 
 
 def test_a_call_has_its_keys_in_order_and_nothing_else() -> None:
@@ -33,10 +37,19 @@ def test_a_call_has_its_keys_in_order_and_nothing_else() -> None:
 
 def test_an_argument_is_of_its_type_or_a_reference() -> None:
     schema = answer_schema(ToolCallAnswer((REFUND,), may_decline=False))
-    assert schema["$defs"] == {"text": {"type": "string", "pattern": "^.{0,120}$"}}
+    assert list(schema["$defs"]) == ["text"]
     text, arguments = {"$ref": "#/$defs/text"}, schema["properties"]["arguments"]
     assert arguments["properties"] == {"order": text, "amount": {"anyOf": [{"type": "number"}, text]}}
     assert arguments["required"] == []
+    assert answer_schema(ALONE)["properties"]["arguments"]["required"] == ["day"], "those that the prompt marks with *"
+
+
+def test_a_plan_has_as_many_entries_as_are_left_and_an_outline_texts() -> None:
+    plan = answer_schema(PLAN)["properties"]["plan"]
+    assert (plan["minItems"], plan["maxItems"]) == (2, 3)
+    assert [entry["properties"]["tool"]["const"] for entry in plan["items"]["anyOf"]] == ["refund", "look", NO_TOOL]
+    outline = answer_schema(OutlineAnswer(50))["properties"]["outline"]
+    assert outline == {"type": "array", "items": {"$ref": "#/$defs/text"}, "minItems": 1, "maxItems": 50}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +65,7 @@ def grammars(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return Grammars(AutoTokenizer.from_pretrained(folder), size + 5, [size - 1]), AutoTokenizer.from_pretrained(folder)
 
 
-def accepts(grammars: Any, answer: ToolCallAnswer, text: str) -> bool:
+def accepts(grammars: Any, answer: JsonAnswer, text: str) -> bool:
     """Whether the text is a whole answer, and over with its last character."""
     matcher = grammars[0].matcher(answer)()
     tokens = grammars[1](text, add_special_tokens=False)["input_ids"]
@@ -66,7 +79,8 @@ def accepts(grammars: Any, answer: ToolCallAnswer, text: str) -> bool:
         '{"thought": "", "tool": "refund", "arguments": {"amount": "OUTPUT_FROM_STEP_1.1.total"}}',
         '{"thought": "é 😀", "tool": "look", "arguments": {"day": "2025-05-01", "all": true}}',
         '{"thought": "nothing to do", "tool": "no_tool", "arguments": {}}',
-        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * MAX_CHARACTERS),
+        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * THOUGHT),
+        '{"thought": "", "tool": "refund", "arguments": {"order": "%s"}}' % ("x" * MAX_CHARACTERS),
     ],
 )
 def test_calls_under_the_grammar(grammars: Any, text: str) -> None:
@@ -84,7 +98,9 @@ def test_calls_under_the_grammar(grammars: Any, text: str) -> None:
         '{"thought": "because", "tool": "no_tool", "arguments": {"order": "A1"}}',
         '{"thought": "because", "tool": "refund", "arguments": {"amount": true}}',
         '{"thought": "because",  "tool": "refund", "arguments": {}}',
-        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * (MAX_CHARACTERS + 1)),
+        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * (THOUGHT + 20)),
+        '{"thought": "", "tool": "refund", "arguments": {"order": "%s"}}' % ("x" * (MAX_CHARACTERS + 1)),
+        '{"thought": "because", "tool": "look", "arguments": {"all": true}}',
         '{"thought": "because", "tool": "refund", "arguments": {}} ',
         '{"thought": "be\tcause", "tool": "refund", "arguments": {}}',
         '{"thought": "be\ncause", "tool": "refund", "arguments": {}}',
@@ -95,10 +111,31 @@ def test_what_is_no_call_of_an_offered_tool_is_no_sentence(grammars: Any, text: 
 
 
 def test_another_tools_answer_is_not_taken_from_the_cache(grammars: Any) -> None:
-    assert accepts(grammars, ALONE, '{"tool": "look", "arguments": {}}')
+    assert accepts(grammars, ALONE, '{"tool": "look", "arguments": {"day": "today"}}')
     other = ToolCallAnswer((REFUND,), may_decline=False)
     assert accepts(grammars, other, '{"tool": "refund", "arguments": {}}')
-    assert not accepts(grammars, other, '{"tool": "look", "arguments": {}}')
+    assert not accepts(grammars, other, '{"tool": "look", "arguments": {"day": "today"}}')
+
+
+ENTRY = '{"tool": "no_tool", "arguments": {}}'
+
+
+@pytest.mark.parametrize(("entries", "allowed"), [(1, False), (2, True), (3, True), (4, False)])
+def test_plans_under_the_grammar(grammars: Any, entries: int, allowed: bool) -> None:
+    assert accepts(grammars, PLAN, '{"plan": [%s]}' % ", ".join([ENTRY] * entries)) is allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ('{"outline": ["find it", "book it"]}', True),
+        ('{"outline": []}', False),
+        ('{"outline": ["a", "b", "c", "d"]}', False),
+        ('{"outline": ["a", 2]}', False),
+    ],
+)
+def test_outlines_under_the_grammar(grammars: Any, text: str, allowed: bool) -> None:
+    assert accepts(grammars, OutlineAnswer(3), text) is allowed
 
 
 def test_only_ruled_rows_are_masked(grammars: Any) -> None:

@@ -13,7 +13,7 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
 from grid.types import Trajectory
 from tests.engines import Scripted
-from tests.world import RIGHT, certain, environment, episode, right_arguments
+from tests.world import RIGHT, certain, episode, right_arguments, small_world
 
 ONE_WRONG = certain() | {
     "1.1": {"find": 0.9, "other": 0.1},
@@ -24,14 +24,14 @@ PLANNERS: list[EntropyGuidedBranching] = [EGBSampling(), EGBLogits()]
 
 
 def solve(planner: EntropyGuidedBranching | SelfConsistency, engine: Scripted) -> tuple[Trajectory, list[str], bool]:
-    world = environment()
+    world = small_world()
     run = episode(engine, world)
     trajectory = asyncio.run(planner.solve(run))
     assert run.usage == engine.usage, "the episode's counters are what the engine saw"
     assert run.tool_calls == len(world.calls)
     spent = sum(step.input_tokens for step in trajectory.decisions)
     assert spent == engine.usage.input_tokens or isinstance(planner, EGBLogits)
-    return trajectory, world.calls, world.resolved()
+    return trajectory, world.calls, world.resolved(trajectory.end)
 
 
 @pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])

@@ -40,7 +40,7 @@ TOOLS = (
 )
 TEXT = Prompt((Section("role", ("You agree.",)), Section("request", ("Request: book the flight",))), TextAnswer())
 LONGER = Prompt((Section("request", ("Request: book the hotel room and send the ticket to my phone",)),), TextAnswer())
-CALL = Prompt((Section("request", ("Request: refund it",)),), ToolCallAnswer(TOOLS, may_decline=True, thought=True))
+CALL = Prompt((Section("request", ("Request: refund it",)),), ToolCallAnswer(TOOLS, may_decline=True, thought=40))
 
 
 def choice(options: int, words: str = "Request: pay the bill") -> Prompt:
@@ -149,7 +149,7 @@ def test_tool_calls_are_sampled_under_their_schema_and_texts_are_not(folder: Pat
         answer = json.loads(completion)
         assert list(answer) == ["thought", "tool", "arguments"]
         assert answer["arguments"].keys() <= arguments[answer["tool"]]
-        assert read_call(completion) == (answer["tool"], answer["arguments"])
+        assert read_call(completion) == (answer["tool"], answer["arguments"], answer["thought"])
         tools.add(answer["tool"])
     assert tools == arguments.keys()
     assert not any(completion.startswith("{") for completion in text.completions)

@@ -15,7 +15,7 @@ from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.engine import Lexical, bm25, count_tokens
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.null import Null
-from grid.planners.stepwise import NO_TOOL_TEXT, tool_text
+from grid.planners.prompts import NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
 from grid.types import NO_TOOL, Parameter, ToolSpec
 

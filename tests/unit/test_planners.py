@@ -8,28 +8,30 @@ from collections import Counter
 import pytest
 
 from grid.errors import BudgetError
+from grid.planners.acting import Action
 from grid.planners.base import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
-from grid.planners.stepwise import UNREADABLE, Action
 from grid.planners.votes import entropy, vote
 from grid.seeds import derive_seed
-from grid.text.answers import read_call
+from grid.text.answers import Call, read_call
 from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
-from tests.world import RIGHT, certain, environment, episode, right_arguments
+from tests.world import RIGHT, certain, episode, right_arguments, small_world
+
+UNREADABLE = Action(None, unreadable="no JSON object with a tool")
 
 
 def test_react_sees_every_observation_and_the_baseline_none() -> None:
     for planner, sees in ((ReAct(), True), (BaselineLLM(), False)):
         engine = Scripted(certain(), right_arguments)
-        run = episode(engine)
-        trajectory = asyncio.run(planner.solve(run))
+        world = small_world()
+        trajectory = asyncio.run(planner.solve(episode(engine, world)))
         history = engine.prompts[-1].entries("history")
         assert any("I-7" in entry and "returned" in entry for entry in history) is sees
         assert len(trajectory.steps) == 4
-        assert run.environment.resolved(), "references to earlier outputs are filled in for both"
+        assert world.resolved(trajectory.end), "references to earlier outputs are filled in for both"
 
 
 def test_static_sections_come_first_so_that_prompts_of_a_case_share_a_prefix() -> None:
@@ -60,7 +62,7 @@ def test_reflexion_tries_again_with_its_latest_lessons_until_resolved() -> None:
     trajectory = asyncio.run(Reflexion(attempts=5, memory=2).solve(run))
     assert trajectory.branches == 4
     assert engine.asked.count(("text", "", 1)) == 4, "no reflection after the last attempt"
-    lessons = [entry for entry in engine.prompts[-1].entries("history") if entry.startswith("Lesson")]
+    lessons = [entry for entry in engine.prompts[-1].entries("lessons") if entry.startswith("Lesson from")]
     assert [lesson.split(":")[0] for lesson in lessons] == ["Lesson from attempt 3", "Lesson from attempt 4"]
     solved = Scripted(certain(), right_arguments)
     assert asyncio.run(Reflexion().solve(episode(solved))).branches == 0
@@ -75,7 +77,7 @@ def test_votes_count_tools_ties_go_to_the_first_sampled_and_unreadable_ones_cann
     shaky = vote([a, *[UNREADABLE] * 9], Usage())
     assert shaky.entropy == pytest.approx(entropy([0.1, 0.9])), "nine unreadable answers are no certainty"
     nothing = vote([UNREADABLE, UNREADABLE], Usage())
-    assert nothing.action.malformed
+    assert nothing.action.unreadable
     assert nothing.entropy is None
 
 
@@ -83,7 +85,7 @@ def test_votes_count_tools_ties_go_to_the_first_sampled_and_unreadable_ones_cann
     "text", ["", "no json", '{"tool": 5}', '{"tool": "unknown"}', "{" * 5000, '{"tool": "find", "arguments": 3}']
 )
 def test_unreadable_answers_are_steps_without_a_call(text: str) -> None:
-    world = environment()
+    world = small_world()
     trajectory = asyncio.run(ReAct().solve(episode(RawText(text), world)))
     assert [step.chosen for step in trajectory.steps] == [None] * 4
     assert world.calls == []
@@ -99,8 +101,9 @@ def test_arguments_that_no_table_can_hold_are_unreadable(arguments: str) -> None
 
 def test_a_call_is_found_among_thoughts_and_fences() -> None:
     text = 'Thought: {not json} then\n```json\n{"thought": "x", "tool": "find", "arguments": {"order": "A-1"}}\n```'
-    assert read_call(text) == ("find", {"order": "A-1"})
-    assert read_call('{"tool": "find", "arguments": null}') == ("find", {})
+    assert read_call(text) == Call("find", {"order": "A-1"}, "x")
+    assert read_call('{"tool": "find", "arguments": null}') == Call("find", {})
+    assert read_call('{"tool": "find", "thought": ["x"]}') == Call("find", {}), "what is no text is no thought"
     assert read_call("x" * 30_000 + '{"tool": "find"}') is None
 
 

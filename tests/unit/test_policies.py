@@ -43,11 +43,14 @@ class Oracle:
 
     async def solve(self, episode: Episode) -> Trajectory:
         path: tuple[Step, ...] = ()
+        state = episode.start()
         for substep in episode.case.plan.substeps:
             call = self.dataset.problem(episode.case.id).reference.calls[substep.id]
-            executed, observation = episode.execute(call, path) if call else (None, None)
+            executed, observation = None, None
+            if call:
+                state, executed, observation = await episode.execute(state, call, path)
             path += (Step(0, substep, executed, observation),)
-        return Trajectory(path, path)
+        return Trajectory(path, path, state)
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.datasets.base import GIVEN, Problem
 from grid.errors import ContextError, ToolError
 from grid.planners.base import Budget, Episode
 from grid.planners.react import ReAct
@@ -20,7 +20,7 @@ from grid.sweep.cell import Cell, Setting
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Reference, Trajectory
 from tests.engines import Scripted
-from tests.world import CALLS, RIGHT, TOOLS, certain, environment, episode, right_arguments
+from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
 
@@ -29,14 +29,17 @@ class SmallDataset:
     """The small world as a dataset."""
 
     version = "small-1"
+    outline = GIVEN
 
     def problem(self, case_id: str) -> Problem:
         case = episode(Scripted(certain())).case
         reference = Reference({step: CALLS.get(step) for step in RIGHT}, ("2.2",))
-        return Problem(case, reference, environment(), lambda case, substep: tuple(TOOLS.values()), TOOLS, {})
+        return Problem(case, reference, small_world(), lambda case, substep: tuple(TOOLS.values()), TOOLS, {})
 
 
 class SmallIndex:
+    query_top_k = 50
+
     def retrieve(self, case: Any, substep: Any) -> Any:
         return tuple(TOOLS.values())
 
@@ -139,7 +142,7 @@ def test_a_text_without_end_is_cut_in_the_row() -> None:
         needs: ClassVar[frozenset[str]] = frozenset()
 
         async def solve(self, episode: Episode) -> Trajectory:
-            return Trajectory((), (), answer="é" * 3_000_000)
+            return Trajectory((), (), episode.start(), answer="é" * 3_000_000)
 
     episode_row, _ = row(Talking())
     assert len(episode_row["answer"]) < 201_000

@@ -56,7 +56,7 @@ def options(prompt: Prompt) -> int:
 
 def tool_call(*words: str) -> Prompt:
     sections = (Section("role", ("You call tools.",)), Section("request", words))
-    return Prompt(sections, ToolCallAnswer(TOOLS, may_decline=True, thought=True))
+    return Prompt(sections, ToolCallAnswer(TOOLS, may_decline=True, thought=120))
 
 
 def test_choices_equal_brute_force(smol: Running, expected: list[np.ndarray]) -> None:
@@ -142,8 +142,7 @@ def test_samples_follow_their_schema(smol: Running) -> None:
         call = read_call(text)
         assert call is not None, text
         assert text.startswith('{"thought"')
-        tool, arguments = call
-        assert arguments.keys() <= named[tool]
+        assert call.arguments.keys() <= named[call.tool]
 
 
 def test_seeds_make_the_samples(smol: Running) -> None:
