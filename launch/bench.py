@@ -16,6 +16,7 @@ BENCHMARKS = {
     "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
+    "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

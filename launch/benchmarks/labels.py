@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, get_args
 
+from grid.planners.stepwise import View, index_prompt
 from rich.console import Console
 from rich.table import Table
 
 from grid.engines.base import Choice, HostedEngine, Prompt
 from grid.engines.language_model import Labels
 from grid.planners.base import Episode
-from grid.planners.stepwise import View, index_prompt
 from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import Setting
 from grid.types import NO_TOOL
