@@ -123,6 +123,11 @@ class Plan:
 
     substeps: tuple[Substep, ...]
 
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The substeps with their numbers, a line each."""
+        return tuple(f"{substep.id} {substep.text}" for substep in self.substeps)
+
 
 @dataclass(frozen=True)
 class Case:

@@ -28,7 +28,7 @@ class Section:
 
     @cached_property
     def characters(self) -> int:
-        """Of all lines."""
+        """Of all lines; of options, which many prompts share, counted once."""
         return sum(map(len, self.lines()))
 
     def lines(self, padded: bool = False) -> tuple[str, ...]:
@@ -106,9 +106,8 @@ class Prompt:
 
     def size(self) -> int:
         """Characters of the sections and of the answer's options."""
-        return sum(section.characters for section in self.sections) + (
-            sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0
-        )
+        lines = sum(s.characters if s.options else sum(map(len, s.entries)) for s in self.sections)
+        return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:
         """All lines of one kind of section."""

@@ -63,9 +63,9 @@ async def fill_arguments(episode: Episode, view: View, tool: str, name: str, act
 def read_actions(asked: Answers, offered: dict[str, ToolSpec], may_decline: bool, thought: int = 0) -> list[Action]:
     """Read completions, and note in the message why one cannot be used."""
     actions = [_read_action(text, offered, may_decline, thought) for text in asked.texts]
-    asked.message.unreadable |= {
-        place: action.unreadable for place, action in enumerate(actions) if action.unreadable is not None
-    }
+    for place, action in enumerate(actions):
+        if action.unreadable is not None:
+            asked.message.unreadable[place] = action.unreadable
     return actions
 
 
@@ -126,7 +126,7 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
     """Role, demonstrations, task, lessons, history and tools, static ones first; then what this point alone needs."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
-        Section("role", prompts.ROLE),
+        prompts.ROLE,
         *before,
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),

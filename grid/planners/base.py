@@ -164,7 +164,7 @@ class Episode:
         if state is not self.__latest and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot go on from an earlier state")
         self.tool_calls += 1
-        concrete = references.resolve(call, references.outputs_of(steps))
+        concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call
         after, observation = await self.__world.apply(state, concrete)
         try:
             hash(after)

@@ -38,7 +38,7 @@ async def draft(episode: Episode) -> None:
     for tried in range(_TRIES):
         prompt = prompts.prompt(
             OutlineAnswer(MAX_SUBSTEPS),
-            Section("role", prompts.ROLE),
+            prompts.ROLE,
             Section("tools", ("Tools:", *map(prompts.tool_text, episode.query_tools()))),
             prompts.demonstrations_section(episode, _DRAFTING.demonstrations),
             prompts.task_section(episode),

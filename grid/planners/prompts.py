@@ -7,23 +7,29 @@ substep behind the history.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from grid.engines.base import Answer, Prompt, Section
 from grid.planners.base import Episode
 from grid.text.references import reference
 from grid.types import FINISH, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
 
+T = TypeVar("T")
+R = TypeVar("R")
 Seen = Literal["all", "calls", "none"]
 """Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
 
-ROLE = (
-    "You carry out a request by calling tools.",
-    "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
-    "stands for the value of that field in what step i returned. Arguments marked * are required.",
+ROLE = Section(
+    "role",
+    (
+        "You carry out a request by calling tools.",
+        "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
+        "stands for the value of that field in what step i returned. Arguments marked * are required.",
+    ),
 )
+EMPTY = Section("instruction", ())
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
 NO_TOOL_TEXT = (
     "no_tool: No tool required. Judge, decide, choose, consider, think, reason, reflect, weigh, compare, note, read, "
@@ -49,35 +55,37 @@ class Offer(NamedTuple):
     section: Section
 
 
-class _Offers:
-    """Offers made once for the same candidates: most decisions repeat those of another planner or trial.
+class _Once(Generic[T, R]):
+    """Remembers what was made of a tuple, by the tuple's identity: most decisions repeat another planner's or trial's.
 
-    Retrievers hand out the same object for the same question, so that it need not be compared tool by tool.
+    Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
     """
 
     _MOST = 4096
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, bool], tuple[tuple[ToolSpec, ...], Offer]] = {}
+    def __init__(self, make: Callable[[tuple[T, ...]], R]) -> None:
+        self._make = make
+        self._known: dict[int, tuple[tuple[T, ...], R]] = {}
 
-    def __call__(self, candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
-        key = id(candidates), may_finish
-        known = self._known.get(key)
-        if known and known[0] is candidates:
+    def __call__(self, things: tuple[T, ...]) -> R:
+        known = self._known.get(id(things))
+        if known and known[0] is things:
             return known[1]
         if len(self._known) >= self._MOST:
             self._known.clear()
-        found = _offer(candidates, may_finish)
-        self._known[key] = candidates, found
+        found = self._make(things)
+        self._known[id(things)] = things, found
         return found
 
 
-offer = _Offers()
+def offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
+    """What a decision among candidates may take."""
+    return (_offer_or_finish if may_finish else _offer_or_none)(candidates)
 
 
-def _offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
-    tools = {tool.name: tool for tool in (*candidates, *((FINISH_TOOL,) if may_finish else ()))}
-    options = (*map(tool_text, tools.values()), *(() if may_finish else (NO_TOOL_TEXT,)))
+def _offer(last: tuple[ToolSpec, ...], text: tuple[str, ...], candidates: tuple[ToolSpec, ...]) -> Offer:
+    tools = {tool.name: tool for tool in (*candidates, *last)}
+    options = (*map(tool_text, tools.values()), *text)
     names = tuple(tool.name for tool in candidates)
     return Offer(tools, tuple(tools.values()), names, Section("tools", ("Tools:",), options))
 
@@ -91,26 +99,30 @@ def tool_text(tool: ToolSpec) -> str:
     return f"{tool.name}({arguments}){returns}: {tool.description}" + (f" [{details}]" if details else "")
 
 
+_offer_or_finish: _Once[ToolSpec, Offer] = _Once(partial(_offer, (FINISH_TOOL,), ()))
+_offer_or_none: _Once[ToolSpec, Offer] = _Once(partial(_offer, (), (NO_TOOL_TEXT,)))
+
+
 def task_section(episode: Episode) -> Section:
     """The request, and the outline where there is one: the same for all decisions of a case."""
-    outline = [f"{substep.id} {substep.text}" for substep in episode.case.plan.substeps]
+    outline = episode.case.plan.lines
     return Section("task", (f"Query: {episode.case.query}", *(("Outline:", *outline) if outline else ())))
 
 
 def history_section(lines: Sequence[str]) -> Section:
     """What has been done so far, one entry a step."""
-    return Section("history", ("Done so far:", *lines) if lines else ())
+    return Section("history", ("Done so far:", *lines)) if lines else EMPTY
 
 
 def lessons_section(lessons: Sequence[str]) -> Section:
     """What was learned from earlier attempts."""
-    return Section("lessons", ("Lessons from earlier attempts:", *lessons) if lessons else ())
+    return Section("lessons", ("Lessons from earlier attempts:", *lessons)) if lessons else EMPTY
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
     """Solved questions, nearest first; empty where the dataset has none."""
     solved = episode.demonstrations(count)
-    return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)) if solved else ())
+    return _demonstrated(solved) if solved else EMPTY
 
 
 def step_text(step: Step, observed: bool = True) -> str:
@@ -131,13 +143,15 @@ def step_text(step: Step, observed: bool = True) -> str:
 
 def request_section(substep: Substep) -> Section:
     """The substep that a decision is about; empty without an outline."""
+    if not substep.text:
+        return EMPTY
     lines = (f"Present step: {substep.goal}",) if substep.goal else ()
-    return Section("request", (*lines, f"Present substep: {substep.id} {substep.text}") if substep.text else ())
+    return Section("request", (*lines, f"Present substep: {substep.id} {substep.text}"))
 
 
 def prompt(answer: Answer, *sections: Section) -> Prompt:
     """A prompt of the sections that are not empty."""
-    return Prompt(tuple(section for section in sections if section.entries), answer)
+    return Prompt(tuple([section for section in sections if section.entries]), answer)
 
 
 def _observed(substep: Substep, observation: Observation) -> str:
@@ -152,3 +166,10 @@ def _demonstration_text(solved: Demonstration) -> str:
     """A solved question: its text, its plan, its answer; one a line."""
     plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in solved.calls.values()]
     return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
+
+
+def _demonstrations(solved: tuple[Demonstration, ...]) -> Section:
+    return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)))
+
+
+_demonstrated: _Once[Demonstration, Section] = _Once(_demonstrations)

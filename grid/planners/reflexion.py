@@ -52,7 +52,7 @@ class Reflexion(Acting):
     async def _reflect(self, episode: Episode, path: Path, attempt: int) -> str:
         prompt = prompts.prompt(
             TextAnswer(),
-            Section("role", prompts.ROLE),
+            prompts.ROLE,
             prompts.task_section(episode),
             prompts.history_section(path.lines),
             Section("instruction", (ASK_REFLECTION,)),

@@ -201,13 +201,16 @@ def _so_far(episode: Episode | None) -> Trajectory:
 
 def _storable(row: dict[str, Any]) -> dict[str, Any]:
     """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
-    return {key: _text(value) if isinstance(value, str) else value for key, value in row.items()}
+    for key, value in row.items():
+        if isinstance(value, str) and (len(value) > _MAX_TEXT or not value.isascii()):
+            row[key] = _text(value)
+    return row
 
 
 def _text(text: str) -> str:
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return text.encode("utf-8", "replace").decode()
 
 
 def error_kind(error: Exception) -> ErrorKind:

@@ -34,9 +34,14 @@ def unreadable(call: ToolCall) -> str | None:
     return rest[place : place + 40] if place >= 0 else None
 
 
+def refers(call: ToolCall) -> bool:
+    """Whether any argument may hold a reference."""
+    return bool(call.arguments) and "OUTPUT_FROM_STEP_" in str(call.arguments)
+
+
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
     """The call with every reference that `outputs` (step id to fields) can answer filled in, others left."""
-    if "OUTPUT_FROM_STEP_" not in str(call.arguments):
+    if not refers(call):
         return call
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
 
