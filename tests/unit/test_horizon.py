@@ -320,7 +320,7 @@ def test_given_an_outline_both_take_a_decision_for_each_substep(planner: Planner
 
 
 def test_a_plan_for_an_outline_has_an_entry_for_each_substep_that_is_left() -> None:
-    whole = [number("one"), number("too"), {"tool": NO_TOOL, "arguments": {}}, number("two")]
+    whole: list[dict[str, Json]] = [number("one"), number("too"), {"tool": NO_TOOL, "arguments": {}}, number("two")]
     engine = Script([plan(*whole[:3]), plan(*whole, *whole), plan(*whole), plan(*whole[2:])])
     found = solved(FullHorizon(), engine, outline=OUTLINE)
     assert [step.substep.id for step in found.trajectory.steps] == ["1", "2", "3", "4"]
