@@ -99,7 +99,9 @@ def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
 
 
 @pytest.mark.parametrize(("dataset", "outline", "planner"), points())
-def test_every_point_runs_and_repeats_itself(paths: dict[str, str], dataset: str, outline: str, planner: str) -> None:
+def test_every_point_runs_and_repeats_itself(
+    request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
+) -> None:
     path = request.getfixturevalue(RELEASED[dataset]) if dataset in RELEASED else None
     values = {"outline": outline, "limit": 20} | ({"path": path} if path else {})
     for model, robustness in product(CHEAP, names("robustness")):
