@@ -1,12 +1,21 @@
-"""Jobs as the command line composes them, for tests of what comes after."""
+"""The files of conf/, and jobs as the command line composes them, for tests of what comes after."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
+from omegaconf import OmegaConf
+
+from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.sweep.build import load_class
+from grid.sweep.cell import Setting
 from grid.sweep.check import Job
+
+CONF = Path(__file__).parents[1] / "conf"
 
 SHARED: dict[str, Any] = {
     "name": "test",
@@ -19,6 +28,30 @@ SHARED: dict[str, Any] = {
     "cluster": {"kind": "local"},
 }
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+
+
+def names(group: str) -> list[str]:
+    """The YAML files of a group."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def yaml(group: str, name: str) -> dict[str, Any]:
+    """A file's own values, missing ones as '???'."""
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"), resolve=True))
+
+
+def outlines(dataset: str) -> list[str]:
+    """The values of `dataset.outline` that a file of conf/dataset can have."""
+    provides = cast(type[Dataset], load_class("dataset", yaml("dataset", dataset))).provides
+    return [GIVEN, "hidden", DRAFTED] if OUTLINE in provides else ["hidden", DRAFTED]
+
+
+def setting_of(seed: int = 0, dataset_values: Mapping[str, Any] = MappingProxyType({}), **labels: str) -> Setting:
+    """A setting of files of conf/; `dataset_values` change the dataset's."""
+    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25"} | labels
+    config = {group: yaml(group, name) for group, name in labels.items()}
+    config["dataset"] |= dataset_values
+    return Setting(config, labels, seed)
 
 
 def job(root: Path, **changes: Any) -> Job:

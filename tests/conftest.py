@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 FIRST = ("ray", "vllm")  # the longest files, and much of their time is waiting
+UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
 PROCESSES = 4  # at most: each imports and collects everything
 
 # The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
@@ -38,3 +40,16 @@ def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For XDG_CACHE_HOME: empty when the tests begin, then shared by all, so that a dataset is generated once."""
     own = tmp_path_factory.getbasetemp()
     return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fresh_cache"
+
+
+@pytest.fixture(scope="session")
+def released_ultratool(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of the released data; skips where they are not to be had."""
+    named = os.environ.get("AGENT_GRID_ULTRATOOL")
+    if named:
+        return named
+    if not UNPACK.is_file():
+        pytest.skip("set AGENT_GRID_ULTRATOOL to UltraTool's English-dataset folder")
+    target = tmp_path_factory.mktemp("ultratool")
+    subprocess.run([str(UNPACK), str(target), "ultratool"], check=True, capture_output=True)
+    return str(target / "ultratool")

@@ -86,7 +86,7 @@ class FullHorizon(Acting):
         why = None
         if calls is None:
             why = "no JSON object with a plan"
-        elif len(calls) > left or (view.guided and len(calls) < left):
+        elif view.guided and len(calls) != left:
             why = f"a plan of {len(calls)} entries, where {left} are wanted"
         plan = [to_action(c.tool, c.arguments, view.offer.tools, view.guided) for c in calls or ()]
         why = why or next((action.unreadable for action in plan if action.unreadable), None)

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any, get_args
 
-from grid.planners.stepwise import View, index_prompt
 from rich.console import Console
 from rich.table import Table
 
 from grid.engines.base import Choice, HostedEngine, Prompt
 from grid.engines.language_model import Labels
-from grid.planners.base import Episode
+from grid.planners.acting import Acting, View, begin
+from grid.planners.asking import index_prompt
 from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import Setting
+from grid.sweep.run import episode_of
 from grid.types import NO_TOOL
 from launch.benchmarks.prompts import model_config
 
@@ -59,22 +60,15 @@ def decisions_of(built: Built) -> list[Decision]:
     found = []
     for case_id in built.dataset.case_ids():
         problem = built.problem(case_id, 0)
-        episode = Episode(
-            case=problem.case,
-            environment=problem.environment,
-            engine=built.engine,
-            candidates_of=problem.candidates,
-            budget=built.budget,
-            seed=0,
-            demonstrations=problem.demonstrations,
-        )
+        episode = episode_of(built, problem, seed=0)
+        start = begin(episode)
         for substep in problem.case.plan.substeps:
             candidates = episode.candidates(substep)
             options = [*(tool.name for tool in candidates), NO_TOOL]
             call = problem.reference.calls.get(substep.id)
             right = call.tool if call else NO_TOOL
             place = options.index(right) if right in options else None
-            found.append(Decision(index_prompt(episode, View(substep, (), candidates)), place))
+            found.append(Decision(index_prompt(episode, View(substep, start, candidates), Acting()), place))
     return found
 
 

@@ -111,17 +111,17 @@ class TimedBuilt:
     """A built setting whose parts book their time. Cells run one after another, so layers nest."""
 
     def __init__(self, built: Built, clock: Clock) -> None:
-        self.dataset, self.budget = built.dataset, built.budget
+        self.dataset, self.index, self.budget = built.dataset, built.index, built.budget
         self.engine = Proxy(built.engine, clock, "engine", "sample", "choose")
         self.planner: Planner = Proxy(built.planner, clock, "planner and prompts", "solve")  # type: ignore[assignment]
         self._built, self._clock = built, clock
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
-        """The problem, its environment and retriever timed."""
-        problem = self._clock.timed("case and environment set-up", self._built.problem)(case_id, disturbance_seed)
-        environment: Any = Proxy(problem.environment, self._clock, "environment", "execute", "snapshot", "resolved")
+        """The problem, its world and retriever timed."""
+        problem = self._clock.timed("case and world set-up", self._built.problem)(case_id, disturbance_seed)
+        world: Any = Proxy(problem.world, self._clock, "world", "start", "apply", "resolved")
         candidates = self._clock.timed("retriever", problem.candidates)
-        return replace(problem, environment=environment, candidates=candidates)
+        return replace(problem, world=world, candidates=candidates)
 
 
 def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, float]:

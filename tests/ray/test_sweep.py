@@ -8,13 +8,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.datasets.base import OUTLINE, Dataset, Problem
+from grid.datasets.base import OUTLINE, Dataset, Outline, Problem
 from grid.datasets.slate.dataset import generate
 from grid.errors import BudgetError, ContextError, ModelError, ToolError
 from grid.planners.base import Budget
@@ -23,7 +23,7 @@ from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import Setting, cells
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
-from grid.worlds.base import Environment
+from grid.worlds.base import State, World
 from tests.commands import LAUNCH, Ended, launch
 from tests.unit.test_store import named
 
@@ -250,33 +250,35 @@ def refused(ended: Ended, *said: str) -> None:
 
 
 @dataclass(frozen=True)
-class BrokenEnvironment:
+class BrokenWorld:
     """Raises at the first call, like a tool whose service is down."""
 
-    inner: Environment
+    inner: World
     error: Exception
+    branches: ClassVar[bool] = True
 
-    def execute(self, call: ToolCall) -> Observation:
+    def start(self) -> State:
+        return self.inner.start()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
         raise self.error
 
-    def snapshot(self) -> object:
-        return self.inner.snapshot()
+    def resolved(self, state: State) -> bool:
+        return self.inner.resolved(state)
 
-    def restore(self, mark: Any) -> None:
-        self.inner.restore(mark)
-
-    def resolved(self) -> bool:
-        return self.inner.resolved()
+    def answer(self, state: State) -> str | None:
+        return self.inner.answer(state)
 
 
 @dataclass(frozen=True)
 class OneBrokenCase:
-    """A dataset one of whose cases has a broken environment."""
+    """A dataset one of whose cases has a broken world."""
 
     inner: Dataset
     broken: str
     error: Exception
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
+    outline: ClassVar[Outline] = "given"
 
     @property
     def version(self) -> str:
@@ -297,7 +299,7 @@ class OneBrokenCase:
         problem = self.inner.problem(case_id)
         if case_id != self.broken:
             return problem
-        return replace(problem, environment=cast(Environment, BrokenEnvironment(problem.environment, self.error)))
+        return replace(problem, world=BrokenWorld(problem.world, self.error))
 
 
 @pytest.fixture

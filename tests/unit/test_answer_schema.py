@@ -122,7 +122,8 @@ ENTRY = '{"tool": "no_tool", "arguments": {}}'
 
 @pytest.mark.parametrize(("entries", "allowed"), [(1, False), (2, True), (3, True), (4, False)])
 def test_plans_under_the_grammar(grammars: Any, entries: int, allowed: bool) -> None:
-    assert accepts(grammars, PLAN, '{"plan": [%s]}' % ", ".join([ENTRY] * entries)) is allowed
+    plan = f'{{"plan": [{", ".join([ENTRY] * entries)}]}}'
+    assert accepts(grammars, PLAN, plan) is allowed
 
 
 @pytest.mark.parametrize(

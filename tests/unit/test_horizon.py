@@ -3,69 +3,74 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pytest
 
-from grid.engines.base import SAMPLE, Home, PlanAnswer, Prompt, Sampled
+from grid.engines.base import SAMPLE, Home, PlanAnswer, Prompt, Sampled, ToolCallAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.errors import ModelError
 from grid.metrics.stepwise import repeats_a_call
+from grid.planners.asking import INVALID
 from grid.planners.base import Budget, Episode
-from grid.planners.fh import FullHorizon
-from grid.planners.horizon import INVALID
+from grid.planners.fh import ASK_AGAIN, FullHorizon
 from grid.planners.sh import SingleStepHorizon
 from grid.text.references import reference
 from grid.types import (
+    FINISH,
+    NO_TOOL,
+    RESULT,
     Case,
     Demonstration,
     Json,
     Observation,
     Parameter,
     Plan,
+    Substep,
     ToolCall,
     ToolSpec,
     Trajectory,
     Usage,
     to_json,
 )
+from grid.worlds.base import State, own_state
 
 TOOLS = (
-    ToolSpec("number", "a number by its name", (Parameter("name", "string", "its name"),)),
-    ToolSpec("sum", "of two numbers", (Parameter("left", "result", ""), Parameter("right", "result", ""))),
+    ToolSpec("number", "a number by its name", (Parameter("name", "string", "its name"),), (RESULT, "value")),
+    ToolSpec("sum", "of two numbers", (Parameter("left", RESULT, ""), Parameter("right", RESULT, "")), (RESULT,)),
 )
 NUMBERS = {"one": 1, "two": 2, "five": 5}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Numbers:
-    """Handles are `$n` of the n-th result; an unknown name fails."""
+    """Handles are `$n` of the n-th result; what is unknown fails. It runs on: it cannot branch."""
 
-    results: list[int] = field(default_factory=list)
     executed: list[ToolCall] = field(default_factory=list)
+    branches: ClassVar[bool] = False
 
-    def execute(self, call: ToolCall) -> Observation:
+    def start(self) -> tuple[int, ...]:
+        return ()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        results = own_state(state, tuple)
         self.executed.append(call)
-        arguments = [str(value) for value in call.arguments.values()]
-        if call.tool == "sum":
-            value: int | None = sum(self.results[int(handle[1:])] for handle in arguments)
-        else:
-            value = NUMBERS.get(arguments[0])
-        if value is None:
-            return Observation({"error": f"there is no {arguments[0]}"})
-        self.results.append(value)
-        return Observation({"result": f"${len(self.results) - 1}", "value": str(value)})
+        handles = {f"${place}": value for place, value in enumerate(results)}
+        known: dict[str, int] = handles if call.tool == "sum" else NUMBERS
+        unknown = [value for value in call.arguments.values() if str(value) not in known]
+        if unknown or not call.arguments:
+            return state, Observation({"error": f"there is no {', '.join(map(str, unknown))}"}, failed=True)
+        value = sum(known[str(argument)] for argument in call.arguments.values())
+        return (*results, value), Observation({RESULT: f"${len(results)}", "value": str(value)})
 
-    def snapshot(self) -> Hashable:
-        return tuple(self.results)
+    def resolved(self, state: State) -> bool:
+        return own_state(state, tuple)[-1:] == (3,)
 
-    def restore(self, mark: Hashable) -> None:
-        raise AssertionError("nobody branches here")
-
-    def resolved(self) -> bool:
-        return self.results[-1:] == [3]
+    def answer(self, state: State) -> str | None:
+        results = own_state(state, tuple)
+        return str(results[-1]) if results else None
 
 
 @dataclass
@@ -92,6 +97,10 @@ def number(name: str) -> dict[str, Json]:
     return {"tool": "number", "arguments": {"name": name}}
 
 
+def result(step: int) -> str:
+    return reference(str(step), RESULT)
+
+
 def added(left: str, right: str) -> dict[str, Json]:
     return {"tool": "sum", "arguments": {"left": left, "right": right}}
 
@@ -100,118 +109,183 @@ def plan(*calls: dict[str, Json]) -> str:
     return to_json({"plan": list(calls)})
 
 
-DONE = to_json({"tool": "no_tool", "arguments": {}})
+def finish(**arguments: Json) -> dict[str, Json]:
+    return {"tool": FINISH, "arguments": arguments}
+
+
+DONE = to_json(finish())
+DECLINED = to_json({"tool": NO_TOOL, "arguments": {}})
 SOLVED = Demonstration(
     "What is one and five?",
     {
         "0": ToolCall("number", {"name": "one"}),
         "1": ToolCall("number", {"name": "five"}),
-        "2": ToolCall("sum", {"left": reference("0", "result"), "right": reference("1", "result")}),
+        "2": ToolCall("sum", {"left": result(0), "right": result(1)}),
     },
     "6",
 )
+OUTLINE = Plan(tuple(Substep(str(i), text, "") for i, text in enumerate(("first", "second", "judge", "add"), start=1)))
+Planner = FullHorizon | SingleStepHorizon
 
 
-def solved(
-    planner: FullHorizon | SingleStepHorizon, engine: Any, question: str = "What is one and two?"
-) -> tuple[Trajectory, Numbers, Episode]:
-    world = Numbers()
-    candidates: Callable[..., Any] = lambda case, substep: TOOLS  # noqa: E731
-    case = Case("q", question, Plan(()))
-    episode = Episode(case, world, engine, candidates, Budget(), 7, demonstrations=lambda count: [SOLVED][:count])
-    return asyncio.run(planner.solve(episode)), world, episode
+@dataclass(frozen=True)
+class Solved:
+    """How an episode ended."""
+
+    trajectory: Trajectory
+    world: Numbers
+    episode: Episode
+
+    @property
+    def resolved(self) -> bool:
+        return self.world.resolved(self.trajectory.end)
+
+
+def solved(planner: Planner, engine: Any, question: str = "What is one and two?", outline: Plan = Plan(())) -> Solved:  # noqa: B008 - immutable
+    world, case = Numbers(), Case("q", question, outline)
+    episode = Episode(
+        case,
+        world,
+        engine,
+        lambda case, substep: TOOLS,
+        Budget(),
+        7,
+        demonstrations=lambda count: [SOLVED][:count],
+    )
+    return Solved(asyncio.run(planner.solve(episode)), world, episode)
 
 
 def test_an_oracle_plan_takes_one_call_of_the_model() -> None:
-    engine = Script([plan(number("one"), number("two"), added("$0", "$1"))])
-    found, world, episode = solved(FullHorizon(), engine)
-    assert (len(engine.prompts), found.replans, found.answer) == (1, 0, "3")
-    assert (len(found.steps), episode.tool_calls, world.resolved()) == (3, 3, True)
-    assert world.executed[-1] == ToolCall("sum", {"left": "$0", "right": "$1"})
-    assert [step.input_tokens for step in found.steps] == [10, 0, 0]
+    engine = Script([plan(number("one"), number("two"), added(result(0), result(1)))])
+    found = solved(FullHorizon(), engine)
+    assert (len(engine.prompts), found.trajectory.replans, found.trajectory.answer) == (1, 0, "3")
+    assert (len(found.trajectory.steps), found.episode.tool_calls, found.resolved) == (3, 3, True)
+    last = found.trajectory.steps[-1]
+    assert last.written == ToolCall("sum", {"left": result(0), "right": result(1)})
+    assert last.call == found.world.executed[-1] == ToolCall("sum", {"left": "$0", "right": "$1"})
+    assert [step.input_tokens for step in found.trajectory.steps] == [10, 0, 0]
 
 
 def test_single_steps_take_one_call_each_and_see_every_observation() -> None:
-    calls = [number("one"), number("two"), added("$0", "$1")]
+    calls = [number("one"), number("two"), added(result(0), result(1))]
     engine = Script([*map(to_json, calls), DONE])
-    found, world, _ = solved(SingleStepHorizon(), engine)
-    assert (len(engine.prompts), found.answer, world.resolved()) == (4, "3", True)
+    found = solved(SingleStepHorizon(), engine)
+    assert (len(engine.prompts), found.trajectory.answer, found.resolved) == (4, "3", True)
+    assert [step.chosen for step in found.trajectory.steps] == ["number", "number", "sum", FINISH]
     seen = [prompt.entries("history") for prompt in engine.prompts]
     assert [len(entries) for entries in seen] == [0, 2, 3, 4]
-    assert [entry.split(" = ")[0] for entry in seen[-1][1:]] == ["$0", "$1", "$2"]
-    assert seen[-1][1].endswith('returned {"value": "1"}')
+    assert [entry.split(" -> ")[0] for entry in seen[-1][1:]] == ["0", "1", "2"]
     assert all(to_json(call) in entry for call, entry in zip(calls, seen[-1][1:], strict=True))
+
+
+@pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])
+def test_prompts_know_one_notation_for_earlier_results(planner: Planner) -> None:
+    """A world's own names of its results stay in the world."""
+    calls = [number("one"), number("too")]
+    single = [*map(to_json, calls), DONE]
+    engine = Script([plan(*calls), plan(finish())] if isinstance(planner, FullHorizon) else single)
+    solved(planner, engine)
+    history = engine.prompts[-1].entries("history")
+    assert history[1] == f'0 -> {to_json(number("one"))} returned {{"result": "{result(0)}", "value": "1"}}'
+    assert history[2] == f'1 -> {to_json(number("too"))} failed: {{"error": "there is no too"}}'
+    assert not any("$" in prompt.text() for prompt in engine.prompts)
 
 
 def test_a_failure_alone_brings_a_new_plan_which_is_appended() -> None:
     answers = [
-        plan(number("one"), number("too"), added("$0", "$1")),
-        plan(number("two"), added("$0", "$2")),
+        plan(number("one"), number("too"), added(result(0), result(1))),
+        plan(number("two"), added(result(0), result(2))),
     ]
     engine = Script(answers)
-    found, world, _ = solved(FullHorizon(), engine)
-    assert (len(engine.prompts), found.replans, found.answer) == (2, 1, "3")
-    named = [call.arguments.get("name") for call in world.executed]
+    found = solved(FullHorizon(), engine)
+    assert (len(engine.prompts), found.trajectory.replans, found.trajectory.answer) == (2, 1, "3")
+    named = [call.arguments.get("name") for call in found.world.executed]
     assert named == ["one", "too", "two", None], "the plan's rest is dropped, what was executed is not run again"
-    assert world.executed[-1].arguments == {"left": "$0", "right": "$1"}, "the results, numbered by themselves"
-    history = engine.prompts[1].entries("history")
-    assert history[2] == '$1 = {"tool": "number", "arguments": {"name": "too"}} failed: {"error": "there is no too"}'
-    assert "step $2" in engine.prompts[1].entries("instruction")[0]
+    assert found.world.executed[-1].arguments == {"left": "$0", "right": "$1"}, "the world's results"
+    again, asked, *_ = engine.prompts[1].entries("instruction")
+    assert (again, asked.endswith("The first is step 2.")) == (ASK_AGAIN, True)
     answer = engine.prompts[1].answer
     assert isinstance(answer, PlanAnswer)
-    assert (answer.first, answer.most) == (2, 28)
+    assert (answer.least, answer.most, answer.may_decline) == (1, 28, False)
 
 
 def test_replans_are_counted_and_end() -> None:
-    found, world, _ = solved(FullHorizon(max_replans=3), Script([plan(number("too"))]))
-    assert (found.replans, len(world.executed), found.answer) == (3, 4, None)
-    assert repeats_a_call(found.steps)
+    found = solved(FullHorizon(max_replans=3), Script([plan(number("too"))]))
+    assert (found.trajectory.replans, len(found.world.executed), found.trajectory.answer) == (3, 4, None)
+    assert repeats_a_call(found.trajectory.steps)
 
 
 @pytest.mark.parametrize("planner", [FullHorizon(max_replans=99), SingleStepHorizon()])
-def test_both_stop_at_thirty_calls(planner: FullHorizon | SingleStepHorizon) -> None:
+def test_both_stop_at_thirty_calls(planner: Planner) -> None:
     whole = plan(*[number("one")] * 20, number("too"))
     engine = Script([whole if isinstance(planner, FullHorizon) else to_json(number("one"))])
-    found, world, _ = solved(planner, engine)
-    assert len(found.steps) == len(world.executed) == 30
-    assert found.answer == "1"
+    found = solved(planner, engine)
+    assert len(found.trajectory.steps) == len(found.world.executed) == 30
+    assert found.trajectory.answer == "1"
 
 
 @pytest.mark.parametrize(
     "calls",
     [
-        [added("$0", "$0")],  # of itself
-        [added("$1", "$1"), number("one")],  # of a later step
-        [number("one"), added("$0", "$99")],
-        [number("one"), added("$0", "one")],
-        [number("one"), added("$0", "$-1")],
-        [{"tool": "product", "arguments": {}}],
-        [{"tool": "number", "arguments": {}}],
-        [{"tool": "number", "arguments": {"name": "one", "more": "x"}}],
-        [{"tool": "sum", "arguments": {"left": 3, "right": ["$0"]}}],
+        [number("one"), {"tool": "product", "arguments": {}}],
+        [{"tool": NO_TOOL, "arguments": {}}],
+        [{"tool": "", "arguments": {}}],
+        [number("one"), {"tool": "number", "arguments": []}, {"arguments": {}}],
     ],
 )
-def test_a_plan_that_cannot_be_run_is_asked_for_again(calls: list[dict[str, Json]]) -> None:
+def test_a_plan_with_a_tool_that_there_is_not_is_asked_for_again(calls: list[dict[str, Json]]) -> None:
     engine = Script([plan(*calls), plan(number("one"))])
-    found, world, _ = solved(FullHorizon(), engine)
-    assert (len(world.executed), found.replans, found.answer) == (1, 0, "1")
+    found = solved(FullHorizon(), engine)
+    assert (len(found.world.executed), found.trajectory.replans, found.trajectory.answer) == (1, 0, "1")
     assert INVALID in engine.prompts[1].entries("instruction")
-    assert found.steps[0].input_tokens == 20, "both tries"
+    assert found.trajectory.steps[0].input_tokens == 20, "both tries"
+    assert [list(message.unreadable) for message in found.episode.messages] == [[0], []]
 
 
-@pytest.mark.parametrize("text", ["", "no idea", "{}", '{"plan": []}', '{"plan": [3]}', DONE, "{" * 5000])
+@pytest.mark.parametrize(
+    "call",
+    [
+        added(result(0), result(0)),  # of itself
+        added(result(1), result(1)),  # of a later step
+        added(result(99), result(99)),
+        added("one", "one"),
+        added("$0", "$-1"),
+        {"tool": "sum", "arguments": {"left": 3, "right": [result(0)]}},
+        {"tool": "number", "arguments": {}},
+    ],
+)
+def test_a_reference_to_what_is_not_there_fails_as_a_call_and_is_planned_anew(call: dict[str, Json]) -> None:
+    engine = Script([plan(call, number("two")), plan(number("one"))])
+    found = solved(FullHorizon(), engine)
+    assert [step.observation.failed for step in found.trajectory.steps if step.observation] == [True, False]
+    assert (found.trajectory.replans, found.trajectory.answer) == (1, "1")
+
+
+@pytest.mark.parametrize("text", ["", "no idea", "{}", '{"plan": []}', '{"plan": [3]}', DECLINED, "{" * 5000])
 @pytest.mark.parametrize("planner", [FullHorizon(max_retries=2), SingleStepHorizon(max_retries=2)])
-def test_nothing_usable_is_the_models_failure(planner: FullHorizon | SingleStepHorizon, text: str) -> None:
+def test_nothing_usable_is_the_models_failure(planner: Planner, text: str) -> None:
     engine = Script([text])
     with pytest.raises(ModelError, match="after 3 tries"):
         solved(planner, engine)
     assert len(engine.prompts) == 3
 
 
-def test_a_result_of_a_failed_step_cannot_be_used() -> None:
-    engine = Script([plan(number("too")), plan(number("one"), added("$0", "$1")), plan(number("two"))])
-    found, _, _ = solved(FullHorizon(), engine)
-    assert (len(engine.prompts), found.answer) == (3, "2")
+@pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])
+@pytest.mark.parametrize(("told", "answer"), [({}, "2"), ({"answer": ""}, "2"), ({"answer": None}, "2"),
+                                              ({"answer": "two"}, "two"), ({"answer": 2}, "2")])  # fmt: skip
+def test_whoever_finishes_without_an_answer_answers_what_the_tools_say(
+    planner: Planner, told: dict[str, Json], answer: str
+) -> None:
+    calls = [number("two"), finish(**told), number("one")]
+    engine = Script([plan(*calls)] if isinstance(planner, FullHorizon) else list(map(to_json, calls)))
+    found = solved(planner, engine)
+    assert (found.trajectory.answer, found.trajectory.steps[-1].chosen) == (answer, FINISH)
+    assert len(found.world.executed) == 1, "what stands behind the finish is not run"
+
+
+def test_who_finishes_at_once_has_no_answer() -> None:
+    found = solved(SingleStepHorizon(), Script([DONE]))
+    assert (found.trajectory.answer, found.resolved, len(found.trajectory.steps)) == (None, False, 1)
 
 
 def test_both_get_the_same_tools_and_demonstrations() -> None:
@@ -225,26 +299,52 @@ def test_both_get_the_same_tools_and_demonstrations() -> None:
         prompts.append(engine.prompts[0])
     for kind in ("role", "tools", "demonstrations", "task"):
         assert prompts[0].entries(kind) == prompts[1].entries(kind)
-    (shown,) = prompts[0].entries("demonstrations")
-    assert '{"tool": "sum", "arguments": {"left": "$0", "right": "$1"}}' in shown
+    assert prompts[0].entries("tools")[-1].startswith("2. finish("), "the last option"
+    _, shown = prompts[0].entries("demonstrations")
+    assert to_json(added(result(0), result(1))) in shown
+
+
+@pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])
+def test_given_an_outline_both_take_a_decision_for_each_substep(planner: Planner) -> None:
+    calls: list[dict[str, Json]] = [number("one"), number("two"), {"tool": NO_TOOL, "arguments": {}},
+                                    added(result(1), result(2))]  # fmt: skip
+    engine = Script([plan(*calls)] if isinstance(planner, FullHorizon) else list(map(to_json, calls)))
+    found = solved(planner, engine, outline=OUTLINE)
+    assert found.resolved
+    assert [step.substep.id for step in found.trajectory.steps] == ["1", "2", "3", "4"]
+    for prompt in engine.prompts:
+        assert prompt.entries("task")[1:] == ("Outline:", "1 first", "2 second", "3 judge", "4 add")
+        assert isinstance(prompt.answer, PlanAnswer | ToolCallAnswer)
+        assert prompt.answer.may_decline
+        assert FINISH not in [tool.name for tool in prompt.answer.tools], "the outline says when it is over"
+
+
+def test_a_plan_for_an_outline_has_an_entry_for_each_substep_that_is_left() -> None:
+    whole: list[dict[str, Json]] = [number("one"), number("too"), {"tool": NO_TOOL, "arguments": {}}, number("two")]
+    engine = Script([plan(*whole[:3]), plan(*whole, *whole), plan(*whole), plan(*whole[2:])])
+    found = solved(FullHorizon(), engine, outline=OUTLINE)
+    assert [step.substep.id for step in found.trajectory.steps] == ["1", "2", "3", "4"]
+    assert found.trajectory.replans == 1
+    wanted = [(prompt.answer.least, prompt.answer.most) for prompt in engine.prompts
+              if isinstance(prompt.answer, PlanAnswer)]  # fmt: skip
+    assert wanted == [(4, 4)] * 3 + [(2, 2)]
+    assert [message.unreadable.get(0) for message in found.episode.messages] == [
+        "a plan of 3 entries, where 4 are wanted",
+        "a plan of 8 entries, where 4 are wanted",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])
 @pytest.mark.parametrize(("question", "value"), [("What is one and two?", "3"), ("What is two and five?", "7")])
-def test_the_lexical_engine_fills_the_slots_of_the_nearest_plan(
-    planner: FullHorizon | SingleStepHorizon, question: str, value: str
-) -> None:
-    found, _, _ = solved(planner, Lexical(), question)
-    assert (found.answer, len(found.steps), found.replans) == (value, 3, 0)
+def test_the_lexical_engine_fills_the_slots_of_the_nearest_plan(planner: Planner, question: str, value: str) -> None:
+    found = solved(planner, Lexical(), question)
+    calls = [step for step in found.trajectory.steps if step.call]
+    assert (found.trajectory.answer, len(calls), found.trajectory.replans) == (value, 3, 0)
 
 
-@pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon(max_retries=1)])
-def test_the_lexical_engine_has_no_second_idea_where_there_is_one_demonstration(
-    planner: FullHorizon | SingleStepHorizon,
-) -> None:
-    if isinstance(planner, FullHorizon):
-        with pytest.raises(ModelError):
-            solved(planner, Lexical(), "What is one and too?")
-    else:
-        found, world, _ = solved(planner, Lexical(), "What is one and too?")
-        assert (found.answer, world.resolved()) == ("1", False)
+@pytest.mark.parametrize("planner", [FullHorizon(), SingleStepHorizon()])
+def test_the_lexical_engine_comes_to_an_end_where_its_one_demonstration_fails(planner: Planner) -> None:
+    found = solved(planner, Lexical(), "What is one and too?")
+    assert not found.resolved

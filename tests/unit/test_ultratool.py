@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +18,6 @@ from grid.text.references import reference, resolve
 from grid.types import Json, ToolCall
 from tests.walks import Walk
 
-UNPACK = Path(__file__).parents[3] / "shared" / "data" / "unpack"
 Row = dict[str, Any]
 
 
@@ -386,15 +383,8 @@ def test_a_call_made_twice_in_other_words_can_be_resolved(make: Make, second: st
 
 
 @pytest.fixture(scope="module")
-def released(tmp_path_factory: pytest.TempPathFactory) -> UltraTool:
-    named = os.environ.get("AGENT_GRID_ULTRATOOL")
-    if named:
-        return UltraTool(named)
-    if not UNPACK.is_file():
-        pytest.skip("set AGENT_GRID_ULTRATOOL to UltraTool's English-dataset folder")
-    target = tmp_path_factory.mktemp("ultratool")
-    subprocess.run([str(UNPACK), str(target), "ultratool"], check=True, capture_output=True)
-    return UltraTool(str(target / "ultratool"))
+def released(released_ultratool: str) -> UltraTool:
+    return UltraTool(released_ultratool)
 
 
 def test_nearly_all_released_queries_are_cases(released: UltraTool) -> None:

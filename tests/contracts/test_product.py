@@ -1,0 +1,158 @@
+"""Every planner on every dataset, with every outline, every robustness and every engine that costs next to nothing.
+
+All are read from conf/: a new file there is picked up by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from grid.datasets.base import DRAFTED, GIVEN
+from grid.engines.base import Engine
+from grid.store.schema import TABLES, TIMES
+from grid.sweep.build import BudgetConfig, Built, build, invalid_reason, make
+from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.run import Stamp, episode_of, run_chunk
+from grid.types import FINISH, NO_TOOL, Substep
+from tests.configs import names, outlines, setting_of, yaml
+
+BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+RELEASED = {"ultratool": "released_ultratool"}
+"""The datasets that need files, by the fixture that has them."""
+DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in RELEASED]
+CHEAP = [
+    name
+    for name in names("model")
+    if "???" not in yaml("model", name).values() and cast(Engine, make("model", yaml("model", name))).home == "task"
+]
+COUNTERS = [
+    "n_steps",
+    "tool_calls",
+    "resolved_checks",
+    "replans",
+    "branches",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "llm_calls",
+    "forward_passes",
+    "wall_seconds",
+    "depth",
+    "plan_nodes",
+]
+RATES = ("tool_match_rate", "action_accuracy", "retrieval_rate")
+OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
+"""Whose entropy is of the options in the table, not only of those above a threshold."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(fresh_cache: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        yield
+
+
+@lru_cache(maxsize=64)
+def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
+    """The case of fewest calls among the first ones: they are there to be run, not to be solved."""
+    found = make("dataset", yaml("dataset", dataset) | {"limit": 20} | ({"path": path} if path else {}))
+    data: Any = found
+    sizes = {case_id: len(data.problem(case_id).reference.calls) for case_id in data.case_ids()}
+    return (min(sizes, key=lambda case_id: sizes[case_id]),)
+
+
+def run(built: Built, setting: Setting, chunk: list[Cell]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a chunk that ran in this process."""
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("contract", None))).take()
+
+
+def lasting(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows without the columns in which two runs may differ."""
+    return {
+        table: [{name: value for name, value in row.items() if name not in TIMES} for row in part]
+        for table, part in rows.items()
+    }
+
+
+def points() -> list[tuple[str, str, str]]:
+    """Every dataset with each of its outlines and each planner."""
+    found = [(dataset, outline) for dataset in DATASETS for outline in outlines(dataset)]
+    return [(*pair, planner) for pair, planner in product(found, names("planner"))]
+
+
+def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
+    for dataset, outline, planner in product(names("dataset"), (GIVEN, "hidden", DRAFTED), names("planner")):
+        for model in CHEAP:
+            setting = setting_of(
+                model=model, dataset=dataset, planner=planner, dataset_values={"outline": outline, "limit": 1}
+            )
+            assert (invalid_reason(setting) is None) == (outline in outlines(dataset))
+
+
+@pytest.mark.parametrize(("dataset", "outline", "planner"), points())
+def test_every_point_runs_and_repeats_itself(
+    request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
+) -> None:
+    path = request.getfixturevalue(RELEASED[dataset]) if dataset in RELEASED else None
+    values = {"outline": outline, "limit": 20} | ({"path": path} if path else {})
+    for model, robustness in product(CHEAP, names("robustness")):
+        setting = setting_of(
+            model=model, dataset=dataset, planner=planner, robustness=robustness, dataset_values=values
+        )
+        built = build(setting, BUDGET)
+        chunk = list(cells(setting, built.dataset.version, shortest(dataset, path), 1))
+        rows = run(built, setting, chunk)
+        for table, part in rows.items():
+            pa.Table.from_pylist(part, schema=TABLES[table])
+            assert all(row.keys() == set(TABLES[table].names) for row in part)
+        assert [row["cell_id"] for row in rows["episodes"]] == [cell.cell_id for cell in chunk]
+        for row in rows["episodes"]:
+            check_episode(row, outline)
+        for cell in chunk:
+            check_steps(built, cell, [row for row in rows["steps"] if row["cell_id"] == cell.cell_id], outline)
+        if planner in OF_ALL_OPTIONS:
+            assert all(row["entropy"] is not None for row in rows["steps"] if row["branch"] == 0)
+        assert lasting(run(built, setting, chunk)) == lasting(rows)
+
+
+def check_episode(row: dict[str, Any], outline: str) -> None:
+    """It ended, and says what there is to say of it."""
+    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None)
+    assert isinstance(row["success"], bool)
+    assert all(row[counter] >= 0 for counter in COUNTERS)
+    assert row["llm_calls"] + row["forward_passes"] > 0
+    for rate in RATES:
+        assert row[rate] is None if outline != GIVEN else 0 <= row[rate] <= 1
+
+
+def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
+    """Decisions of the path in their order, each among what was offered, with a distribution where one was taken."""
+    problem = built.problem(cell.case_id, cell.disturbance_seed)
+    episode = episode_of(built, problem, cell.seed)
+    path = [row["substep_id"] for row in rows if row["on_path"]]
+    if outline == GIVEN:
+        assert path == [substep.id for substep in problem.case.plan.substeps]
+    else:
+        first = 1 if outline == DRAFTED else 0
+        assert path == [str(number) for number in range(first, first + len(path))]
+    known = {substep.id: substep for substep in problem.case.plan.substeps}
+    for row in rows:
+        substep = known.get(row["substep_id"]) or Substep(row["substep_id"], row["substep"], "", drafted=True)
+        tools = (*episode.query_tools(), *(episode.candidates(substep) if row["substep"] else ()))
+        offered = {tool.name for tool in tools} | {NO_TOOL if row["substep"] else FINISH}
+        assert row["chosen_tool"] in offered
+        assert {option["tool"] for option in row["options"]} <= offered
+        if outline != GIVEN:
+            assert (row["tool_required"], row["reference_tool"], row["tool_matches"]) == (None, None, None)
+        if row["entropy"] is not None:
+            assert math.fsum(option["probability"] for option in row["options"]) <= 1 + 1e-9
+            assert 0 <= row["entropy"] <= math.log(len(offered)) + 1e-9

@@ -1,0 +1,123 @@
+"""An engine that is told the references of the cases, and answers every kind of prompt by them. Only for tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from grid.datasets.base import Dataset
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    OutlineAnswer,
+    PlanAnswer,
+    Prompt,
+    Sampled,
+    TextAnswer,
+)
+from grid.retrievers.base import Index
+from grid.text.references import PATTERN, reference
+from grid.types import FINISH, NO_TOOL, Case, Reference, Substep, ToolCall, ToolSpec, Usage, to_json
+from tests.engines import substep_of
+
+NOTHING = {"tool": NO_TOOL, "arguments": {}}
+FINISHED = {"tool": FINISH, "arguments": {}}
+
+
+@dataclass(frozen=True)
+class Telling:
+    """The tools that a case's reference calls, and behind them another index's."""
+
+    dataset: Dataset
+    other: Index
+    query_top_k: int = 50
+
+    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+        used = self.dataset.problem(case.id).reference.calls.values()
+        found = {call.tool: self.dataset.tools[call.tool] for call in used if call}
+        found |= {tool.name: tool for tool in self.other.retrieve(case, substep)[:20]}
+        return tuple(found.values())
+
+    def nearest(self, text: str) -> list[ToolSpec]:
+        return self.other.nearest(text)
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Takes what the reference of the prompt's query says next.
+
+    Given an outline, its own calls and 'no tool'; without one the calls in their order, then `finish`; the outline that
+    it drafts has a substep for each call.
+    """
+
+    references: Mapping[str, Reference]
+    tools: Mapping[str, ToolSpec]
+    asked: list[str] = field(default_factory=list)
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
+    version: str = "oracle"
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        self.asked.append(type(prompt.answer).__name__)
+        assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer), "nothing fails, so that there is no lesson"
+        if isinstance(prompt.answer, OutlineAnswer):
+            calls = self._calls(prompt)
+            told: Any = {"outline": [f"{call.tool}: {self.tools[call.tool].description}"[:400] for call in calls]}
+        elif isinstance(prompt.answer, PlanAnswer):
+            plan = self._plan(prompt)
+            told = {"plan": plan[-prompt.answer.least :] if prompt.answer.may_decline else plan}
+        else:
+            told = ({"thought": "As told."} if prompt.answer.thought else {}) | self._next(prompt)
+        return Sampled((to_json(told),) * n, Usage(llm_calls=n))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        self.asked.append(type(prompt.answer).__name__)
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        names = [option.partition("(")[0].partition(":")[0] for option in prompt.answer.options]
+        tool = self._next(prompt)["tool"]
+        return Choice(tuple(float(name == tool) for name in names), Usage(forward_passes=1))
+
+    def _next(self, prompt: Prompt) -> dict[str, Any]:
+        """The action at the prompt's decision point."""
+        outline = prompt.entries("task")[2:]
+        plan = self._plan(prompt)
+        if not outline:
+            return plan[int(substep_of(prompt))]
+        return plan[[line.split(" ")[0] for line in outline].index(substep_of(prompt))]
+
+    def _plan(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """The actions of the whole case."""
+        known, calls = self._reference(prompt), self._calls(prompt)
+        outline = [line.split(" ")[0] for line in prompt.entries("task")[2:]]
+        if outline == list(known.calls):
+            return [_written(call, {}) if call else NOTHING for call in known.calls.values()]
+        numbers = outline or [str(place) for place in range(len(calls))]
+        places = dict(zip((step for step, call in known.calls.items() if call), numbers, strict=True))
+        return [*(_written(call, places) for call in calls), *([] if outline else [FINISHED])]
+
+    def _calls(self, prompt: Prompt) -> list[ToolCall]:
+        return [call for call in self._reference(prompt).calls.values() if call]
+
+    def _reference(self, prompt: Prompt) -> Reference:
+        return self.references[prompt.entries("task")[0].removeprefix("Query: ")]
+
+
+def oracle_of(dataset: Dataset, case_ids: Sequence[str]) -> Oracle:
+    """An engine that knows these cases."""
+    problems = [dataset.problem(case_id) for case_id in case_ids]
+    references = {problem.case.query: problem.reference for problem in problems}
+    assert len(references) == len(problems), "a query tells which case it is"
+    return Oracle(references, dataset.tools)
+
+
+def _written(call: ToolCall, places: Mapping[str, str]) -> dict[str, Any]:
+    """The call with its references to the steps as they are numbered here."""
+    text = PATTERN.sub(lambda found: reference(places.get(found[1], found[1]), found[2]), to_json(dict(call.arguments)))
+    return {"tool": call.tool, "arguments": json.loads(text)}

@@ -1,0 +1,57 @@
+"""Whoever knows the reference resolves every case, by every planner, on every dataset, with every outline."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.datasets.base import GIVEN
+from grid.sweep.build import BudgetConfig, build, invalid_reason
+from grid.sweep.cell import Setting, cells
+from grid.sweep.run import Stamp, run_chunk
+from tests.configs import names, outlines, setting_of
+from tests.oracle import Telling, oracle_of
+
+BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+CASES = 10
+
+
+@pytest.fixture(autouse=True)
+def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+
+
+def told(setting: Setting) -> list[dict[str, Any]]:
+    """The episodes of a setting with the oracle as its engine."""
+    assert invalid_reason(setting) is None
+    built = build(setting, BUDGET)
+    case_ids = built.dataset.case_ids()
+    built = replace(built, engine=oracle_of(built.dataset, case_ids), index=Telling(built.dataset, built.index))
+    chunk = list(cells(setting, built.dataset.version, case_ids, 1))
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
+
+
+@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize(
+    ("dataset", "outline"),
+    [(name, outline) for name in ("slate", "kqa_synthetic", "ultratool") for outline in outlines(name)],
+)
+def test_an_oracle_resolves_every_case(
+    request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
+) -> None:
+    values: dict[str, Any] = {"outline": outline, "limit": CASES}
+    if dataset == "ultratool":
+        values["path"] = request.getfixturevalue("released_ultratool")
+    rows = told(setting_of(dataset=dataset, planner=planner, dataset_values=values))
+    assert len(rows) >= CASES - 2
+    assert [(row["case_id"], row["error_message"]) for row in rows if row["success"] is not True] == []
+    for row in rows:
+        followed = 1.0 if outline == GIVEN else None
+        assert row["tool_match_rate"] == row["action_accuracy"] == row["retrieval_rate"] == followed
+        passes = row["branches"] + 1 if planner == "self_consistency_plan" else 1
+        assert (row["branches"] + 1, row["replans"]) == (passes, 0)
+        assert row["tool_calls"] == passes * row["plan_nodes"]
