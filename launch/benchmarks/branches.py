@@ -75,7 +75,7 @@ def _round(url: str, budget: int, cases: int) -> tuple[dict[bool, float], float,
 
 
 def _episodes(url: str, budget: int, cases: int, parallel: bool) -> list[dict[str, Any]]:
-    config = {
+    config: dict[str, dict[str, Any]] = {
         "model": {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": url, "model": "random",
                   "serving": {"max_in_flight": 64}},
         "planner": {"_target_": "grid.planners.egb.EGBSampling", "trajectories": budget, "parallel": parallel,
