@@ -14,8 +14,8 @@ from grid.metrics.stepwise import SCORING
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
-NO_INFLUENCE = ("dataset.path", "dataset.limit", "dataset.max_substeps", "model.serving")
-"""Where the data lie, which cases are run and how requests are batched cannot change a case's result."""
+NO_INFLUENCE = ("dataset.path", "dataset.limit", "dataset.max_substeps", "model.serving", "planner.parallel")
+"""Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
 
 _DIGITS = 16
 

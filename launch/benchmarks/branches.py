@@ -91,9 +91,7 @@ def _episodes(url: str, budget: int, cases: int, parallel: bool) -> list[dict[st
         engine = OpenAIHTTP(**{name: value for name, value in config["model"].items() if name != "_target_"})
         await engine.load()
         built: Built = replace(build(setting, BUDGET), engine=engine)
-        # The same seeds both ways: `parallel` is part of the config, and seeds derive from it.
-        alike = replace(setting, config=config | {"planner": config["planner"] | {"parallel": True}})
-        chosen = list(cells(alike, built.dataset.version, built.dataset.case_ids(), 1))
+        chosen = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
         return (await run_chunk(built, setting, chosen, Stamp("branches", None), at_once=1)).take()["episodes"]
 
     return asyncio.run(chunk())
