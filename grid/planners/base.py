@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
@@ -207,9 +207,12 @@ class Episode:
 
 
 class Planner(Protocol):
-    """A planning algorithm. `needs` names the engine's verbs that it uses, and what it needs of a dataset."""
+    """A planning algorithm."""
 
-    needs: ClassVar[frozenset[str]]
+    @property
+    def needs(self) -> frozenset[str]:
+        """The engine's verbs that it uses as it is configured, and what it needs of a dataset."""
+        ...
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Work on the case and return the trajectory to be scored."""

@@ -113,7 +113,7 @@ class TimedBuilt:
     def __init__(self, built: Built, clock: Clock) -> None:
         self.dataset, self.index, self.budget = built.dataset, built.index, built.budget
         self.engine = Proxy(built.engine, clock, "engine", "sample", "choose")
-        self.planner: Planner = Proxy(built.planner, clock, "planner and prompts", "solve")  # type: ignore[assignment]
+        self.planner: Planner = Proxy(built.planner, clock, "planner and prompts", "solve")
         self._built, self._clock = built, clock
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:

@@ -120,7 +120,9 @@ def test_every_point_runs_and_repeats_itself(
         for cell in chunk:
             check_steps(built, cell, [row for row in rows["steps"] if row["cell_id"] == cell.cell_id], outline)
         if planner in OF_ALL_OPTIONS:
-            assert all(row["entropy"] is not None for row in rows["steps"] if row["branch"] == 0)
+            first = [row for row in rows["steps"] if row["branch"] == 0]
+            assert all(row["entropy"] is not None for row in first)
+            assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
         assert lasting(run(built, setting, chunk)) == lasting(rows)
 
 

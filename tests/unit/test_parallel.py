@@ -1,0 +1,135 @@
+"""Branches side by side: the same as one after another, whatever the order in which an engine answers."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.engines.base import Choice, Prompt, Sampled
+from grid.planners.base import Episode, Planner
+from grid.planners.egb import EGBLogits, EGBSampling
+from grid.planners.self_consistency import SelfConsistency
+from grid.store.schema import TIMES
+from grid.sweep.build import BudgetConfig, build
+from grid.sweep.cell import cells
+from grid.sweep.run import Stamp, run_chunk
+from grid.types import Trajectory
+from tests.configs import setting_of
+from tests.engines import Distribution, Scripted, UniformRandom
+from tests.world import RIGHT, certain, episode, right_arguments
+
+ROWS = Mapping[str, list[dict[str, Any]]]
+LATE = certain() | {
+    "1.1": {"find": 0.4, "other": 0.35, "more": 0.25},
+    "2.1": {"other": 0.7, "more": 0.2, "quote": 0.1},
+    "2.2": {"other": 0.5, "more": 0.3, "book": 0.2},
+}
+HOPELESS = {step: {"other": 0.4, "more": 0.3, "book": 0.2, "no_tool": 0.1} for step in RIGHT}
+ONE_WRONG = certain() | {"1.1": {"find": 0.9, "other": 0.1}, "2.1": {"more": 0.5, "quote": 0.4, "other": 0.1}}
+SCRIPTS: dict[str, Mapping[str, Distribution]] = {"late": LATE, "hopeless": HOPELESS, "one wrong": ONE_WRONG}
+
+
+@dataclass
+class Delayed(Scripted):
+    """Answers after random delays, in whatever order these end."""
+
+    rng: random.Random = field(default_factory=random.Random)
+    in_hand: int = 0
+    most_in_hand: int = 0
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        await self._delay()
+        return await super().sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        await self._delay()
+        return await super().choose(prompt, seed=seed)
+
+    async def _delay(self) -> None:
+        """So many turns of the event loop: delays without a clock."""
+        self.in_hand += 1
+        self.most_in_hand = max(self.most_in_hand, self.in_hand)
+        try:
+            for _ in range(self.rng.randrange(30)):
+                await asyncio.sleep(0)
+        finally:
+            self.in_hand -= 1
+
+
+@dataclass(frozen=True)
+class Late(UniformRandom):
+    """Answers at random, each request as ever, after random delays."""
+
+    rng: random.Random = field(default_factory=random.Random)
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        for _ in range(self.rng.randrange(20)):
+            await asyncio.sleep(0)
+        return await super().sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
+
+
+def solved(planner: Planner, engine: Any) -> tuple[Trajectory, Episode]:
+    run = episode(engine)
+    return asyncio.run(planner.solve(run)), run
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("planner", [EGBSampling(), EGBLogits(trajectories=9)], ids=["sampling", "logits"])
+def test_the_order_of_answers_changes_nothing(planner: EGBSampling | EGBLogits, script: str) -> None:
+    alone, run = solved(replace(planner, parallel=False), Scripted(SCRIPTS[script], right_arguments))
+    beside = 1
+    for seed in range(20):
+        engine = Delayed(SCRIPTS[script], right_arguments, rng=random.Random(seed))
+        trajectory, other = solved(planner, engine)
+        assert trajectory == alone
+        assert other.resolved_checks == run.resolved_checks
+        assert other.usage == engine.usage, "what is counted is what was answered, cancelled branches too"
+        assert engine.in_hand == 0
+        beside = max(beside, engine.most_in_hand)
+    assert (beside > 1) == (alone.branches > 0)
+
+
+def test_an_engine_that_never_waits_does_nothing_in_vain() -> None:
+    for script in SCRIPTS.values():
+        first, second = Scripted(script, right_arguments), Scripted(script, right_arguments)
+        assert solved(EGBLogits(), first)[0] == solved(EGBLogits(parallel=False), second)[0]
+        assert first.asked == second.asked
+
+
+def test_whole_trajectories_side_by_side_vote_as_one_after_another() -> None:
+    planner = SelfConsistency(level="plan", samples=7)
+    at_once, _ = solved(planner, UniformRandom())
+    assert all(solved(planner, Late(rng=random.Random(seed)))[0] == at_once for seed in range(10))
+
+
+def rows(planner: str, parallel: bool, cases: int) -> tuple[ROWS, int]:
+    """The rows of SLATE's first cases without times, with the lexical engine, and how many cases branched."""
+    setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": cases})
+    built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+    egb: Any = built.planner
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    built = replace(built, planner=replace(egb, parallel=parallel))
+    found = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
+    lasting = {
+        table: [{name: value for name, value in row.items() if name not in TIMES} for row in part]
+        for table, part in found.items()
+    }
+    return lasting, sum(row["branches"] > 0 for row in found["episodes"])
+
+
+@pytest.mark.parametrize("planner", ["egb_logits", "egb_sampling"])
+@pytest.mark.parametrize("cases", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_rows_are_equal_but_for_times(
+    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, planner: str, cases: int
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+    beside, branched = rows(planner, True, cases)
+    alone, _ = rows(planner, False, cases)
+    assert branched > cases / 4, "or nothing is compared"
+    assert beside == alone
