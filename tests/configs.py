@@ -46,12 +46,17 @@ def outlines(dataset: str) -> list[str]:
     return [GIVEN, "hidden", DRAFTED] if OUTLINE in provides else ["hidden", DRAFTED]
 
 
-def setting_of(seed: int = 0, dataset_values: Mapping[str, Any] = MappingProxyType({}), **labels: str) -> Setting:
-    """A setting of files of conf/; `dataset_values` change the dataset's."""
+def setting_of(
+    dataset_values: Mapping[str, Any] = MappingProxyType({}),
+    planner_values: Mapping[str, Any] = MappingProxyType({}),
+    **labels: str,
+) -> Setting:
+    """A setting of files of conf/, some values of dataset and planner changed."""
     labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25"} | labels
     config = {group: yaml(group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values
-    return Setting(config, labels, seed)
+    config["planner"] |= planner_values
+    return Setting(config, labels, seed=0)
 
 
 def job(root: Path, **changes: Any) -> Job:

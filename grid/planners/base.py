@@ -93,6 +93,7 @@ class Episode:
         self.__candidates, self.__demonstrations = candidates, demonstrations
         self.__pool, self.__query_tools = pool, query_tools
         self.__offered: tuple[ToolSpec, ...] | None = None
+        self.__begun = False
         self.__latest: State = None
 
     def candidates(self, substep: Substep) -> tuple[ToolSpec, ...]:
@@ -146,9 +147,9 @@ class Episode:
         Raises:
             ToolError: it was begun already and cannot begin again.
         """
-        if self.__latest is not None and not self.__world.branches:
+        if self.__begun and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot begin again")
-        self.__latest = self.__world.start()
+        self.__begun, self.__latest = True, self.__world.start()
         return self.__latest
 
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:

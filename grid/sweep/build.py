@@ -25,7 +25,7 @@ from grid.planners.base import Budget, Planner
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
 from grid.sweep.cell import GROUPS, Setting
-from grid.types import Plan
+from grid.types import FINISH, NO_TOOL, Plan
 
 ROOMS = {
     "model": "grid.engines",
@@ -279,4 +279,8 @@ def _engine(key: str) -> Engine:
 @lru_cache(maxsize=8)
 def _index(dataset: str, retriever: str) -> Index:
     found = cast(Retriever, make("retriever", json.loads(retriever)))
-    return found.index(_dataset(dataset).tools)
+    tools = _dataset(dataset).tools
+    taken = [name for name in (NO_TOOL, FINISH) if name in tools]
+    if taken:
+        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of every choice")
+    return found.index(tools)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from grid.datasets import null
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
+from grid.sweep import build as building
 from grid.sweep.build import BudgetConfig, build, invalid_reason, load_class, make, sweep_config
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Job, check_sweep
+from grid.types import ToolSpec
 from tests.configs import SHARED
 
 EGB = "grid.planners.egb.EGBSampling"
@@ -224,3 +228,14 @@ def test_a_sweep_leaves_out_such_pairs_and_runs_the_rest(tmp_path: Path, monkeyp
     assert checked.plan.total() == 2
     error = refused(lambda: check_sweep([invalid]))
     assert "conf/model/null_engine.yaml" in error.allowed
+
+
+@pytest.mark.parametrize("name", ["finish", "no_tool"])
+def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It would be shadowed, and in the tables nobody could tell the two apart."""
+    shadowed = {name: ToolSpec(name, "", ())}
+    dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
+    monkeypatch.setattr(building, "_dataset", lambda key: dataset)
+    setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
+    error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, tool_calls=1)))
+    assert (error.key, error.value) == ("dataset", [name])

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.engines.base import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.engine import Lexical, bm25, count_tokens
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.null import Null
-from grid.planners.prompts import NO_TOOL_TEXT, tool_text
+from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
-from grid.types import NO_TOOL, Parameter, ToolSpec
+from grid.types import FINISH, NO_TOOL, Parameter, ToolSpec
 
 
 def tool(name: str, description: str, **arguments: str) -> ToolSpec:
@@ -143,3 +144,54 @@ def test_null_answers_the_first_option() -> None:
     sampled = asyncio.run(Null().sample(prompt("x"), n=2, temperature=1.0, max_tokens=1, seed=0))
     assert [json.loads(text)["tool"] for text in sampled.completions] == ["track_parcel"] * 2
     assert asyncio.run(Null().choose(choice("x"), seed=0)).probabilities == (1.0, 0.0, 0.0, 0.0)
+
+
+TWO = "See where the parcel TRK-55421 is now. Then register the goods that go back, order ORD-9-77."
+DONE = '{n} -> {{"tool": "track_parcel", "arguments": {{}}}} returned {{"status": "ok"}}'
+
+
+def free(steps: int, answer: type[ToolCallAnswer] | type[PlanAnswer] | None = ToolCallAnswer) -> Prompt:
+    """Without an outline, behind so many steps; None for an index."""
+    tools = (*TOOLS, FINISH_TOOL)
+    options = tuple(map(tool_text, tools))
+    history = ("Done so far:", *(DONE.format(n=n) for n in range(steps))) if steps else ()
+    sections = (
+        Section("task", (f"Query: {TWO}",)),
+        Section("history", history),
+        Section("tools", ("Tools:",), options),
+    )
+    wanted = ToolCallAnswer(tools, False) if answer is ToolCallAnswer else PlanAnswer(tools, 1, 30)
+    return Prompt(tuple(s for s in sections if s.entries), wanted if answer else ChoiceAnswer(options))
+
+
+def test_without_an_outline_it_goes_from_clause_to_clause_and_finishes() -> None:
+    assert points.clauses(TWO) == (
+        "See where the parcel TRK-55421 is now",
+        "Then register the goods that go back, order ORD-9-77",
+    )
+    assert points.clauses("Why?") == ("Why?",), "a query has a clause at least"
+    assert points.clauses("") == ("",)
+    names = [*(tool.name for tool in TOOLS), FINISH]
+    for steps, right in enumerate(("track_parcel", "open_return", FINISH, FINISH)):
+        (text,) = sample(Lexical(), free(steps), 1, seed=0, temperature=0.0)
+        assert json.loads(text)["tool"] == right
+        found = asyncio.run(Lexical().choose(free(steps, None), seed=0)).probabilities
+        assert names[int(np.argmax(found))] == right
+        assert points.is_done(free(steps)) == (right == FINISH)
+
+
+def test_a_plan_without_an_outline_has_a_call_for_each_clause_that_is_left() -> None:
+    for steps, tools in ((0, ["track_parcel", "open_return"]), (1, ["open_return"]), (2, [FINISH])):
+        (text,) = sample(Lexical(), free(steps, PlanAnswer), 1, seed=0, temperature=0.0)
+        assert [call["tool"] for call in json.loads(text)["plan"]] == tools
+
+
+def test_an_outline_is_drafted_of_the_querys_clauses() -> None:
+    asked = Prompt(free(0).sections[:1], OutlineAnswer(50))
+    assert json.loads(sample(Lexical(), asked, 1, seed=0)[0]) == {"outline": list(points.clauses(TWO))}
+    short = Prompt(asked.sections, OutlineAnswer(1))
+    assert len(json.loads(sample(Lexical(), short, 1, seed=0)[0])["outline"]) == 1
+
+
+def test_guided_it_never_looks_at_how_many_clauses_there_are() -> None:
+    assert not points.is_done(prompt("x", history=("Done so far:", *(DONE.format(n=n) for n in range(40)))))

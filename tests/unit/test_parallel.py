@@ -108,16 +108,23 @@ def test_whole_trajectories_side_by_side_vote_as_one_after_another() -> None:
     assert all(solved(planner, Late(rng=random.Random(seed)))[0] == at_once for seed in range(10))
 
 
+def test_it_is_no_part_of_a_cells_id() -> None:
+    one, other = (
+        setting_of(dataset="slate", planner_values={"parallel": on}, planner="egb_logits") for on in (True, False)
+    )
+    assert one.id == other.id
+
+
 def rows(planner: str, parallel: bool, cases: int) -> tuple[ROWS, int]:
     """The rows of SLATE's first cases without times, with the lexical engine, and how many cases branched."""
-    setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": cases})
+    setting = setting_of(
+        dataset="slate", planner=planner, dataset_values={"limit": cases}, planner_values={"parallel": parallel}
+    )
     built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
-    egb: Any = built.planner
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
-    built = replace(built, planner=replace(egb, parallel=parallel))
     found = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
     lasting = {
-        table: [{name: value for name, value in row.items() if name not in TIMES} for row in part]
+        table: [{name: value for name, value in row.items() if name not in (*TIMES, "config")} for row in part]
         for table, part in found.items()
     }
     return lasting, sum(row["branches"] > 0 for row in found["episodes"])

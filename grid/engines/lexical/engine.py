@@ -168,7 +168,7 @@ class Lexical:
         for index in _documents(tuple(options)).no_tool:
             if substep and _counts(options[index])[0][substep[0]]:
                 scores[index] += self.no_tool_bonus
-        if not points.outline(prompt) and points.steps_done(prompt) >= len(points.clauses(points.query(prompt))):
+        if points.is_done(prompt):
             for index in _documents(tuple(options)).finish:
                 scores[index] += self.no_tool_bonus
         return scores

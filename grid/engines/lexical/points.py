@@ -42,7 +42,7 @@ def first_number(prompt: Prompt) -> int:
 
 def is_done(prompt: Prompt) -> bool:
     """Whether every clause of the query has had its step, where no outline says what comes next."""
-    return not prompt.entries("request") and steps_done(prompt) >= len(clauses(query(prompt)))
+    return not outline(prompt) and steps_done(prompt) >= len(clauses(query(prompt)))
 
 
 def at(prompt: Prompt, place: int) -> Prompt:
