@@ -12,9 +12,10 @@ import pytest
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
-from grid.sweep.build import BudgetConfig, build, invalid_reason, load_class, make, sweep_config
+from grid.sweep.build import BudgetConfig, build, invalid_reason, sweep_config
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Job, check_sweep
+from grid.sweep.make import load_class, make
 from tests.configs import SHARED
 
 EGB = "grid.planners.egb.EGBSampling"
