@@ -15,7 +15,7 @@ MAX_REREAD = 20 * MAX_CHARACTERS
 MAX_ARGUMENTS = 64
 MAX_STEPS = 256
 MAX_DEPTH = 16
-_SCORE = re.compile(rf"\s*(\d{{1,3}}(?:\.\d{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
+_SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 
 
 class Call(NamedTuple):

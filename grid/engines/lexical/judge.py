@@ -1,7 +1,7 @@
 """How the lexical engine scores what a judge is shown, without understanding it.
 
-Before a call: the share of the call's words that the request or what earlier calls returned has. After it: the share
-of the outcome's fields that hold something, none where the call failed.
+Before a call: of the words of its tool and values, the share that the request has or what earlier calls returned.
+After it: the share of the outcome's fields that hold something; 0 where the call failed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from grid.engines.base import ChoiceAnswer, Prompt
 from grid.text.untrusted import loads
 from grid.text.words import stems
 from grid.types import MAX_SCORE, Json, to_json
-
-_OF_EVERY_CALL = frozenset(stems("tool arguments output from step"))
 
 
 def is_judging(prompt: Prompt) -> bool:
@@ -49,25 +47,31 @@ def score(prompt: Prompt) -> float:
 
 def _relevance(prompt: Prompt) -> float:
     known = {stem for kind in ("task", "request", "history") for line in prompt.entries(kind) for stem in stems(line)}
-    words = set(stems(prompt.entries("proposal")[-1])) - _OF_EVERY_CALL
+    words = {stem for text in _texts(_read(prompt.entries("proposal")[-1])) for stem in stems(text)}
     return len(words & known) / len(words) if words else 0.0
 
 
 def _said(outcome: str) -> float:
-    try:
-        found: Json = loads(outcome)
-    except (ValueError, RecursionError):
-        found = outcome
+    found = _read(outcome)
     fields = list(found.values()) if isinstance(found, dict) else [found]
-    return sum(map(_holds_something, fields)) / len(fields) if fields else 0.0
+    return sum(map(bool, map(_texts, fields))) / len(fields) if fields else 0.0
 
 
-def _holds_something(value: Json) -> bool:
-    """Whether a value has any text or number within it."""
-    pending = [value]
+def _read(text: str) -> Json:
+    """JSON, or the text itself."""
+    try:
+        found: Json = loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return found
+
+
+def _texts(value: Json) -> list[str]:
+    """The texts and numbers within a value, without the names of fields."""
+    pending, texts = [value], list[str]()
     for found in pending:  # which grows
         if isinstance(found, dict | list):
             pending += found.values() if isinstance(found, dict) else found
         elif found is not None and found != "":
-            return True
-    return False
+            texts.append(str(found))
+    return texts

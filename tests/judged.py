@@ -1,0 +1,105 @@
+"""A small planner that asks a judge, before and after its calls; and a worker that may load it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+from unittest.mock import patch
+
+import numpy as np
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import SAMPLE, Choice, Engine, Prompt, ScoreAnswer, Section
+from grid.planners import prompts
+from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
+from grid.planners.asking import sample_actions
+from grid.planners.base import JUDGE, Budget, Episode
+from grid.planners.judging import Judging, outcome_section, proposal_section
+from grid.strict import STRICT
+from grid.sweep import make, worker
+from grid.sweep.worker import Chunk, Report
+from grid.types import Case, Observation, ToolCall, ToolSpec, Trajectory
+from tests.world import PLAN, TOOLS, small_world
+
+CONFIG: dict[str, Any] = {"_target_": "tests.judged.BetterOfTwo", "temperature": 1.0}
+ROOM = {"planner": "tests"}
+ROLE = ("You judge the calls of an agent.", "A call is good where it brings the request nearer to its end.")
+solve_chunk = worker.solve_chunk
+
+
+def before(task: Section, history: Section, tool: ToolSpec, call: ToolCall) -> Prompt:
+    """Is this call worth making?"""
+    return prompts.prompt(ScoreAnswer(), Section("role", ROLE), task, history, proposal_section(tool, call))
+
+
+def after(task: Section, tool: ToolSpec, call: ToolCall, observation: Observation) -> Prompt:
+    """Was this call worth making?"""
+    shown = proposal_section(tool, call), outcome_section(observation)
+    return prompts.prompt(ScoreAnswer(), Section("role", ROLE), task, *shown)
+
+
+@dataclass(frozen=True, config=STRICT)
+class BetterOfTwo(Acting):
+    """Two sampled actions at each point, of which the judge's favourite is executed; then what it brought is judged."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, JUDGE})
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """One pass."""
+        done = await rollout(episode, self._decide, self, begin(episode), max_candidates=10)
+        task = prompts.task_section(episode)
+        tools = {tool.name: tool for view in done.views for tool in view.candidates}
+        for step in done.path.steps:
+            if step.call and step.observation:
+                asked = after(task, tools[step.call.tool], step.call, step.observation)
+                await episode.judge(asked, "after", step.substep.id)
+        return trajectory(episode, done.path)
+
+    async def _decide(self, episode: Episode, view: View, name: str) -> Decision:
+        actions, usage = await sample_actions(episode, view, name, 2, self)
+        task, history = (
+            prompts.task_section(episode),
+            prompts.history_section(view.history),
+        )
+        scores = [
+            await episode.judge(before(task, history, view.offer.tools[action.call.tool], action.call), name, place)
+            if action.call
+            else 0.5
+            for place, action in enumerate(actions)
+        ]
+        return Decision(actions[int(np.argmax(scores))], usage)
+
+
+def judged_chunk(chunk: Chunk) -> Report:
+    """A worker that takes planners from the tests."""
+    with patch.dict(make.ROOMS, ROOM):
+        return solve_chunk(chunk)
+
+
+def asking(
+    judge: Engine, form: Literal["text", "digits"] = "text", budget: Budget | None = None, **more: Any
+) -> Episode:
+    """An episode of the small case whose judge is `judge`."""
+    return Episode(
+        Case("small", "Please book again what I bought in order A-1.", PLAN),
+        small_world(),
+        judge,
+        lambda case, substep: tuple(TOOLS.values()),
+        budget or Budget(),
+        1,
+        roles={JUDGE: judge},
+        judging=Judging(form=form, **more),
+    )
+
+
+def a_prompt(words: str = "book again", observation: Observation | None = None) -> Prompt:
+    """Of a call that books `words`; with what it returned, after it."""
+    task = Section("task", ("Query: Please book again what I bought in order A-1.",))
+    call = ToolCall("book", {"quote": words})
+    if observation:
+        return after(task, TOOLS["book"], call, observation)
+    return before(task, prompts.history_section(()), TOOLS["book"], call)
+
+
+def expected(choice: Choice) -> float:
+    """The score that a distribution over the eleven numbers stands for."""
+    return float(np.dot(np.arange(11), choice.probabilities)) / 10
