@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 from unittest.mock import patch
 
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE, Choice, Engine, Prompt, ScoreAnswer, Section
+from grid.engines.base import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
 from grid.planners import prompts
 from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
 from grid.planners.asking import sample_actions
@@ -18,6 +19,7 @@ from grid.strict import STRICT
 from grid.sweep import make, worker
 from grid.sweep.worker import Chunk, Report
 from grid.types import Case, Observation, ToolCall, ToolSpec, Trajectory
+from tests.teacher_forcing import teacher_forced
 from tests.world import PLAN, TOOLS, small_world
 
 CONFIG: dict[str, Any] = {"_target_": "tests.judged.BetterOfTwo", "temperature": 1.0}
@@ -100,6 +102,16 @@ def a_prompt(words: str = "book again", observation: Observation | None = None) 
     return before(task, prompts.history_section(()), TOOLS["book"], call)
 
 
-def expected(choice: Choice) -> float:
-    """The score that a distribution over the eleven numbers stands for."""
-    return float(np.dot(np.arange(11), choice.probabilities)) / 10
+ASKED = [
+    a_prompt("book again"),
+    a_prompt("white rabbits and a wallet"),
+    a_prompt("book again", Observation({"booking": "B-9"})),
+    a_prompt("book again", Observation({"error": "no such quote"}, failed=True)),
+]
+
+
+def brute_force(folder: Path, run: Episode, form: str = "natural") -> list[float]:
+    """The scores of an episode's messages, every label of every score by itself."""
+    sent: list[Prompt] = [message.prompt for message in run.messages]
+    assert all(isinstance(prompt.answer, ChoiceAnswer) for prompt in sent)
+    return [float(np.arange(11) @ shares) / 10 for shares in teacher_forced(folder, sent, form=form)]
