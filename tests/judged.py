@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 from unittest.mock import patch
@@ -28,9 +31,10 @@ ROLE = ("You judge the calls of an agent.", "A call is good where it brings the 
 solve_chunk = worker.solve_chunk
 
 
-def before(task: Section, history: Section, tool: ToolSpec, call: ToolCall) -> Prompt:
-    """Is this call worth making?"""
-    return prompts.prompt(ScoreAnswer(), Section("role", ROLE), task, history, proposal_section(tool, call))
+def before(task: Section, history: Section, call: ToolCall | None, tools: Mapping[str, ToolSpec]) -> Prompt:
+    """Is this call worth making, or is it well to make none?"""
+    proposal = proposal_section(tools[call.tool], call) if call else Section("proposal", ("Call:", "none"))
+    return prompts.prompt(ScoreAnswer(), Section("role", ROLE), task, history, proposal)
 
 
 def after(task: Section, tool: ToolSpec, call: ToolCall, observation: Observation) -> Prompt:
@@ -58,14 +62,9 @@ class BetterOfTwo(Acting):
 
     async def _decide(self, episode: Episode, view: View, name: str) -> Decision:
         actions, usage = await sample_actions(episode, view, name, 2, self)
-        task, history = (
-            prompts.task_section(episode),
-            prompts.history_section(view.history),
-        )
+        task, history = prompts.task_section(episode), prompts.history_section(view.history)
         scores = [
-            await episode.judge(before(task, history, view.offer.tools[action.call.tool], action.call), name, place)
-            if action.call
-            else 0.5
+            await episode.judge(before(task, history, action.call, view.offer.tools), name, view.substep.id, place)
             for place, action in enumerate(actions)
         ]
         return Decision(actions[int(np.argmax(scores))], usage)
@@ -75,6 +74,23 @@ def judged_chunk(chunk: Chunk) -> Report:
     """A worker that takes planners from the tests."""
     with patch.dict(make.ROOMS, ROOM):
         return solve_chunk(chunk)
+
+
+def dying_once(chunk: Chunk) -> Report:
+    """The same; the first worker of a run dies when its case has been judged."""
+    solve = BetterOfTwo.solve
+
+    async def die(self: BetterOfTwo, episode: Episode) -> Trajectory:
+        found = await solve(self, episode)
+        try:
+            (chunk.root / "died").touch(exist_ok=False)
+        except FileExistsError:
+            return found
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("it lives on")
+
+    with patch.object(BetterOfTwo, "solve", die):
+        return judged_chunk(chunk)
 
 
 def asking(
@@ -99,7 +115,7 @@ def a_prompt(words: str = "book again", observation: Observation | None = None) 
     call = ToolCall("book", {"quote": words})
     if observation:
         return after(task, TOOLS["book"], call, observation)
-    return before(task, prompts.history_section(()), TOOLS["book"], call)
+    return before(task, prompts.history_section(()), call, TOOLS)
 
 
 ASKED = [
