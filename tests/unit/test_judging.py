@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from analysis import load
+from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
@@ -25,6 +27,7 @@ from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.run import Stamp, run_chunk
 from grid.text.answers import read_score
 from grid.types import Observation, Usage
+from tests import simulated
 from tests.configs import LABELS, job
 from tests.judged import CONFIG, ROOM, a_prompt, asking
 from tests.world import episode
@@ -284,6 +287,18 @@ def test_digits_of_a_judge_that_cannot_choose_names_both_files(own_planner: None
         assert part in str(caught.value)
     exact = judged(tmp_path, judge={**judge, "form": "digits", "exact_choice": True})
     assert [len(check_sweep([one]).plan.settings) for one in (exact, judged(tmp_path, judge=judge))] == [1, 1]
+
+
+def test_tables_tell_judges_apart(tmp_path: Path) -> None:
+    rows = list(map(simulated.row, simulated.episodes(0, 3, 1).to_dict("records")))
+    names = ("cell_id", "cell_key", "setting_id")
+    for judge in (None, "lexical", "other"):
+        asked = [row | {name: f"{row[name]}/{judge}" for name in names} | {"judge": judge} for row in rows]
+        store.write(tmp_path, {"episodes": asked})
+        one = judge in (None, "lexical")
+        suffixes = [""] if one else ["", " / judge lexical", " / judge other"]
+        found = {label.partition(" #")[0] for label in load.episodes(tmp_path)["planner"].unique()}
+        assert found == {f"{planner}{suffix}" for planner in ("fh", "sh") for suffix in suffixes}
 
 
 @pytest.mark.parametrize(
