@@ -15,7 +15,7 @@ from grid import store
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
-_APART = [*SETTING, "retriever", "setting_id", "dataset_version", "code"]
+_APART = [*SETTING, "retriever", "judge", "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -61,7 +61,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with the retriever where it varies, and where labels do not suffice the setting's id.
+    """The planners' labels, with retriever and judge where these vary; the setting's id where labels do not suffice.
 
     Behind it stands the code's where rows of one setting were made by several.
     """
@@ -71,6 +71,9 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
+    judges = frame.loc[first, "judge"].set_axis(settings.index).astype(object)
+    if judges.nunique() > 1:
+        planner = planner.where(judges.isna(), planner + " / judge " + judges.astype(str))
     setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
     codes = settings["code"].groupby([*labels, setting]).transform("nunique") > 1

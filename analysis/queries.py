@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_SETTING = "model, dataset, robustness, retriever, planner, dataset_version, setting_id, code"
+_SETTING = "model, dataset, robustness, retriever, judge, planner, dataset_version, setting_id, code"
 
 
 def _text(value: object) -> str:

@@ -14,6 +14,8 @@ RESULT = "result"
 """The type of an argument that takes an earlier call's result, and the field of an observation that names its own."""
 NO_TOOL = "no_tool"
 """How 'this substep takes no tool' is called among the options and in the tables."""
+MAX_SCORE = 10
+"""Judges score with whole numbers from 0 to this."""
 FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
 

@@ -12,6 +12,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.planners.base import JUDGE
 from grid.sweep.build import sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE
 from grid.sweep.plain_values import check_plain
@@ -77,7 +78,9 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     choices = dict(composed.choices)
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
-    return config, {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
+    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
+    judge = choices.get(f"model@{JUDGE}")
+    return config, labels | {JUDGE: _label(JUDGE, judge or labels["model"], composed.overrides)}
 
 
 def _absolute(path: str) -> str:
@@ -96,4 +99,5 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
-    return f"{name}[{','.join(changed)}]" if changed else name
+    # A judge that is the acting model has what was changed in that one in its name already.
+    return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name

@@ -18,6 +18,7 @@ from rich.table import Table
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import StoreError
+from grid.planners.base import JUDGE
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, cluster
 from grid.sweep.cell import GROUPS, Setting
@@ -114,7 +115,7 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     table = Table(
         title="dry run: nothing was started but a pilot", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
     )
-    names = GROUPS
+    names = (*GROUPS, JUDGE) if any(JUDGE in setting.labels for setting in checked.plan.settings) else GROUPS
     for column in (*names, "cases", "cells", "to run", "tokens expected"):
         table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan
@@ -123,7 +124,7 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
         counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
         pilot = tokens_per_cell(plan, setting)
         counts.append("unknown" if pilot is None else f"{pilot * pending[setting.id]:,.0f}")
-        table.add_row(*(escape(shown(setting.labels[name])) for name in names), *counts)
+        table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts)
     return table
 
 

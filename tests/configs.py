@@ -11,9 +11,9 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
-from grid.sweep.build import load_class
 from grid.sweep.cell import Setting
 from grid.sweep.check import Job
+from grid.sweep.make import load_class
 
 CONF = Path(__file__).parents[1] / "conf"
 

@@ -18,6 +18,7 @@ from grid.engines.base import (
     PlanAnswer,
     Prompt,
     Sampled,
+    ScoreAnswer,
     TextAnswer,
 )
 from grid.retrievers.base import Index
@@ -66,7 +67,7 @@ class Oracle:
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         self.asked.append(type(prompt.answer).__name__)
-        assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer), "nothing fails, so that there is no lesson"
+        assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer | ScoreAnswer), "nothing fails, so no lesson"
         if isinstance(prompt.answer, OutlineAnswer):
             calls = self._calls(prompt)
             told: Any = {"outline": [f"{call.tool}: {self.tools[call.tool].description}"[:400] for call in calls]}

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
-from grid.types import NO_TOOL, ToolSpec
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, ToolCallAnswer
+from grid.types import MAX_SCORE, NO_TOOL, ToolSpec
 
 MAX_CHARACTERS = 120  # of a string argument: a model that rambles still comes to its end
+EXPLANATION = 240  # of why a judge scored as it did
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
 _TEXT = {"$ref": "#/$defs/text"}  # one definition, so that it is compiled once
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call (a thought first where one is asked for), a plan of calls, or an outline.
+    """One object: a call (a thought first where one is asked for), a plan of calls, an outline, or an explained score.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
     """
@@ -23,6 +24,9 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, OutlineAnswer):
         lines = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": answer.most}
         return _object({"outline": lines}, ["outline"]) | {"$defs": definitions}
+    if isinstance(answer, ScoreAnswer):
+        score = {"enum": list(range(MAX_SCORE + 1))}
+        return _object({"score": score, "explanation": _text(EXPLANATION)}, ["score", "explanation"])
     thought = answer.thought if isinstance(answer, ToolCallAnswer) else 0
     if thought:
         definitions["thought"] = _text(thought)

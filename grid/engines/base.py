@@ -8,7 +8,9 @@ from typing import Literal, Protocol
 
 from grid.types import ToolSpec, Usage
 
-SectionKind = Literal["role", "task", "demonstrations", "lessons", "history", "tools", "request", "instruction"]
+SectionKind = Literal[
+    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "proposal", "outcome", "instruction"
+]
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
@@ -79,7 +81,12 @@ class OutlineAnswer:
     most: int
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer
+@dataclass(frozen=True)
+class ScoreAnswer:
+    """A JSON object `{"score", "explanation"}` is wanted, the score a whole number from 0 to MAX_SCORE."""
+
+
+JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer
 """Answers that have a JSON schema."""
 
 

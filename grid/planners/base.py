@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
@@ -13,7 +15,12 @@ from grid.text import references
 from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds.base import State, World
 
+if TYPE_CHECKING:
+    from grid.planners.judging import Judging
+
 Role = Literal["actor", "judge"]
+ACTOR: Role = "actor"
+JUDGE: Role = "judge"
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,8 @@ class Episode:
     `seed` (64 bits) is the cell's; every request derives its own from it and from the names of the decision, so
     that results do not depend on the order in which requests are answered. `decisions` keeps every step that was
     performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
-    answered. World, engine and dataset are behind the verbs: nothing public leads to the reference.
+    answered, `spent` what each role did. World, engines and dataset are behind the verbs: nothing public leads to the
+    reference.
     """
 
     def __init__(
@@ -82,19 +90,30 @@ class Episode:
         pool: tuple[Substep, ...] = (),
         query_tools: int = 50,
         demonstrations: Demonstrations = lambda count: (),
+        roles: Mapping[Role, Engine] = MappingProxyType({}),
+        judging: Judging | None = None,
     ) -> None:
-        """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most."""
+        """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
+
+        `engine` acts, `roles` are the engines of the other roles.
+        """
         self.case, self.budget, self.seed = case, budget, seed
-        self.usage = Usage()
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
         self.messages: list[Message] = []
-        self.__world, self.__engine = world, engine
+        self.__world, self.__judging = world, judging
+        self.__engines: dict[Role, Engine] = {ACTOR: engine, **roles}
+        self.spent = {role: Usage() for role in self.__engines}
         self.__candidates, self.__demonstrations = candidates, demonstrations
         self.__pool, self.__query_tools = pool, query_tools
         self.__offered: tuple[ToolSpec, ...] | None = None
         self.__begun = False
         self.__latest: State = None
+
+    @property
+    def usage(self) -> Usage:
+        """What the acting model has spent."""
+        return self.spent[ACTOR]
 
     def candidates(self, substep: Substep) -> tuple[ToolSpec, ...]:
         """The tools offered for a substep, best first."""
@@ -115,7 +134,13 @@ class Episode:
         return tuple(self.__demonstrations(count))
 
     async def sample(
-        self, prompt: Prompt, *key: object, n: int = 1, temperature: float = 1.0, max_tokens: int = 512
+        self,
+        prompt: Prompt,
+        *key: object,
+        n: int = 1,
+        temperature: float = 1.0,
+        max_tokens: int = 512,
+        role: Role = ACTOR,
     ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
@@ -124,22 +149,33 @@ class Episode:
             ContextError: too long a prompt.
         """
         self._allow(prompt, n)
-        message = self._message("actor", prompt, key, temperature, max_tokens)
-        sampled = await self.__engine.sample(
+        message = self._message(role, prompt, key, temperature, max_tokens)
+        sampled = await self.__engines[role].sample(
             prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=message.seed
         )
-        self.usage += sampled.usage
+        self.spent[role] += sampled.usage
         message.answers = sampled.completions
         return Answers(sampled.completions, sampled.usage, message)
 
-    async def choose(self, prompt: Prompt, *key: object) -> Choice:
+    async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
         self._allow(prompt, 1)
-        message = self._message("actor", prompt, key)
-        choice = await self.__engine.choose(prompt, seed=message.seed)
-        self.usage += choice.usage
+        message = self._message(role, prompt, key)
+        choice = await self.__engines[role].choose(prompt, seed=message.seed)
+        self.spent[role] += choice.usage
         message.probabilities = choice.probabilities
         return choice
+
+    async def judge(self, prompt: Prompt, *key: object) -> float:
+        """The judge's score in [0, 1] of what the prompt's sections show, by the criteria that they give.
+
+        Raises:
+            ModelError: answers without a score, after all retries.
+            RuntimeError: the planner's `needs` do not name a JUDGE.
+        """
+        if self.__judging is None:
+            raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
+        return await self.__judging.score(self, prompt, JUDGE, *key)
 
     def start(self) -> State:
         """The world before any call.
@@ -203,7 +239,8 @@ class Episode:
         size, allowed = prompt.size(), self.budget.prompt_characters
         if size > allowed:
             raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
-        if self.usage.llm_calls + self.usage.forward_passes + calls > self.budget.llm_calls:
+        made = sum(usage.llm_calls + usage.forward_passes for usage in self.spent.values())
+        if made + calls > self.budget.llm_calls:
             raise BudgetError(f"more than budget.llm_calls={self.budget.llm_calls} model calls in one episode")
 
 
@@ -212,7 +249,7 @@ class Planner(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The engine's verbs that it uses as it is configured, and what it needs of a dataset."""
+        """The engine's verbs that it uses as it is configured, a JUDGE, and what it needs of a dataset."""
         ...
 
     async def solve(self, episode: Episode) -> Trajectory:

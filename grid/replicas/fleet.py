@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,12 +10,14 @@ from types import TracebackType
 from typing import Any, cast
 
 from grid.engines.base import HostedEngine
+from grid.planners.base import ACTOR
 from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.ready import wait
 from grid.replicas.replica import ReplicaStats
 from grid.sweep.build import build_engine
 from grid.sweep.cell import Setting
+from grid.sweep.roles import label_of, model_key, models
 from grid.types import Usage
 
 _LOOK_SECONDS = 2.0
@@ -73,11 +74,14 @@ class Fleet:
     lost_seconds = LOST_SECONDS
 
     def __init__(self, settings: Sequence[Setting], replicas: int, ready_seconds: float, say: Say) -> None:
-        self._models = {
-            model_key(setting.config["model"]): (setting.labels["model"], setting.config["model"])
+        needed = [
+            (role, label_of(role, setting.labels), model)
             for setting in settings
-            if build_engine(setting.config["model"]).home != "task"
-        }
+            for role, model in models(setting.config).items()
+            if build_engine(model).home != "task"
+        ]
+        needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
+        self._models = {model_key(model): (label, model) for _, label, model in needed}
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
         self.pools: dict[str, Pool] = {}
         self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
@@ -196,8 +200,3 @@ class Fleet:
             if stats:
                 self._totals[name].processes[stats.pid] = stats
                 self._totals[name].seconds = time.monotonic() - self._ready
-
-
-def model_key(model: Mapping[str, Any]) -> str:
-    """Equal for models that share a pool."""
-    return json.dumps(model, sort_keys=True)

@@ -15,7 +15,7 @@ from grid.engines import own_log
 from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
 from grid.engines.probe import unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
-from grid.sweep.build import make
+from grid.sweep.make import make
 from grid.types import Usage
 
 T = TypeVar("T", Sampled, Choice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "4"
+SCHEMA_VERSION = "5"
 
 EPISODES = pa.schema(
     [
@@ -19,6 +19,7 @@ EPISODES = pa.schema(
         ("dataset_version", pa.string()),
         ("robustness", pa.string()),
         ("retriever", pa.string()),
+        ("judge", pa.string()),
         ("case_id", pa.string()),
         ("trial", pa.int32()),
         ("seed", pa.int64()),
@@ -53,6 +54,13 @@ EPISODES = pa.schema(
         ("forward_passes", pa.int64()),
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
+        ("judge_calls", pa.int64()),
+        ("judge_passes", pa.int64()),
+        ("judge_input_tokens", pa.int64()),
+        ("judge_cached_input_tokens", pa.int64()),
+        ("judge_output_tokens", pa.int64()),
+        ("judge_resent_requests", pa.int64()),
+        ("judge_empty_answers", pa.int64()),
         ("wall_seconds", pa.float64()),
         ("config", pa.string()),
         ("code", pa.string()),
@@ -112,5 +120,8 @@ ATTEMPTS = pa.schema(
 TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
 IDS = {"episodes": ("cell_id", "cell_key"), "steps": ("cell_id",), "attempts": ()}
 """Columns without a null: rows are told apart by them."""
-TIMES = ("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "resent_requests", "git_commit")
+TIMES = (
+    *("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
+    *("resent_requests", "judge_resent_requests"),
+)
 """Columns in which two runs of the same cells may differ."""

@@ -6,12 +6,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from grid.planners.base import Role
 from grid.sweep.cell import Setting
+from grid.sweep.costs import COLUMNS, spent_in
 from grid.types import Status, Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
-COUNTS = tuple(vars(Usage()))
-"""The columns of what was spent."""
 Outcome = tuple[dict[str, Any], list[dict[str, Any]]]
 """A cell's episode row and its step rows."""
 
@@ -22,8 +22,13 @@ class ChunkResult:
 
     cells: int = 0
     ok: int = 0
-    usage: Usage = field(default_factory=Usage)
+    spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(COLUMNS, Usage()))
     _outcomes: deque[Outcome] = field(default_factory=deque)
+
+    @property
+    def usage(self) -> Usage:
+        """What all roles have spent."""
+        return sum(self.spent.values(), Usage())
 
     @property
     def failed(self) -> int:
@@ -39,7 +44,8 @@ class ChunkResult:
         """Take an episode's row into the sums only."""
         self.cells += 1
         self.ok += episode["status"] == Status.OK
-        self.usage += Usage(**{name: episode[name] for name in COUNTS})
+        for role, spent in spent_in(episode).items():
+            self.spent[role] += spent
 
     def take(self) -> dict[str, list[dict[str, Any]]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,11 @@ from grid.sweep.attempts import ChunkResult, attempt_row
 from grid.sweep.build import build
 from grid.sweep.cell import Cell
 from grid.sweep.cluster import alive, cpus
+from grid.sweep.costs import larger
 from grid.sweep.lanes import Lane, Try, lanes_of
 from grid.sweep.limits import Limits
 from grid.sweep.plan import Plan
+from grid.sweep.roles import by_pool, models
 from grid.sweep.run import Stamp, killed_cell
 from grid.sweep.signs import Signs, end_process
 from grid.sweep.worker import Chunk, Report, solve_chunk
@@ -146,9 +148,9 @@ class Run:
                     stamp=self._stamp,
                     run_id=self._signs.run_id,
                     attempt_id=uuid.uuid4().hex,
-                    replicas=lane.handles,
+                    pools=lane.pools,
                 )
-                task = remote.options(num_cpus=_WAITING_CPUS if lane.handles else 1).remote(chunk)
+                task = remote.options(num_cpus=_WAITING_CPUS if lane.pools else 1).remote(chunk)
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _end(self, lane: Lane, task: Any, tried: Try) -> None:
@@ -203,9 +205,11 @@ class Run:
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
             result.count(row)
-        spent = self._fleet.spent(tried.work.setting.config["model"], tried.attempt_id)
-        names = [field.name for field in fields(Usage)]
-        result.usage = Usage(**{name: max(getattr(spent, name), getattr(result.usage, name)) for name in names})
+        config = tried.work.setting.config
+        for roles in by_pool(config).values():  # which replicas do not tell apart
+            counted = sum((result.spent.pop(role) for role in roles), Usage())
+            answered = self._fleet.spent(models(config)[roles[0]], tried.attempt_id)
+            result.spent[roles[0]] = larger(counted, answered)
         return {row["cell_id"] for row in rows}, result
 
     def _give_up(self, tried: Try, cell: Cell, kind: ErrorKind, message: str) -> None:

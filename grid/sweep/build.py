@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import inspect
 import json
 import re
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid.code_digest import code_digest
-from grid.datasets.base import GIVEN, OUTLINE, Dataset, Problem
+from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
-from grid.planners.base import Budget, Planner
+from grid.planners import outline
+from grid.planners.base import ACTOR, JUDGE, Budget, Planner, Role
+from grid.planners.judging import Judging
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
 from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.make import config_error, make
+from grid.sweep.roles import judging, models
 from grid.types import FINISH, NO_TOOL, Plan
-
-ROOMS = {
-    "model": "grid.engines",
-    "planner": "grid.planners",
-    "dataset": "grid.datasets",
-    "robustness": "grid.robustness",
-    "retriever": "grid.retrievers",
-}
-_MEMBERS = {
-    "model": ("provides", "home", "sample", "choose"),
-    "planner": ("needs", "solve"),
-    "dataset": ("provides", "case_ids", "problem"),
-    "robustness": ("disturb",),
-    "retriever": ("index",),
-}
-
 
 _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""
@@ -115,7 +99,7 @@ class SweepConfig(_Section):
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects."""
+    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles that its planner asks."""
 
     engine: Engine
     planner: Planner
@@ -123,6 +107,13 @@ class Built:
     index: Index
     robustness: tuple[Robustness, ...]
     budget: Budget
+    roles: Mapping[Role, Engine] = field(default_factory=dict)
+    judging: Judging | None = None
+
+    @property
+    def engines(self) -> dict[Role, Engine]:
+        """All engines by role."""
+        return {ACTOR: self.engine, **self.roles}
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its candidates from the retriever, disturbed as the setting says.
@@ -143,9 +134,9 @@ class Built:
 def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
     """The shared keys, checked; raises ConfigError with the dotted key."""
     try:
-        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in GROUPS})
+        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in (*GROUPS, JUDGE)})
     except ValidationError as error:
-        raise _config_error("", error, [*SweepConfig.model_fields, *GROUPS]) from None
+        raise config_error("", error, [*SweepConfig.model_fields, *GROUPS, JUDGE]) from None
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
@@ -154,23 +145,29 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     robustness = tuple(
         cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
     )
+    engines = {role: _engine_of(role, model) for role, model in models(config).items()}
     return Built(
-        engine=build_engine(config["model"]),
+        engine=engines.pop(ACTOR),
         planner=cast(Planner, make("planner", config["planner"])),
         dataset=_dataset(_key(config["dataset"])),
         index=_index(_key(config["dataset"]), _key(config["retriever"])),  # reads the dataset's files, so at the end
         robustness=robustness,
         budget=Budget(**budget.model_dump()),
+        roles=engines,
+        judging=judging(config),
     )
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     """A digest of the code behind each group of a checked setting, and of the metrics (README, 'What makes an id')."""
     named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
-    modules = {
-        group: tuple(sorted(part["_target_"].rpartition(".")[0] for part in parts)) for group, parts in named.items()
-    }
-    return {name: code_digest(found) for name, found in {**modules, "metrics": (score.__module__,)}.items()}
+    modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
+    modules["metrics"] = {score.__module__}
+    if config["dataset"].get("outline") == DRAFTED:
+        modules["planner"].add(outline.__name__)
+    if JUDGE in config:
+        modules[JUDGE] = {config[JUDGE]["_target_"].rpartition(".")[0], Judging.__module__}
+    return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
 
 
 def expect_code(setting: Setting) -> None:
@@ -196,11 +193,15 @@ def invalid_reason(setting: Setting) -> str | None:
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
-    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE}
+    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     missing = verbs - build_engine(setting.config["model"]).provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
+    how = judging(setting.config)
+    if how and how.verb not in _engine_of(JUDGE, models(setting.config)[JUDGE]).provides:
+        asks = f"conf/planner/{_file(setting, 'planner')}.yaml asks a judge with judge.form={how.form}, which needs"
+        return f"{asks} {how.verb}; conf/model/{_file(setting, JUDGE)}.yaml cannot do it"
     missing = cases - dataset.provides
     return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
 
@@ -210,56 +211,15 @@ def _file(setting: Setting, group: str) -> str:
     return setting.labels[group].partition("[")[0]
 
 
-def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
-    """The object that a config names: a class of its own room in `grid`, its values checked.
-
-    Raises:
-        ConfigError: the dotted key, the value and what is allowed.
-    """
-    cls = load_class(key, config, room)
+def _engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
+    """As `build_engine`; what is wrong with a judge's model is said of its own keys."""
     try:
-        return cls(**{str(name): value for name, value in config.items() if name != "_target_"})
-    except ValidationError as error:
-        raise _config_error(f"{key}.", error, _fields(cls)) from None
-
-
-def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
-    """The class named by `_target_`; only classes of the group's own package are loaded."""
-    package = ROOMS[room or key]
-    target = config.get("_target_") if isinstance(config, Mapping) else None
-    allowed = f"the dotted name of a class under {package}"
-    if not isinstance(target, str) or not target.startswith(f"{package}."):
-        raise ConfigError(f"{key}._target_", target, allowed)
-    module, _, name = target.rpartition(".")
-    try:
-        cls = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{key}._target_", target, f"{allowed} ({error})") from None
-    members = _MEMBERS[room or key]
-    if not isinstance(cls, type) or cls.__module__ != module or inspect.isabstract(cls):
-        raise ConfigError(f"{key}._target_", target, allowed)
-    if getattr(cls, "_is_protocol", False) or not all(hasattr(cls, member) for member in members):
-        raise ConfigError(f"{key}._target_", target, f"{allowed} with {', '.join(members)}")
-    return cls
-
-
-def _fields(cls: type) -> Sequence[str]:
-    return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
-
-
-def _config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
-    """The first thing that is wrong, in words."""
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
-    if unknown:
-        close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
-        # Whoever mistakes a key of a model may have written a secret behind it.
-        value = "(not shown)" if prefix == "model." else first["input"]
-        return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
-    missing = first["type"] in ("missing", "missing_argument")
-    return ConfigError(prefix + place, None if missing else first["input"], first["msg"])
+        return build_engine(model)
+    except ConfigError as error:
+        group, dot, key = error.key.partition(".")
+        if role == ACTOR or group != "model":
+            raise
+        raise ConfigError(f"{role}{dot}{key}", error.value, error.allowed) from None
 
 
 def _key(config: Mapping[str, Any]) -> str:

@@ -11,10 +11,14 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from grid.metrics.stepwise import SCORING
+from grid.planners.base import JUDGE
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
-NO_INFLUENCE = ("dataset.path", "dataset.limit", "dataset.max_substeps", "model.serving", "planner.parallel")
+NO_INFLUENCE = (
+    *("dataset.path", "dataset.limit", "dataset.max_substeps"),
+    *("model.serving", "judge.serving", "planner.parallel"),
+)
 """Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
 
 _DIGITS = 16
@@ -25,7 +29,8 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. `code` has a digest of the code behind each group and the metrics: it is part of the cells' ids.
+    for) make the id. Config and labels have the group `judge` too where the planner asks one. `code` has a digest of
+    the code behind each group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]
@@ -79,7 +84,8 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in GROUPS
+        for group in (*GROUPS, JUDGE)
+        if group in config
     }
     return found | {"robustness": list(found["robustness"].items())}
 

@@ -14,9 +14,11 @@ from typing import Any
 
 from grid import store
 from grid.errors import ConfigError
+from grid.planners.base import JUDGE
 from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.sweep.plan import Plan
+from grid.sweep.roles import with_judge
 from grid.types import Skipped
 
 
@@ -118,29 +120,31 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     """
     settings: dict[str, Setting] = {}
     for job in jobs:
-        setting = Setting(_groups(job.config), job.labels, shared.seed, shared.budget.model_dump())
+        config = _groups(job.config)
+        labels = {group: label for group, label in job.labels.items() if group in config}
+        setting = Setting(config, labels, shared.seed, shared.budget.model_dump())
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
             for group, name in (key.split(".") for key in NO_INFLUENCE):
-                values = [other.config[group].get(name) for other in (known, setting)]
+                values = [other.config.get(group, {}).get(name) for other in (known, setting)]
                 if values[0] != values[1]:
                     raise ConfigError(f"{group}.{name}", values, "one value for the whole sweep")
     return list(settings.values())
 
 
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of every group, each a mapping."""
+    """The config of every group, each a mapping; a judge's only where the planner asks one."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
-    return {group: config[group] for group in GROUPS}
+    return with_judge(config)
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in GROUPS and first[key] != other.get(key):
+        if key not in (*GROUPS, JUDGE) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

@@ -1,4 +1,4 @@
-"""Lanes: the work of settings that share an engine, what of it is in flight, and how much may be."""
+"""Lanes: the work of settings that share engines, what of it is in flight, and how much may be."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from math import ceil
 from typing import Any, cast
 
 from grid.engines.base import HostedEngine
-from grid.replicas.fleet import Fleet, model_key
+from grid.replicas.fleet import Fleet
 from grid.store import CellIds
 from grid.sweep.build import build_engine
 from grid.sweep.cell import Cell, Setting
 from grid.sweep.plan import Plan
+from grid.sweep.roles import by_pool, model_key, models
 from grid.sweep.run import CONCURRENT_CELLS
 from grid.sweep.signs import Sign
 
@@ -51,14 +52,14 @@ class Try:
 
 @dataclass
 class Lane:
-    """The work of settings that share an engine.
+    """The work of settings whose roles share engines.
 
-    `handles` are its replicas; empty where every task has the engine. `target` is how many cells in flight keep the
-    replicas busy. `left` are about as many as the cells that no chunk has been made of.
+    `pools` are their replicas, by model and name; empty where every task has the engines. `target` is how many cells in
+    flight keep the replicas busy. `left` are about as many as the cells that no chunk has been made of.
     """
 
     settings: Sequence[Setting]
-    handles: Mapping[str, Any]
+    pools: Mapping[str, Mapping[str, Any]]
     target: int
     left: int
     again: deque[Work] = field(default_factory=deque)
@@ -70,11 +71,11 @@ class Lane:
     @property
     def at_once(self) -> int:
         """Cells that a chunk runs side by side: where replicas answer, two chunks at least make up the target."""
-        return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.handles else CONCURRENT_CELLS
+        return min(CONCURRENT_CELLS, -(-self.target // 2)) if self.pools else CONCURRENT_CELLS
 
     def has_room(self, chunks: int) -> bool:
         """Whether another chunk may begin; `chunks` may be in flight where every task has the engine."""
-        if not self.handles:
+        if not self.pools:
             return len(self.in_flight) < chunks
         return sum(min(self.at_once, one.unfinished) for one in self.in_flight.values()) < self.target
 
@@ -112,25 +113,34 @@ class Lane:
         """
         if setting.id not in self._cost:
             return first
-        if self.handles:
+        if self.pools:
             chunks = -(-self.target // self.at_once)
         size = min(int(_TASK_SECONDS / max(self._cost[setting.id], 1e-6)), _LARGEST)
         share = max(-(-self.left // (2 * chunks)), min(first, size))
-        return max(min(size, share), self.at_once if self.handles else 1)
+        return max(min(size, share), self.at_once if self.pools else 1)
 
 
 def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
-    """One lane for each pool, and one for all settings whose tasks have the engine; `fresh` is still to be set."""
-    grouped = dict[str, list[Setting]]()
+    """A lane for each set of pools that settings ask, and one for all whose tasks have the engines.
+
+    `fresh` is still to be set.
+    """
+    grouped = dict[tuple[str, ...], list[Setting]]()
+    pools, targets = dict[str, Mapping[str, Any]](), dict[str, int]()
     to_run = 1 - len(done) / plan.total()  # of every lane, about: to count them takes seconds for each million
     for setting in plan.settings:
-        model = setting.config["model"]
-        grouped.setdefault(model_key(model) if fleet.handles(model) else "", []).append(setting)
-    lanes = []
-    for settings in grouped.values():
-        model = settings[0].config["model"]
-        handles, target = fleet.handles(model), 0
-        if handles:
-            target = ceil(_AHEAD * len(handles) * cast(HostedEngine, build_engine(model)).capacity)
-        lanes.append(Lane(settings, handles, target, int(to_run * sum(map(plan.cells_in, settings)))))
-    return lanes
+        for key, model in ((model_key(model), model) for model in models(setting.config).values()):
+            if key not in pools:
+                pools[key] = fleet.handles(model)
+                capacity = cast(HostedEngine, build_engine(model)).capacity if pools[key] else 0
+                targets[key] = ceil(_AHEAD * len(pools[key]) * capacity)
+        grouped.setdefault(tuple(sorted(key for key in by_pool(setting.config) if pools[key])), []).append(setting)
+    return [
+        Lane(
+            settings,
+            {key: pools[key] for key in keys},
+            sum(targets[key] for key in keys),
+            int(to_run * sum(map(plan.cells_in, settings))),
+        )
+        for keys, settings in grouped.items()
+    ]

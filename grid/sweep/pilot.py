@@ -19,7 +19,7 @@ def tokens_per_cell(plan: Plan, setting: Setting) -> float | None:
     None where the engine does not run in this process for next to nothing, or where a cell failed.
     """
     built = build(setting, plan.budget)
-    if built.engine.home != "task":
+    if any(engine.home != "task" for engine in built.engines.values()):
         return None
     cells = list(islice(plan.cells_of(setting), CASES))
     result = asyncio.run(run_chunk(built, setting, cells, Stamp(plan.name, plan.git_commit)))

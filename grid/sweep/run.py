@@ -13,14 +13,15 @@ from typing import Any
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
+from grid.metrics.plan_shape import plan_shape
 from grid.metrics.stepwise import score, tool_matches
-from grid.planners.base import Episode
+from grid.planners.base import JUDGE, Episode
 from grid.planners.outline import draft
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
-from grid.text import references
 from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
 
 CONCURRENT_CELLS = 16
@@ -96,8 +97,9 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     scores = Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(Reference({}, ())) | vars(scores)
-    return _storable(row | _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | _times(0.0, stamp))
+    row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
+    row |= _outcome(built, None, Trajectory((), ()), Status.FAILED, kind, message)
+    return _storable(row | _times(0.0, stamp))
 
 
 async def run_cell(
@@ -136,8 +138,8 @@ async def _run_cell(
             trace = "".join(traceback.format_exception(error))
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | _plan_shape(reference) | vars(scores)
-    row |= _outcome(episode, trajectory, status, kind, message) | {"error_traceback": trace}
+    row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
+    row |= _outcome(built, episode, trajectory, status, kind, message) | {"error_traceback": trace}
     row |= _times(time.perf_counter() - started, stamp)
     steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
     return _storable(row), [_storable(step) for step in steps]
@@ -155,6 +157,8 @@ def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
         pool=problem.pool,
         query_tools=built.index.query_top_k,
         demonstrations=problem.demonstrations,
+        roles=built.roles,
+        judging=built.judging,
     )
 
 
@@ -166,10 +170,15 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
 
 
 def _outcome(
-    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
+    built: Built,
+    episode: Episode | None,
+    trajectory: Trajectory,
+    status: Status,
+    kind: ErrorKind | None,
+    message: str | None,
 ) -> dict[str, Any]:
     """How an episode ended, and what it took."""
-    return vars(episode.usage if episode else Usage()) | {
+    return cost_columns(episode.spent if episode else dict.fromkeys(built.engines, Usage())) | {
         "status": status,
         "error_kind": kind,
         "error_message": message[:_MAX_MESSAGE] if message else None,
@@ -225,7 +234,7 @@ def error_kind(error: Exception) -> ErrorKind:
 
 def _place(error: Exception, built: Built) -> str:
     """File and line where an exception left the code of the grid or of a class of the setting."""
-    classes = (Episode, *map(type, (built.planner, built.dataset, built.engine, *built.robustness)))
+    classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
     packages = {cls.__module__.partition(".")[0] for cls in classes}
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
@@ -240,6 +249,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "attempt_id": attempt_id,
         "sweep": stamp.sweep,
         **{group: setting.labels[group] for group in GROUPS},
+        "judge": setting.labels.get(JUDGE),
         "engine": built.engine.name,
         "engine_version": built.engine.version,
         "sampler": built.engine.sampler,
@@ -251,18 +261,6 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "code": setting.code_id,
         "code_parts": to_json(dict(setting.code)),
         "git_commit": stamp.git_commit,
-    }
-
-
-def _plan_shape(reference: Reference) -> dict[str, Any]:
-    """Depth, breadth and size of the reference plan, in calls (planning_horizon §3.1)."""
-    calls = {step: call for step, call in reference.calls.items() if call}
-    depth = references.depth(calls)
-    return {
-        "depth": depth,
-        "breadth": len(calls) / depth if depth else None,
-        "plan_nodes": len(calls),
-        "last_step": list(calls.values())[-1].tool if calls else None,
     }
 
 

@@ -13,12 +13,14 @@ from typing import Any
 
 from grid import store
 from grid.errors import StoreError
+from grid.planners.base import ACTOR
 from grid.replicas.client import PooledEngine
 from grid.sweep.attempts import ChunkResult, attempt_row
 from grid.sweep.build import BudgetConfig, Built, build, expect_code
 from grid.sweep.cell import Cell, Setting
 from grid.sweep.deadline import CaseLoop
 from grid.sweep.limits import Limits, end_when_too_large
+from grid.sweep.roles import by_pool
 from grid.sweep.run import Stamp, run_chunk
 from grid.sweep.signs import Sign, Speaker, started_at
 from grid.types import Usage
@@ -30,7 +32,10 @@ _BLOCKED = 72  # the process's exit status
 
 @dataclass(frozen=True)
 class Chunk:
-    """Cells of one setting, `at_once` of them side by side, and what a worker needs to know; `replicas` by name."""
+    """Cells of one setting, `at_once` of them side by side, and what a worker needs to know.
+
+    `pools` has the replicas by model and name.
+    """
 
     setting: Setting
     cells: Sequence[Cell]
@@ -41,7 +46,7 @@ class Chunk:
     stamp: Stamp
     run_id: str
     attempt_id: str
-    replicas: Mapping[str, Any] = field(repr=False)
+    pools: Mapping[str, Mapping[str, Any]] = field(repr=False)
 
 
 @dataclass
@@ -78,8 +83,7 @@ def solve_chunk(chunk: Chunk) -> Report:
     with _Pulse(chunk, speaker, result) as pulse:
         built = build(chunk.setting, chunk.budget)
         expect_code(chunk.setting)
-        if chunk.replicas:
-            built = replace(built, engine=PooledEngine(built.engine, chunk.replicas, chunk.attempt_id))
+        built = _asking(built, chunk)
         pulse.run(built)
     seconds = time.monotonic() - started
     if result.cells:
@@ -89,6 +93,16 @@ def solve_chunk(chunk: Chunk) -> Report:
     return Report(
         chunk.setting.id, result.cells, result.ok, result.failed, result.usage, total, left=left, writes=pulse.writes
     )
+
+
+def _asking(built: Built, chunk: Chunk) -> Built:
+    """The setting with its engines' replicas in their place, where they have any; one pool is one engine here."""
+    engines = built.engines
+    for key, roles in by_pool(chunk.setting.config).items():
+        if key in chunk.pools:
+            pooled = PooledEngine(engines[roles[0]], chunk.pools[key], chunk.attempt_id)
+            engines |= dict.fromkeys(roles, pooled)
+    return replace(built, engine=engines.pop(ACTOR), roles=engines)
 
 
 class _Pulse:

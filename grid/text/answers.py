@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from grid.text.untrusted import DECODER
-from grid.types import Json, to_json
+from grid.types import MAX_SCORE, Json, to_json
 
 MAX_CHARACTERS = 20_000
 MAX_REREAD = 20 * MAX_CHARACTERS
 MAX_ARGUMENTS = 64
 MAX_STEPS = 256
 MAX_DEPTH = 16
+_SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 
 
 class Call(NamedTuple):
@@ -50,6 +52,29 @@ def read_outline(text: str) -> list[str] | None:
             texts = [" ".join(line.split()) for line in lines if isinstance(line, str) and _storable(line)]
             return texts if len(texts) == len(lines) and all(texts) else None
     return None
+
+
+def read_score(text: str) -> float | None:
+    """The score of the first JSON object in `text` that has one, in [0, 1]; None where it is no number from 0 to 10.
+
+    A text counts where it is nothing but the number, as `7`, `7/10` or `70%`. A fraction of 1 alone does not: whoever
+    writes 0.7 may mean another scale.
+    """
+    found = next((found["score"] for found in _objects(text) if "score" in found), None)
+    if isinstance(found, str):
+        match = _SCORE.fullmatch(found)
+        if match is None:
+            return None
+        number, of_ten, percent = match.groups()
+        if of_ten or percent:
+            share = float(number) / (100 if percent else MAX_SCORE)
+            return share if share <= 1 else None
+        found = float(number) if "." in number else int(number)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    if not 0 <= found <= MAX_SCORE or (isinstance(found, float) and 0 < found <= 1):
+        return None
+    return abs(found) / MAX_SCORE
 
 
 def _objects(text: str) -> Iterator[dict[str, Json]]:

@@ -14,7 +14,8 @@ from grid.datasets.base import BRANCHING, DEMONSTRATIONS, OUTLINE, Dataset
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
-from grid.sweep.build import ROOMS, ClusterConfig, load_class, make
+from grid.sweep.build import ClusterConfig
+from grid.sweep.make import ROOMS, load_class, make
 from tests.configs import CONF, names, outlines, yaml
 
 

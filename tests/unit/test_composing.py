@@ -28,7 +28,8 @@ PARTS = (
     "store.root=x", "store={root:y}", "cluster.replicas=2", "budget.llm_calls=10", "budget={llm_calls:11}",
     "model.serving.tensor_parallel=2", "model.temperature=0.5", "~retriever", "retriever.top_k=3", "name=n",
     "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1", "planner=nosuch",
-    "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
+    "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
+    "judge={form:digits}", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
 )  # fmt: skip
 
 
@@ -82,6 +83,39 @@ def test_settings_do_not_share_what_they_change(hydra: tuple[Composer, DictConfi
     second = composer.compose(["planner=react", "planner.temperature=0.2"])
     third = composer.compose(["planner=react"])
     assert [one.config.planner.temperature for one in (first, second, third)] == [0.1, 0.2, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "label", "target"),
+    [
+        ([], "lexical", None),
+        (["judge.form=digits"], "lexical[form=digits]", None),
+        (["model.temperature=0.5", "judge.form=digits"], "lexical[temperature=0.5,form=digits]", None),
+        (["model@judge=smollm2-135m", "judge.serving.max_batch=2"], "smollm2-135m", "HuggingFace"),
+        (["model@judge=lexical", "judge.temperature=0.5", "judge.max_retries=1"],
+         "lexical[temperature=0.5,max_retries=1]", "Lexical"),
+    ],
+)  # fmt: skip
+def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
+    hydra: tuple[Composer, DictConfig], overrides: list[str], label: str, target: str | None
+) -> None:
+    from launch.jobs import _resolved
+
+    config, labels = _resolved(hydra[0].compose(overrides))
+    assert labels["judge"] == label
+    assert config["judge"].get("_target_", "None").rpartition(".")[2] == str(target)
+    assert config["model"]["_target_"].endswith("Lexical")
+
+
+def test_judges_and_their_forms_fan_out(hydra: tuple[Composer, DictConfig]) -> None:
+    from hydra_plugins.grid_sweeper import settings
+
+    parse = OverridesParser.create(hydra[0]._loader).parse_overrides
+    given = parse(["model@judge=lexical,smollm2-135m", "judge.form=text,digits"])
+    found = [hydra[0].compose(overrides).config.judge for overrides in settings(given)]
+    assert [(judge._target_.rpartition(".")[2], judge.form, judge.max_retries) for judge in found] == [
+        (target, form, 3) for target in ("Lexical", "HuggingFace") for form in ("text", "digits")
+    ]
 
 
 def test_the_grid_is_a_product_in_which_the_last_override_of_a_key_counts() -> None:

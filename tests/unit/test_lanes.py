@@ -16,6 +16,7 @@ from grid.sweep.signs import Sign
 
 SETTING = Setting({group: {} for group in GROUPS}, {}, 0)
 SIGN = Sign(1, 1, "node")
+POOLS = {"model": {"replica": None}}
 
 
 def chunks(cells: int, size: int) -> Iterator[tuple[Setting, list[Cell]]]:
@@ -38,7 +39,7 @@ def fill(lane: Lane, names: Iterator[int], cpus: int = 96) -> int:
 @given(st.integers(1, 600), st.integers(0, 2**32))
 def test_cells_in_flight_are_as_many_as_keep_the_replicas_busy(target: int, seed: int) -> None:
     rng = random.Random(seed)
-    lane, names = Lane([SETTING], {"replica": None}, target, 100_000, fresh=chunks(100_000, 25)), itertools.count()
+    lane, names = Lane([SETTING], POOLS, target, 100_000, fresh=chunks(100_000, 25)), itertools.count()
     for _ in range(20):
         assert target <= fill(lane, names) < target + lane.at_once
         for task, one in list(lane.in_flight.items()):
@@ -63,7 +64,7 @@ def test_the_last_chunks_are_small_but_fill_what_runs_side_by_side() -> None:
             lane.left -= found[-1]
         return found
 
-    in_tasks, pooled = Lane([SETTING], {}, 0, 10_000), Lane([SETTING], {"replica": None}, 8, 200)
+    in_tasks, pooled = Lane([SETTING], {}, 0, 10_000), Lane([SETTING], POOLS, 8, 200)
     found = sizes(in_tasks, 0.01)
     assert (found[0], found[-1]) == (500, 25)
     assert set(sizes(pooled, 60)) == {4}

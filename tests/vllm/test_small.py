@@ -20,6 +20,8 @@ from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
 from grid.engines.spans import Span
 from grid.engines.vllm.engine import VLLM, Serving
 from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
+from grid.planners.base import JUDGE
+from tests.judged import ASKED, asking, brute_force
 from tests.models import make_model
 from tests.teacher_forcing import teacher_forced, varied_prompts
 from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt
@@ -113,6 +115,19 @@ def test_every_form_of_labels_equals_brute_force(
     chosen = small.together(*(engine.choose(prompt, seed=0) for prompt in prompts))
     for choice, forced in zip(chosen, teacher_forced(folders[0], prompts, form=form), strict=True):
         assert variation(choice, forced) < 1e-3
+
+
+@needs_vllm
+def test_a_judges_digits_are_the_expectation_by_brute_force(
+    small: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert small.engine._ready
+    started, renderer = small.engine._ready
+    monkeypatch.setattr(small.engine, "_ready", (replace(started, adapter=None), renderer))
+    run = asking(small.engine, "digits")
+    found = small.together(*(run.judge(prompt, place) for place, prompt in enumerate(ASKED)))
+    assert np.abs(np.array(found) - brute_force(folders[0], run)).max() < 1e-4
+    assert (run.spent[JUDGE].llm_calls, run.spent[JUDGE].output_tokens) == (0, 0), "no sampled text"
 
 
 @needs_vllm

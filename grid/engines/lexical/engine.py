@@ -33,10 +33,11 @@ from grid.engines.base import (
     PlanAnswer,
     Prompt,
     Sampled,
+    ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
 )
-from grid.engines.lexical import points
+from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, plans_left
@@ -71,6 +72,8 @@ class Lexical:
             raise TypeError("a choice is answered by choose()")
         if isinstance(answer, TextAnswer):
             texts = [_lesson(prompt)] * n
+        elif isinstance(answer, ScoreAnswer):
+            texts = [judge.answer(prompt)] * n
         elif isinstance(answer, OutlineAnswer):
             texts = [to_json({"outline": [*self._outline(prompt)[: answer.most]]})] * n
         elif isinstance(answer, PlanAnswer):
@@ -84,6 +87,9 @@ class Lexical:
         """softmax(score / temperature) over the options; counts as one scoring pass."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
+        usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
+        if judge.is_judging(prompt):
+            return Choice(judge.distribution(prompt), usage)
         options = prompt.answer.options
         ways = self._ways(prompt)
         if ways:
@@ -94,7 +100,6 @@ class Lexical:
             probabilities = found / found.sum() if found.sum() > 0 else np.full(len(names), 1 / len(names))
         else:
             probabilities = _softmax(self._scores(points.pointed(prompt), options) / self.temperature)
-        usage = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt))
         return Choice(tuple(probabilities.tolist()), usage)
 
     def _ways(self, prompt: Prompt) -> list[tuple[list[Call], float]]:

@@ -1,0 +1,77 @@
+"""How the lexical engine scores what a judge is shown, without understanding it.
+
+Before a call: of the words of its tool and values, the share that the request has or what earlier calls returned.
+After it: the share of the outcome's fields that hold something; 0 where the call failed.
+"""
+
+from __future__ import annotations
+
+from math import floor
+
+from grid.engines.base import ChoiceAnswer, Prompt
+from grid.text.untrusted import loads
+from grid.text.words import stems
+from grid.types import MAX_SCORE, Json, to_json
+
+
+def is_judging(prompt: Prompt) -> bool:
+    """Whether a choice is one among scores of a call."""
+    scores = isinstance(prompt.answer, ChoiceAnswer) and len(prompt.answer.options) == MAX_SCORE + 1
+    return scores and bool(prompt.entries("proposal"))
+
+
+def answer(prompt: Prompt) -> str:
+    """The score in words: the nearest whole number."""
+    kind = (
+        "the outcome's fields that hold something" if prompt.entries("outcome") else "the call's words that are known"
+    )
+    return to_json({"score": round(score(prompt) * MAX_SCORE), "explanation": f"The share of {kind}."})
+
+
+def distribution(prompt: Prompt) -> tuple[float, ...]:
+    """The score over the eleven numbers: the two beside it, with the score as their expectation."""
+    place = score(prompt) * MAX_SCORE
+    low = min(floor(place), MAX_SCORE - 1)
+    shares = [0.0] * (MAX_SCORE + 1)
+    shares[low], shares[low + 1] = low + 1 - place, place - low
+    return tuple(shares)
+
+
+def score(prompt: Prompt) -> float:
+    """In [0, 1]."""
+    shown = prompt.entries("outcome")
+    if not shown:
+        return _relevance(prompt)
+    return 0.0 if "failed" in shown[0] else _said(shown[-1])
+
+
+def _relevance(prompt: Prompt) -> float:
+    known = {stem for kind in ("task", "request", "history") for line in prompt.entries(kind) for stem in stems(line)}
+    words = {stem for text in _texts(_read(prompt.entries("proposal")[-1])) for stem in stems(text)}
+    return len(words & known) / len(words) if words else 0.0
+
+
+def _said(outcome: str) -> float:
+    found = _read(outcome)
+    fields = list(found.values()) if isinstance(found, dict) else [found]
+    return sum(map(bool, map(_texts, fields))) / len(fields) if fields else 0.0
+
+
+def _read(text: str) -> Json:
+    """JSON, or the text itself."""
+    try:
+        found: Json = loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return found
+
+
+def _texts(value: Json) -> list[str]:
+    """The texts and numbers within a value, without the names of fields."""
+    pending, texts = [value], list[str]()
+    for found in pending:  # which grows
+        if isinstance(found, dict | list):
+            pending += found.values() if isinstance(found, dict) else found
+        elif found is not None and found != "":
+            texts.append(str(found))
+    return texts

@@ -1,0 +1,82 @@
+"""How a judge is asked for a score: in words under a schema, or as an exact distribution over eleven numbers.
+
+The planner's prompt shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
+judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, which is what tenths are.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section
+from grid.errors import ModelError
+from grid.planners import prompts
+from grid.planners.asking import INVALID
+from grid.planners.base import JUDGE, Episode
+from grid.strict import STRICT
+from grid.text.answers import read_score
+from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
+
+ASK_SCORE = (
+    f"Judge what is shown above, by the criteria given, with a whole number from 0 (worst) to {MAX_SCORE} (best)."
+)
+ASK_TEXT = 'Answer with one JSON object: {"score": number, "explanation": why, in a sentence or two}.'
+ASK_DIGITS = "Answer with the number of one of these scores, and nothing else:"
+SCORES = tuple(
+    f"{score} of {MAX_SCORE}" + {0: " (worst)", MAX_SCORE: " (best)"}.get(score, "") for score in range(MAX_SCORE + 1)
+)
+UNREADABLE = f"no JSON object with a score from 0 to {MAX_SCORE}"
+_MAX_TOKENS = 256
+_IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
+_IN_WORDS_AGAIN = Section("instruction", (ASK_SCORE, ASK_TEXT, INVALID))
+_IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Judging:
+    """How scores are asked for: the keys `judge.form` and `judge.max_retries`.
+
+    `text`: `{"score", "explanation"}`, sampled at temperature 0, again up to `max_retries` times where it cannot be
+    read. `digits`: the expectation over the exact distribution of the eleven scores, without sampled text.
+    """
+
+    form: Literal["text", "digits"] = "text"
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 3
+
+    @property
+    def verb(self) -> str:
+        """What the judge's engine must be able to do."""
+        return CHOOSE if self.form == "digits" else SAMPLE
+
+    async def score(self, episode: Episode, prompt: Prompt, *key: object) -> float:
+        """The score in [0, 1] that the episode's judge gives; `key` names what is judged.
+
+        Raises:
+            ModelError: no score, after all retries.
+        """
+        if self.form == "digits":
+            asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
+            choice = await episode.choose(asked, *key, role=JUDGE)
+            return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
+        for tried in range(self.max_retries + 1):
+            asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
+            names = (*key, f"try{tried}") if tried else key
+            answers = await episode.sample(asked, *names, temperature=0.0, max_tokens=_MAX_TOKENS, role=JUDGE)
+            score = read_score(answers.texts[0])
+            if score is not None:
+                return score
+            answers.message.unreadable[0] = UNREADABLE
+        raise ModelError(f"the judge's answer has {UNREADABLE}, {tried + 1} times (judge.max_retries)")
+
+
+def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
+    """The call that is judged, below its tool as options show it."""
+    return Section("proposal", ("Tool:", prompts.tool_text(tool), "Call:", call.text()))
+
+
+def outcome_section(observation: Observation) -> Section:
+    """What the call returned."""
+    return Section("outcome", ("It failed:" if observation.failed else "It returned:", observation.text()))

@@ -1,0 +1,39 @@
+"""What each role of an episode has spent, as columns of its row: the judge's stand beside the acting model's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grid.planners.base import ACTOR, JUDGE, Role
+from grid.types import Usage
+
+_NAMES = tuple(vars(Usage()))
+_SHORT = {"llm_calls": "calls", "forward_passes": "passes"}
+COLUMNS: dict[Role, dict[str, str]] = {
+    ACTOR: {name: name for name in _NAMES},
+    JUDGE: {name: f"judge_{_SHORT.get(name, name)}" for name in _NAMES},
+}
+"""By role, the column of each of a Usage's counts."""
+
+
+def cost_columns(spent: Mapping[Role, Usage]) -> dict[str, int | None]:
+    """The columns of what each role spent; null for one that the planner does not ask."""
+    return {
+        column: getattr(spent[role], name) if role in spent else None
+        for role, columns in COLUMNS.items()
+        for name, column in columns.items()
+    }
+
+
+def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
+    """What each role spent, from an episode's row."""
+    return {
+        role: Usage(**{name: episode[column] or 0 for name, column in columns.items()})
+        for role, columns in COLUMNS.items()
+    }
+
+
+def larger(one: Usage, other: Usage) -> Usage:
+    """The larger of each count."""
+    return Usage(**{name: max(getattr(one, name), getattr(other, name)) for name in _NAMES})

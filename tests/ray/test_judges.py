@@ -1,0 +1,163 @@
+"""A judge that is another model than the actor: each has its pool, and what they spent is told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid import store
+from grid.planners.base import ACTOR, JUDGE
+from grid.replicas.fleet import Fleet
+from grid.sweep import batch, make
+from grid.sweep.build import ClusterConfig
+from grid.sweep.check import Job, check_sweep
+from grid.sweep.cluster import connect, disconnect
+from grid.sweep.costs import spent_in
+from grid.sweep.plan import Plan
+from grid.sweep.worker import Report
+from grid.types import Usage
+from tests.configs import LABELS, job
+from tests.http_server import Asked, LocalServer, Reply, completion
+from tests.http_server import models as known
+from tests.judged import CONFIG, ROOM, dying_once, judged_chunk
+
+COUNTERS = ("llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens")
+LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own() -> Iterator[None]:
+    """A cluster whose driver and workers take planners from the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(make.ROOMS, "planner", ROOM["planner"])
+        connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
+        yield
+        disconnect()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two language models that differ."""
+    pytest.importorskip("torch")
+    from tests.models import make_model
+
+    folders = [make_model(tmp_path_factory.mktemp("model"), seed=seed, context=16384) for seed in (0, 1)]
+    target = {"_target_": "grid.engines.transformers.engine.HuggingFace", "dtype": "float32", "max_tokens": 48}
+    first, second = ({**target, "path": str(folder)} for folder in folders)
+    return first, second
+
+
+def plan_of(root: Path, *pairs: tuple[dict[str, Any], dict[str, Any]]) -> Plan:
+    """Settings of an actor and a judge, which scores in digits unless it says otherwise."""
+    jobs = [
+        job(
+            root,
+            model=model,
+            planner=CONFIG,
+            judge={"form": "digits"} | judge,
+            dataset={"_target_": "grid.datasets.null.Null", "cases": 3},
+            cluster={"kind": "local", "chunk_cells": 1},
+        )
+        for model, judge in pairs
+    ]
+    labels = [LABELS | {"model": f"model{place}", JUDGE: f"judge{place}[changed]"} for place in range(len(jobs))]
+    return check_sweep([Job(one.config, label) for one, label in zip(jobs, labels, strict=True)]).plan
+
+
+def run(plan: Plan, monkeypatch: pytest.MonkeyPatch, chunk: Any) -> dict[str, Usage]:
+    """Run a plan; what each pool's replicas answered, by the pool's label."""
+    monkeypatch.setattr(batch, "solve_chunk", chunk)
+
+    def report(ended: Report) -> None:
+        assert ended.error is None
+
+    with Fleet(plan.settings, 1, 600, print) as fleet:
+        batch.Run(plan, plan.finished(), report, fleet).go()
+        return {total.label: total.stats.usage for total in fleet.totals()}
+
+
+def summed(rows: list[dict[str, Any]], role: Any, model: str) -> Usage:
+    return sum((spent_in(row)[role] for row in rows if row["model"] == model), Usage())
+
+
+def counted_in_attempts(plan: Plan, rows: list[dict[str, Any]]) -> None:
+    """What both roles spent is in the attempts."""
+    attempts = store.read(plan.root, "attempts").to_pylist()
+    for counter in COUNTERS:
+        every = sum(getattr(usage, counter) for row in rows for usage in spent_in(row).values())
+        assert sum(row[counter] for row in attempts) == every, counter
+
+
+def talking(asked: Asked) -> Reply:
+    """A server of two models: `actor` calls the tool, `judge` scores."""
+    if asked.path == "/v1/models":
+        return known("actor", "judge")
+    judging = asked.body["model"] == "judge"
+    text = '{"score": 7, "explanation": ""}' if judging else '{"tool": "answer", "arguments": {}}'
+    return completion(text, prompt=5 if judging else 9, output=2)
+
+
+def test_a_judge_at_another_server_has_a_pool_and_columns_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalServer(talking) as server:
+        target = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": server.url, "structured": False}
+        actor, judge = ({**target, "model": name} for name in ("actor", "judge"))
+        judge["form"] = "text"
+        plan = plan_of(tmp_path, (actor, judge), (LEXICAL, judge), (actor, {"form": "text"}))
+        answered = run(plan, monkeypatch, judged_chunk)
+    rows = store.read(plan.root, "episodes").to_pylist()
+    assert answered == {
+        "model2": summed(rows, ACTOR, "model0") + summed(rows, ACTOR, "model2") + summed(rows, JUDGE, "model2"),
+        "judge1": summed(rows, JUDGE, "model0") + summed(rows, JUDGE, "model1"),
+    }
+    for row in rows:
+        cost = [row[name] for name in ("llm_calls", "input_tokens", "judge_calls", "judge_input_tokens")]
+        if row["model"] == "model2":  # which calls a tool where it should judge
+            assert (row["error_kind"], *cost) == ("model", 2, 18, 4, 36)
+        elif row["model"] == "model0":
+            assert (row["status"], *cost) == ("ok", 2, 18, 3, 15)
+        else:
+            assert (row["status"], row["engine"]) == ("ok", "lexical")
+            assert row["judge_calls"] >= 2
+    counted_in_attempts(plan, rows)
+
+
+@pytest.mark.slow
+def test_two_models_have_two_pools_whatever_their_roles(
+    models: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = models
+    plan = plan_of(tmp_path, (first, second), (LEXICAL, first))
+    answered = run(plan, monkeypatch, judged_chunk)
+    rows = store.read(plan.root, "episodes").to_pylist()
+    assert [row["error_message"] for row in rows] == [None] * 6
+    assert {(row["model"], row["judge"]) for row in rows} == {
+        ("model0", "judge0[changed]"),
+        ("model1", "judge1[changed]"),
+    }
+    assert answered == {
+        "model0": summed(rows, ACTOR, "model0") + summed(rows, JUDGE, "model1"),
+        "judge0": summed(rows, JUDGE, "model0"),
+    }
+    assert answered["judge0"].forward_passes > 0
+    assert summed(rows, JUDGE, "model1").forward_passes > 0
+    counted_in_attempts(plan, rows)
+
+
+@pytest.mark.slow
+def test_what_a_judge_answered_for_a_worker_that_died_is_counted(
+    models: tuple[dict[str, Any], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_of(tmp_path, (LEXICAL, models[1]))
+    (answered,) = run(plan, monkeypatch, dying_once).values()
+    rows, attempts = (store.read(plan.root, table).to_pylist() for table in ("episodes", "attempts"))
+    assert [row["error_message"] for row in rows] == [None] * 3
+    assert sorted(row["status"] for row in attempts) == ["died", *["ended"] * 3]
+    (died,) = (row for row in attempts if row["status"] == "died")
+    assert died["forward_passes"] > 0
+    assert sum(row["forward_passes"] for row in attempts) == answered.forward_passes
+    assert sum(row["judge_passes"] for row in rows) == answered.forward_passes - died["forward_passes"]

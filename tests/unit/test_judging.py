@@ -1,0 +1,318 @@
+"""A judge's score: how it is read, what it costs, and what becomes of a judge that gives none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from analysis import load
+from grid import store
+from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.engines.lexical.engine import Lexical
+from grid.engines.null import Null
+from grid.errors import BudgetError, ConfigError, ModelError
+from grid.planners.asking import INVALID
+from grid.planners.base import JUDGE, Budget
+from grid.planners.judging import SCORES, UNREADABLE
+from grid.store.schema import EPISODES
+from grid.sweep import make
+from grid.sweep.build import build
+from grid.sweep.check import Job, check_sweep
+from grid.sweep.costs import COLUMNS, spent_in
+from grid.sweep.run import Stamp, run_chunk
+from grid.text.answers import read_score
+from grid.types import Observation, Usage
+from tests import simulated
+from tests.configs import LABELS, job
+from tests.judged import CONFIG, ROOM, a_prompt, asking
+from tests.world import episode
+
+LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
+NULL = {"_target_": "grid.engines.null.Null"}
+
+
+@dataclass
+class Answering:
+    """Gives one answer after another, the last for ever; all options alike where it is to choose."""
+
+    texts: Sequence[str]
+    verbs: frozenset[str] = frozenset({SAMPLE, CHOOSE})
+    asked: list[Prompt] = field(default_factory=list)
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
+    version: str = "answering"
+
+    @property
+    def provides(self) -> frozenset[str]:
+        return self.verbs
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        self.asked.append(prompt)
+        assert (n, temperature) == (1, 0.0)
+        text = self.texts[min(len(self.asked), len(self.texts)) - 1]
+        return Sampled((text,), Usage(llm_calls=1, input_tokens=7, cached_input_tokens=2, output_tokens=3))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        self.asked.append(prompt)
+        return Choice((1 / 11,) * 11, Usage(forward_passes=2, input_tokens=5))
+
+
+ODD: list[tuple[str, float | None]] = [
+    ('{"score": 7, "explanation": "it fits"}', 0.7),
+    ('{"score": 0}', 0.0),
+    ('{"score": 10, "explanation": ""}', 1.0),
+    ('{"score": 1}', 0.1),
+    ('{"explanation": "first", "score": 4}', 0.4),
+    ('{"score": 7.5}', 0.75),
+    ('{"score": 7.0}', 0.7),
+    ('{"score": -0.0}', 0.0),
+    ('{"score": "8"}', 0.8),
+    ('{"score": " 8 "}', 0.8),
+    ('{"score": "7/10"}', 0.7),
+    ('{"score": "7 / 10"}', 0.7),
+    ('{"score": "7 out of 10"}', 0.7),
+    ('{"score": "70%"}', 0.7),
+    ('{"score": "7.5/10"}', 0.75),
+    ('{"score": "0.5/10"}', 0.05),
+    ('```json\n{"score": 6, "explanation": "x"}\n```', 0.6),
+    ('I would say {"score": 3} since it fails.', 0.3),
+    ('{"note": "none"} {"score": 2}', 0.2),
+    ('{"score": 2} {"score": 9}', 0.2),
+    ('{"score": 5, "explanation": "{\\"score\\": 9}"}', 0.5),
+    ('{broken {"score": 9}', 0.9),
+    ('{"score": 0.7}', None),
+    ('{"score": 1.0}', None),
+    ('{"score": "0.7"}', None),
+    ('{"score": 11}', None),
+    ('{"score": -1}', None),
+    ('{"score": "11/10"}', None),
+    ('{"score": "101%"}', None),
+    ('{"score": "7/5"}', None),
+    ('{"score": "7 of 10, or 8"}', None),
+    ('{"score": NaN}', None),
+    ('{"score": Infinity}', None),
+    ('{"score": 1e400}', None),
+    ('{"score": ' + "9" * 400 + "}", None),
+    ('{"score": "seven"}', None),
+    ('{"score": ""}', None),
+    ('{"score": null}', None),
+    ('{"score": true}', None),
+    ('{"score": [7]}', None),
+    ('{"score": {"value": 7}}', None),
+    ('{"judgement": {"score": 7}}', None),
+    ('{"Score": 7}', None),
+    ('{"explanation": "good"}', None),
+    ('{"score": 7', None),
+    ("7", None),
+    ("Score: 7/10", None),
+    ("A good call.", None),
+    ("", None),
+    ("{" * 20_000, None),
+    ('{"score": "٧"}', None),
+]
+
+
+@pytest.mark.parametrize(("text", "score"), ODD, ids=[text[:40] for text, _ in ODD])
+def test_a_score_is_read_or_it_is_none(text: str, score: float | None) -> None:
+    assert read_score(text) == (None if score is None else pytest.approx(score))
+
+
+def test_an_unreadable_answer_is_asked_for_again_and_kept() -> None:
+    judge = Answering(['{"score": 0.9}', "good", '{"score": 9}'])
+    run = asking(judge)
+    assert asyncio.run(run.judge(a_prompt(), "pass0", 3)) == 0.9
+    assert [prompt.answer for prompt in judge.asked] == [ScoreAnswer()] * 3
+    assert [INVALID in prompt.text() for prompt in judge.asked] == [False, True, True]
+    assert [one.decision for one in run.messages] == ["judge/pass0/3", "judge/pass0/3/try1", "judge/pass0/3/try2"]
+    assert {one.role for one in run.messages} == {"judge"}
+    assert len({one.seed for one in run.messages}) == 3
+    assert [one.unreadable for one in run.messages] == [{0: UNREADABLE}, {0: UNREADABLE}, {}]
+    assert run.spent["judge"] == Usage(llm_calls=3, input_tokens=21, cached_input_tokens=6, output_tokens=9)
+    assert run.usage == Usage(), "nothing of it is the acting model's"
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_after_the_retries_there_is_no_score(retries: int) -> None:
+    judge = Answering(["good"])
+    with pytest.raises(ModelError, match=rf"no JSON object with a score.* {retries + 1} times"):
+        asyncio.run(asking(judge, max_retries=retries).judge(a_prompt()))
+    assert len(judge.asked) == retries + 1
+
+
+def test_digits_is_the_expectation_over_eleven_scores() -> None:
+    judge = Answering([])
+    run = asking(judge, "digits")
+    assert asyncio.run(run.judge(a_prompt())) == pytest.approx(0.5)
+    lines = judge.asked[0].text().splitlines()
+    assert lines[-11:] == [f"{number}. {text}" for number, text in enumerate(SCORES)]
+    assert run.spent["judge"] == Usage(forward_passes=2, input_tokens=5)
+    assert run.messages[0].probabilities == (1 / 11,) * 11
+
+
+def test_the_budget_is_that_of_all_roles_together() -> None:
+    run = asking(Answering(['{"score": 5}']), budget=Budget(llm_calls=3))
+
+    async def spend() -> None:
+        await run.judge(a_prompt())
+        await run.choose(a_prompt())
+        await run.judge(a_prompt())
+
+    with pytest.raises(BudgetError, match=r"budget\.llm_calls=3"):
+        asyncio.run(spend())
+
+
+def test_a_planner_that_does_not_say_so_gets_no_judge() -> None:
+    with pytest.raises(RuntimeError, match="JUDGE"):
+        asyncio.run(episode(Answering([])).judge(a_prompt()))
+
+
+@pytest.mark.parametrize(
+    ("words", "observation", "score"),
+    [
+        ("book again", None, 1.0),
+        ("white rabbits", None, 1 / 3),
+        ("book again", Observation({"booking": "B-9"}), 1.0),
+        ("book again", Observation({"booking": "B-9", "price": None, "notes": [{"text": ""}], "to": ""}), 0.25),
+        ("book again", Observation({"booking": None, "items": []}), 0.0),
+        ("book again", Observation({}), 0.0),
+        ("book again", Observation({"error": "no such quote"}, failed=True), 0.0),
+    ],
+)
+def test_the_lexical_engine_judges_in_both_forms_alike(
+    words: str, observation: Observation | None, score: float
+) -> None:
+    asked = a_prompt(words, observation)
+    found = [asyncio.run(run.judge(asked)) for run in (asking(Lexical(), "digits"), asking(Lexical()))]
+    assert found == [pytest.approx(score), pytest.approx(score, abs=0.05)]
+
+
+@pytest.fixture
+def own_planner(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(make.ROOMS, "planner", ROOM["planner"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "judging"))
+
+
+def judged(root: Path, **changes: Any) -> Job:
+    """A job of the planner that asks a judge."""
+    return Job(job(root, **{"planner": CONFIG, **changes}).config, LABELS | {JUDGE: "judge"})
+
+
+def ran(job: Job, judge: Any = None) -> list[dict[str, Any]]:
+    """The episodes of a job's cells; `judge` takes the place of its own."""
+    plan = check_sweep([job]).plan
+    (setting,) = plan.settings
+    built = build(setting, plan.budget)
+    built = replace(built, roles={JUDGE: judge}) if judge else built
+    result = asyncio.run(run_chunk(built, setting, list(plan.cells_of(setting)), Stamp("s", None)))
+    rows = result.take()["episodes"]
+    assert result.usage == sum((usage for row in rows for usage in spent_in(row).values()), Usage())
+    assert all(row.keys() == set(EPISODES.names) for row in rows)
+    return rows
+
+
+@pytest.mark.parametrize("form", ["text", "digits"])
+def test_a_judges_cost_stands_in_columns_of_its_own(own_planner: None, tmp_path: Path, form: str) -> None:
+    for row in ran(judged(tmp_path, judge={"form": form})):
+        assert (row["status"], row["error_message"], row["judge"]) == ("ok", None, "judge"), row["error_traceback"]
+        asked, other = ("judge_calls", "judge_passes") if form == "text" else ("judge_passes", "judge_calls")
+        assert row["llm_calls"] > 0 < row[asked]
+        assert row["forward_passes"] == 0 == row[other]
+        assert row["judge_input_tokens"] > 0
+        assert (row["judge_output_tokens"] > 0) == (form == "text")
+
+
+def test_where_no_judge_is_asked_its_columns_are_null(own_planner: None, tmp_path: Path) -> None:
+    make.ROOMS["planner"] = "grid.planners"
+    for row in ran(job(tmp_path)):
+        assert {row[column] for column in ("judge", *COLUMNS[JUDGE].values())} == {None}
+
+
+def test_a_judge_that_gives_no_number_is_a_failure_of_the_model(own_planner: None, tmp_path: Path) -> None:
+    for row in ran(judged(tmp_path, judge={"max_retries": 2}), Answering(['{"score": "high"}'])):
+        assert (row["status"], row["error_kind"], row["success"]) == ("failed", "model", False)
+        assert "no JSON object with a score" in row["error_message"]
+        assert (row["judge_calls"], row["judge_output_tokens"]) == (3, 9)
+
+
+def test_the_acting_model_is_the_judge_unless_another_is_named(own_planner: None, tmp_path: Path) -> None:
+    plan = check_sweep([judged(tmp_path), judged(tmp_path, judge=LEXICAL), judged(tmp_path, judge=NULL)]).plan
+    assert [setting.config[JUDGE] for setting in plan.settings] == [
+        {"form": "text", "max_retries": 3, **LEXICAL},
+        {"form": "text", "max_retries": 3, **NULL},
+    ]
+    assert isinstance(build(plan.settings[1], plan.budget).roles[JUDGE], Null)
+
+
+@pytest.mark.parametrize("change", [{"form": "digits"}, {"max_retries": 2}, LEXICAL | {"temperature": 0.1}])
+def test_the_judge_is_part_of_the_id(own_planner: None, tmp_path: Path, change: dict[str, Any]) -> None:
+    settings = check_sweep([judged(tmp_path), judged(tmp_path, judge=change)]).plan.settings
+    assert len({setting.id for setting in settings}) == 2
+
+
+def test_the_code_of_the_judge_is_part_of_the_cells_ids(own_planner: None, tmp_path: Path) -> None:
+    own, other = check_sweep([judged(tmp_path), judged(tmp_path, judge=NULL)]).plan.settings
+    assert own.code[JUDGE] != other.code[JUDGE]
+    assert own.code["model"] == other.code["model"]
+
+
+def test_planners_that_ask_no_judge_run_once_whatever_it_is(tmp_path: Path) -> None:
+    jobs = [Job(job(tmp_path, judge=judge).config, LABELS | {JUDGE: "x"}) for judge in ({}, NULL, {"form": "digits"})]
+    (setting,) = check_sweep(jobs).plan.settings
+    assert JUDGE not in setting.config
+    assert JUDGE not in setting.labels
+    without = {group: value for group, value in job(tmp_path).config.items() if group in setting.config}
+    assert setting.config == without
+
+
+def test_how_a_judge_is_served_is_not_part_of_the_id(own_planner: None, tmp_path: Path) -> None:
+    judge = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    jobs = [judged(tmp_path, judge={**judge, "serving": {"tries": tries}}) for tries in (1, 2)]
+    with pytest.raises(ConfigError, match=r"judge\.serving=.* one value for the whole sweep"):
+        check_sweep(jobs)
+
+
+def test_digits_of_a_judge_that_cannot_choose_names_both_files(own_planner: None, tmp_path: Path) -> None:
+    judge = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    labels = LABELS | {"planner": "better", JUDGE: "openai_http[model=m,form=digits]"}
+    digits = Job(judged(tmp_path, judge={**judge, "form": "digits"}).config, labels)
+    with pytest.raises(ConfigError) as caught:
+        check_sweep([digits])
+    for part in ("conf/planner/better.yaml", "judge.form=digits", "choose", "conf/model/openai_http.yaml"):
+        assert part in str(caught.value)
+    exact = judged(tmp_path, judge={**judge, "form": "digits", "exact_choice": True})
+    assert [len(check_sweep([one]).plan.settings) for one in (exact, judged(tmp_path, judge=judge))] == [1, 1]
+
+
+def test_tables_tell_judges_apart(tmp_path: Path) -> None:
+    rows = list(map(simulated.row, simulated.episodes(0, 3, 1).to_dict("records")))
+    names = ("cell_id", "cell_key", "setting_id")
+    for judge in (None, "lexical", "other"):
+        asked = [row | {name: f"{row[name]}/{judge}" for name in names} | {"judge": judge} for row in rows]
+        store.write(tmp_path, {"episodes": asked})
+        one = judge in (None, "lexical")
+        suffixes = [""] if one else ["", " / judge lexical", " / judge other"]
+        found = {label.partition(" #")[0] for label in load.episodes(tmp_path)["planner"].unique()}
+        assert found == {f"{planner}{suffix}" for planner in ("fh", "sh") for suffix in suffixes}
+
+
+@pytest.mark.parametrize(
+    ("judge", "key"),
+    [
+        ({"form": "words"}, "judge.form"),
+        ({"max_retries": -1}, "judge.max_retries"),
+        ({"max_retries": "3"}, "judge.max_retries"),
+        (LEXICAL | {"temprature": 1.0}, "judge.temprature"),
+        ({"_target_": "os.system"}, "judge._target_"),
+        ("lexical", "judge"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(own_planner: None, tmp_path: Path, judge: object, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_sweep([judged(tmp_path, judge=judge)])
+    assert caught.value.key == key
