@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from grid.planners.base import ACTOR, JUDGE, Role
+from grid.planners.base import ACTOR, JUDGE, Episode, Role
 from grid.types import Usage
 
 _NAMES = tuple(vars(Usage()))
@@ -17,8 +17,9 @@ COLUMNS: dict[Role, dict[str, str]] = {
 """By role, the column of each of a Usage's counts."""
 
 
-def cost_columns(spent: Mapping[Role, Usage]) -> dict[str, int | None]:
-    """The columns of what each role spent; null for one that the planner does not ask."""
+def cost_columns(roles: Collection[Role], episode: Episode | None) -> dict[str, int | None]:
+    """The columns of what each role spent, nothing without an episode; null for one that is none of the setting's."""
+    spent = episode.spent if episode else dict.fromkeys(roles, Usage())
     return {
         column: getattr(spent[role], name) if role in spent else None
         for role, columns in COLUMNS.items()

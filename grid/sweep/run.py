@@ -22,7 +22,7 @@ from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
 from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
-from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, Usage, to_json
+from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, to_json
 
 CONCURRENT_CELLS = 16
 _MAX_MESSAGE, _MAX_TEXT = 2000, 200_000  # characters of an error's message, and of any other text of a row
@@ -98,7 +98,7 @@ def killed_cell(
     """The row of a cell that ends the worker which runs it."""
     scores = Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
-    row |= _outcome(built, None, Trajectory((), ()), Status.FAILED, kind, message)
+    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, None)
     return _storable(row | _times(0.0, stamp))
 
 
@@ -139,7 +139,8 @@ async def _run_cell(
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
-    row |= _outcome(built, episode, trajectory, status, kind, message) | {"error_traceback": trace}
+    row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
+    row["error_traceback"] = trace
     row |= _times(time.perf_counter() - started, stamp)
     steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
     return _storable(row), [_storable(step) for step in steps]
@@ -170,15 +171,10 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
 
 
 def _outcome(
-    built: Built,
-    episode: Episode | None,
-    trajectory: Trajectory,
-    status: Status,
-    kind: ErrorKind | None,
-    message: str | None,
+    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
     """How an episode ended, and what it took."""
-    return cost_columns(episode.spent if episode else dict.fromkeys(built.engines, Usage())) | {
+    return {
         "status": status,
         "error_kind": kind,
         "error_message": message[:_MAX_MESSAGE] if message else None,
