@@ -93,8 +93,10 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
     """The setting's cells, trial by trial, lazily."""
     whole = {"setting": setting.id, "dataset_version": dataset_version, "scoring": SCORING}
+    parts = influential(setting.config)
+    data = {key: value for key, value in parts["dataset"].items() if key != "outline"}  # compared, so paired
     shared = {
-        "config": {group: influential(setting.config)[group] for group in ("dataset", "robustness")},
+        "config": {"dataset": data, "robustness": parts["robustness"]},
         "seed": setting.seed,
         "dataset_version": dataset_version,
     }

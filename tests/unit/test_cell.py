@@ -152,3 +152,13 @@ def test_the_budget_and_the_order_of_robustness_settings_are_in_the_id() -> None
     first, second = {"a": {"k": 1}, "b": {"k": 2}}, {"b": {"k": 2}, "a": {"k": 1}}
     ids = {Setting(CONFIG | {"robustness": order}, LABELS, 0).id for order in (first, second)}
     assert len(ids) == 2
+
+
+def test_with_an_outline_and_without_the_disturbance_is_the_same() -> None:
+    given, hidden = (enumerated(changed("dataset", "outline", outline)) for outline in ("given", "hidden"))
+    assert [cell.disturbance_seed for cell in given] == [cell.disturbance_seed for cell in hidden]
+    assert not {cell.cell_id for cell in given} & {cell.cell_id for cell in hidden}
+
+
+def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
+    assert enumerated(changed("planner", "parallel", False)) == enumerated()
