@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +26,12 @@ from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Checked
 from grid.sweep.pilot import CASES, tokens_per_cell
 from grid.sweep.plan import Plan
+from grid.sweep.transcripts import REST_SHARE, TABLES
 from grid.text.untrusted import shown
 from grid.types import ErrorKind
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
-from launch.summary import replicas_table
+from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
@@ -56,10 +58,11 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
         if not fresh:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
+            tally = TranscriptTally(plan.settings)
             for _ in range(_PASSES):
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(_fleet(plan, needing, console))
-                stopped = _run(checked, console, fleet, done, pending)
+                stopped = _run(checked, console, fleet, done, pending, tally)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
                 done = plan.finished("none")
@@ -67,6 +70,9 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
                 if stopped or not lost:
                     break
             _compact(plan, console)
+            transcripts = tally.table(store.size(plan.root, TABLES))
+            if transcripts:
+                wide(console).print(transcripts)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         print_report(plan.root, console)
@@ -128,7 +134,14 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     return table
 
 
-def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, pending: Mapping[str, int]) -> bool:
+def _run(
+    checked: Checked,
+    console: Console,
+    fleet: Fleet,
+    done: store.CellIds,
+    pending: Mapping[str, int],
+    tally: TranscriptTally,
+) -> bool:
     """Run the cells that are not `done`; whether that was interrupted."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
@@ -138,6 +151,7 @@ def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, 
         def ended(report: batch.Report) -> None:
             progress.update(report)
             metrics.count(report)
+            tally.count(report)
 
         def tick() -> None:
             progress.tick(fleet, run.cells_in_flight.total())
@@ -150,9 +164,19 @@ def _run(checked: Checked, console: Console, fleet: Fleet, done: store.CellIds, 
     totals = fleet.totals()
     seconds, told = time.monotonic() - started, progress.document()
     say(console, f"ran {told['done']:,} cells in {seconds:.1f} s: {told['ok']:,} ok, {told['failed']:,} failed")
+    if run.room.since:
+        say(console, _sampled(*run.room.since))
     if totals:
         wide(console).print(replicas_table(totals))
     return run.stopping
+
+
+def _sampled(since: dt.datetime, cells: int) -> str:
+    """From when on it was kept of a sample only what cells asked."""
+    return (
+        f"transcripts reached store.transcripts_gib after {cells:,} cells of this run, at {since:%Y-%m-%d %H:%M:%S} "
+        f"UTC: of chunks that began later, {100 * REST_SHARE:g}% of the cells are kept"
+    )
 
 
 def _put_aside(plan: Plan, console: Console) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Literal, Protocol
@@ -17,6 +18,9 @@ PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
 """Tokens are drawn from softmax(logits / temperature) and nothing else: what every engine does where it can."""
 
 
+_SHORT = 1000  # characters of a section whose digest is looked up by what it holds
+
+
 @dataclass(frozen=True)
 class Section:
     """One part of a prompt: `entries` are its lines or blocks, in order, `options` the lines that are numbered below.
@@ -28,6 +32,16 @@ class Section:
     entries: tuple[str, ...]
     options: tuple[str, ...] = ()
 
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits of its content."""
+        if self.characters <= _SHORT:  # most of them are made anew for every prompt
+            return _digest_of_short(self.kind, self.entries, self.options)
+        found: str | None = self.__dict__.get("_digest")
+        if found is None:
+            found = self.__dict__["_digest"] = _digest(self.kind, self.entries, self.options)
+        return found
+
     @cached_property
     def characters(self) -> int:
         """Of all lines; of options, which many prompts share, counted once."""
@@ -36,6 +50,16 @@ class Section:
     def lines(self, padded: bool = False) -> tuple[str, ...]:
         """All lines, the options as `0. text` on; `padded`: as `option_numbers` has them."""
         return (*self.entries, *_numbered(self.options, padded)) if self.options else self.entries
+
+
+def _digest(kind: str, entries: tuple[str, ...], options: tuple[str, ...]) -> str:
+    text = "\0".join((f"{kind} {len(entries)}", *entries, *options))
+    if text.count("\0") > len(entries) + len(options):  # a text has one of its own: where it ends must be told
+        text = f"{[*map(len, entries)]} {text}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+_digest_of_short = lru_cache(maxsize=16_384)(_digest)
 
 
 @lru_cache(maxsize=4096)  # many prompts offer the same options

@@ -37,14 +37,16 @@ class Budget:
 class Message:
     """One request as the engine got it and what it answered, verbatim.
 
-    `decision` names what it was for. `answers` are completions, `probabilities` those of a choice's options.
-    `unreadable` has, by the completion's place, why it could not be used.
+    `decision` names what it was for. `answers` are the `n` completions asked for, `probabilities` those of a choice's
+    options; without either the engine did not answer. `unreadable` has, by the completion's place, why it could not be
+    used.
     """
 
     role: Role
     decision: str
     prompt: Prompt
     seed: int
+    n: int | None = None
     temperature: float | None = None
     max_tokens: int | None = None
     answers: tuple[str, ...] = ()
@@ -149,7 +151,7 @@ class Episode:
             ContextError: too long a prompt.
         """
         self._allow(prompt, n)
-        message = self._message(role, prompt, key, temperature, max_tokens)
+        message = self._message(role, prompt, key, n, temperature, max_tokens)
         sampled = await self.__engines[role].sample(
             prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=message.seed
         )
@@ -227,11 +229,12 @@ class Episode:
         role: Role,
         prompt: Prompt,
         key: tuple[object, ...],
+        n: int | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> Message:
         name = "/".join(map(str, key))
-        message = Message(role, name, prompt, derive_seed(self.seed, *key), temperature, max_tokens)
+        message = Message(role, name, prompt, derive_seed(self.seed, *key), n, temperature, max_tokens)
         self.messages.append(message)
         return message
 

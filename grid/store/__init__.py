@@ -1,13 +1,15 @@
 """The Parquet tables: immutable files, verified on reading, one row per cell however often a chunk was tried."""
 
 from grid.store.compacting import compact
-from grid.store.files import Table, check, check_there, put_aside
+from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.holding import locked
 from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
+from grid.store.transcripts import Request, transcript
 from grid.store.writing import Rows, write
 
 __all__ = [
     "CellIds",
+    "Request",
     "Retry",
     "Rows",
     "Table",
@@ -20,5 +22,7 @@ __all__ = [
     "put_aside",
     "read",
     "rows_of_try",
+    "size",
+    "transcript",
     "write",
 ]

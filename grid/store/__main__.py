@@ -1,4 +1,4 @@
-"""Keep a results folder: `python -m grid.store compact results/<name>`."""
+"""Keep a results folder and read in it: `python -m grid.store compact results/<name>`."""
 
 from __future__ import annotations
 
@@ -9,26 +9,42 @@ from pathlib import Path
 
 from grid.errors import StoreError
 from grid.store import check_there, compact, locked
+from grid.store.transcripts import lines, transcript
 from grid.text.untrusted import shown_lines
 
 
 def main() -> int:
     """Exit status 0, or 2 where the folder cannot be read or written, or a sweep is writing to it."""
-    parser = argparse.ArgumentParser(prog="python -m grid.store", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("compact", help="make small files into large ones")
-    command.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
-    root: Path = parser.parse_args().results
+    given = _parser().parse_args()
     try:
-        check_there(root)
-        with locked(root):
-            counts = compact(root, say=partial(print, "warning:", file=sys.stderr))
+        check_there(given.results)
+        if given.command == "compact":
+            _compact(given.results)
+        else:
+            for line in lines(transcript(given.results, given.cell)):
+                print(shown_lines(line))
     except StoreError as error:
         print(f"error: {shown_lines(str(error))}", file=sys.stderr)
         return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m grid.store", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    compacting = commands.add_parser("compact", help="make small files into large ones")
+    asking = commands.add_parser("transcript", help="print what one cell asked and was answered")
+    for command in (compacting, asking):
+        command.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
+    asking.add_argument("cell", help="its cell_id in episodes")
+    return parser
+
+
+def _compact(root: Path) -> None:
+    with locked(root):
+        counts = compact(root, say=partial(print, "warning:", file=sys.stderr))
     for table, (before, after) in counts.items():
         print(f"{table}: {before:,} files before, {after:,} now")
-    return 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from grid.errors import StoreError
 from grid.store.files import survey
 from grid.store.looking import DAMAGE, File, VanishedError, name_of, reading
-from grid.store.schema import TABLES
+from grid.store.schema import DIGESTS, TABLES
 from grid.store.writing import new_file
 
 ROWS, BYTES = 250_000, 64 * 2**20  # of a file that is large enough, and that merged ones come to
@@ -79,9 +79,9 @@ def _merge(root: Path, table: str, group: Sequence[File], say: Callable[[str], o
             contents[file.path] = content
     if len(contents) < 2:
         return 0
-    with new_file(root, table, [path.name for path in contents]) as writer:
-        for rows in _row_groups(contents, TABLES[table]):
-            writer.write_table(rows)
+    with new_file(root, table, [path.name for path in contents]) as merged:
+        for rows in _row_groups(contents, TABLES[table], DIGESTS.get(table)):
+            merged.write(rows)
     for path in contents:
         _remove(path)
     return len(contents) - 1
@@ -101,17 +101,19 @@ def _content(path: Path) -> bytes | None:
     return content if name_of(io.BytesIO(content)) == path.stem else None
 
 
-def _row_groups(contents: dict[Path, bytes], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows in their order, in tables of a row group's size.
+def _row_groups(contents: dict[Path, bytes], schema: pa.Schema, digest: str | None) -> Iterator[pa.Table]:
+    """The rows in their order, in tables of a row group's size; of those with the same `digest` the first.
 
     Raises:
         StoreError: a file is as it was written, and yet cannot be read.
     """
-    held, rows, size = list[pa.RecordBatch](), 0, 0
+    held, rows, size, known = list[pa.RecordBatch](), 0, 0, set[str]()
     for path, content in contents.items():
         try:
             file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
             for batch in file.iter_batches(_BATCH):
+                if digest:
+                    batch = _new(batch, digest, known)
                 held.append(batch)
                 rows, size = rows + len(batch), size + batch.nbytes
                 if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
@@ -121,6 +123,15 @@ def _row_groups(contents: dict[Path, bytes], schema: pa.Schema) -> Iterator[pa.T
             raise StoreError(f"{path}: cannot be read ({error})") from None
     if held:
         yield pa.Table.from_batches(held, schema)
+
+
+def _new(batch: pa.RecordBatch, digest: str, known: set[str]) -> pa.RecordBatch:
+    """The rows whose digest is not `known` yet; it is then."""
+    fresh = []
+    for name in batch[digest].to_pylist():
+        fresh.append(name not in known)
+        known.add(name)
+    return batch.filter(pa.array(fresh, pa.bool_()))
 
 
 def _remove(path: Path) -> None:

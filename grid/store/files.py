@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -21,12 +22,18 @@ from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
-Table = Literal["episodes", "steps", "attempts"]
+Table = Literal["episodes", "steps", "attempts", "messages", "sections"]
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
 _TOGETHER = 64  # files that a thread looks at in one go
 _NAMED = 5  # damaged files in one message
+_LOSS = {
+    "attempts": "and what its tries have spent is not counted",
+    "messages": "and what its cells asked is lost; their results are not",
+    "sections": "and prompts lack what stood in it; results are not touched",
+}
+"""What becomes of rows that no cell is run again for."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +148,26 @@ def _after(table: str, path: Path, found: Survey) -> str:
     """What becomes of the rows of a file that was put aside."""
     if path not in found.lost:
         return "and its rows are in a larger file"
-    return "and its cells run again" if table != "attempts" else "and what its tries have spent is not counted"
+    return _LOSS.get(table, "and its cells run again")
 
 
 def lacks(root: Path, table: str) -> bool:
     """Whether files of a table were ever put aside."""
     folder = root / ASIDE / table
     return is_there(folder) and bool(_listed(folder))
+
+
+def size(root: Path, tables: Iterable[Table]) -> int:
+    """Bytes of the files of some tables.
+
+    Raises:
+        StoreError: a folder cannot be read.
+    """
+    total = 0
+    for path in (path for table in tables for path in _listed(root / table)):
+        with suppress(VanishedError), reading(path):
+            total += path.stat().st_size
+    return total
 
 
 def _whole(root: Path, table: str, names: Sequence[str]) -> Sequence[File]:

@@ -160,9 +160,8 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
             f"{path}: schema_version={version!r} of table {table}, but this version reads and writes "
             f"{SCHEMA_VERSION!r}; choose another name= or use the version that wrote it"
         )
-    example = _example(table)
     # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
-    if metadata.get(_ARROW) != example.metadata[_ARROW] and not footer.schema.equals(example.schema):
+    if metadata.get(_ARROW) != example(table).metadata[_ARROW] and not footer.schema.equals(example(table).schema):
         raise StoreError(f"{path}: {_difference(footer.schema.to_arrow_schema(), table)}; move it away")
     for name in IDS[table]:
         place = TABLES[table].names.index(name)
@@ -174,7 +173,7 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
 
 
 @cache
-def _example(table: str) -> pq.FileMetaData:
+def example(table: str) -> pq.FileMetaData:
     """The footer of a file as `new_file` writes it."""
     empty = pa.BufferOutputStream()
     metadata = {VERSION_KEY: SCHEMA_VERSION.encode(), REPLACES_KEY: b""}

@@ -41,6 +41,7 @@ EPISODES = pa.schema(
         ("plan_nodes", pa.int32()),
         ("last_step", pa.string()),
         ("n_steps", pa.int32()),
+        ("n_messages", pa.int32()),
         ("tool_calls", pa.int32()),
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
@@ -84,6 +85,8 @@ STEPS = pa.schema(
         ("tool_required", pa.bool_()),
         ("reference_tool", pa.string()),
         ("chosen_tool", pa.string()),
+        ("thought", pa.string()),
+        ("written", pa.string()),
         ("arguments", pa.string()),
         ("observation", pa.string()),
         ("entropy", pa.float64()),
@@ -117,11 +120,58 @@ ATTEMPTS = pa.schema(
     ]
 )
 
-TABLES: dict[str, pa.Schema] = {"episodes": EPISODES, "steps": STEPS, "attempts": ATTEMPTS}
-IDS = {"episodes": ("cell_id", "cell_key"), "steps": ("cell_id",), "attempts": ()}
+MESSAGES = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("attempt_id", pa.string()),
+        ("message", pa.int32()),
+        ("role", pa.string()),
+        ("decision", pa.string()),
+        ("request", pa.string()),
+        ("wanted", pa.string()),
+        ("seed", pa.int64()),
+        ("n", pa.int64()),
+        ("temperature", pa.float64()),
+        ("max_tokens", pa.int64()),
+        ("prompt", pa.list_(pa.string())),
+        ("answers", pa.list_(pa.string())),
+        ("probabilities", pa.list_(pa.float64())),
+        ("unreadable", pa.list_(pa.struct([("place", pa.int32()), ("why", pa.string())]))),
+        ("altered", pa.string()),
+    ]
+)
+"""One row a request: `prompt` has the digests of its sections, in order; `altered` says what is not verbatim."""
+
+SECTIONS = pa.schema(
+    [
+        ("digest", pa.string()),
+        ("kind", pa.string()),
+        ("entries", pa.list_(pa.string())),
+        ("options", pa.list_(pa.string())),
+        ("altered", pa.string()),
+    ]
+)
+"""Parts of prompts by their content; equal rows may stand in several files, and readers take any."""
+
+TABLES: dict[str, pa.Schema] = {
+    "episodes": EPISODES,
+    "steps": STEPS,
+    "attempts": ATTEMPTS,
+    "messages": MESSAGES,
+    "sections": SECTIONS,
+}
+IDS = {
+    "episodes": ("cell_id", "cell_key"),
+    "steps": ("cell_id",),
+    "attempts": (),
+    "messages": ("cell_id",),
+    "sections": ("digest",),
+}
 """Columns without a null: rows are told apart by them."""
+DIGESTS = {"sections": "digest"}
+"""Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
     *("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
-    *("resent_requests", "judge_resent_requests"),
+    *("resent_requests", "judge_resent_requests", "n_messages"),
 )
 """Columns in which two runs of the same cells may differ."""

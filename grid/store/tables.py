@@ -15,14 +15,21 @@ import pyarrow.compute as pc
 
 from grid.store.files import Table, lacks, scan
 from grid.store.scanning import Scan
-from grid.store.schema import TABLES
+from grid.store.schema import DIGESTS, TABLES
 from grid.types import ErrorKind, Usage
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 _TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", "created_at"]
-_ORDER = {"episodes": ["cell_id"], "steps": ["cell_id", "branch", "step"], "attempts": ["created_at", "attempt_id"]}
+_ORDER = {
+    "episodes": ["cell_id"],
+    "steps": ["cell_id", "branch", "step"],
+    "attempts": ["created_at", "attempt_id"],
+    "messages": ["cell_id", "message"],
+    "sections": ["digest"],
+}
+_OF_TRIES = ("steps", "messages")
 _WHERE = "_where"
 _SPENT = {"cell_id", "status", *vars(Usage())}
 
@@ -58,8 +65,8 @@ def read(
     """One table of a results folder, also while a sweep writes to it.
 
     `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
-    these rows, in the order of ids, branches and steps; `attempts` every row, in the order of time. An empty folder
-    gives an empty table.
+    these rows, in the order of ids, branches and steps; `messages` theirs, in the order of ids and of asking;
+    `sections` one row a digest; `attempts` every row, in the order of time. An empty folder gives an empty table.
 
     Args:
         root: the folder.
@@ -75,7 +82,10 @@ def read(
     wanted = _Wanted(names, _ORDER[table], categories)
     if table == "episodes":
         return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest_of(data)), where), _AGE)
-    keep = _Tries(root).hold if table == "steps" else _all  # before the steps, which are written first
+    if table in DIGESTS:
+        first = DIGESTS[table]
+        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
+    keep = _Tries(root).hold if table in _OF_TRIES else _all  # before these rows, which are written first
     return scan(Path(root), table, lambda data: wanted.of(data if where is None else data.filter(where), keep))
 
 
@@ -185,6 +195,13 @@ def _latest(rows: pa.Table) -> Mask:
     return found
 
 
+def _first_of(data: Scan, column: str) -> Mask:
+    """Whether each row is the first with its value, in the files' order."""
+    found = np.zeros(len(keys := _keys(_table(data, [column])[column])), dtype=bool)
+    found[np.unique(keys, return_index=True)[1]] = True
+    return found
+
+
 class _Tries:
     """Which try the latest row of each cell comes from."""
 
@@ -194,7 +211,7 @@ class _Tries:
         self._cells, self._names, self._tries = _keys(rows["cell_id"]), attempts.dictionary, attempts.indices.to_numpy()
 
     def hold(self, batch: pa.RecordBatch) -> Mask:
-        """Whether each step is of its cell's latest try."""
+        """Whether each row is of its cell's latest try."""
         tries = pc.fill_null(pc.index_in(batch["attempt_id"], self._names), -1).to_numpy()
         places, known = _places(_keys(batch["cell_id"]), self._cells)
         return known & (self._tries[places] == tries) if len(self._cells) else known

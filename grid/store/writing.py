@@ -1,8 +1,8 @@
 """Writing files of a table: whole or not at all.
 
 A file is written under `.tmp` in the same results folder, synced, and renamed to the hash of its bytes; a reader
-never sees half of one. Within a chunk the steps are written first and the episodes last: an episode that can be
-read has its steps.
+never sees half of one. Within a chunk the episodes are written last, and sections before the messages that name them:
+an episode that can be read has its steps and all that was asked.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.errors import StoreError
-from grid.store.looking import REPLACES_KEY, VERSION_KEY, name_of
+from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -26,26 +27,57 @@ _SCRATCH = ".tmp"
 _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 
 
-def write(root: Path, rows: Rows) -> None:
-    """Write a chunk's rows, table by table; `rows` maps a table's name to its rows.
+def write(root: Path, rows: Rows) -> dict[str, int]:
+    """Write a chunk's rows, table by table; `rows` maps a table's name to its rows. Returns bytes written, by table.
 
     Raises:
         StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole. Or a
             row has no id.
     """
-    for table in ("steps", "attempts", "episodes"):
+    sizes = {}
+    for table in ("sections", "messages", "steps", "attempts", "episodes"):
         if rows.get(table):
-            data = pa.Table.from_pylist(list(rows[table]), schema=TABLES[table])
-            for name in IDS[table]:
-                if data[name].null_count:
-                    raise StoreError(f"{root / table}: a row without {name} cannot be written")
-            with new_file(root, table) as writer:
-                writer.write_table(data)
+            with new_file(root, table) as file:
+                for data in _tables(rows[table], TABLES[table]):
+                    for name in IDS[table]:
+                        if data[name].null_count:
+                            raise StoreError(f"{root / table}: a row without {name} cannot be written")
+                    file.write(data)
+            sizes[table] = file.size
+    return sizes
+
+
+def _tables(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows as one table, or as several where a column of it would hold more than 2 GiB."""
+    try:
+        yield pa.Table.from_pylist(rows, schema)
+    except pa.ArrowCapacityError:
+        middle = len(rows) // 2
+        yield from _tables(rows[:middle], schema)
+        yield from _tables(rows[middle:], schema)
+
+
+@cache
+def _repeated(table: str) -> Sequence[str]:
+    """The columns that a dictionary of their values makes smaller: real numbers seldom repeat."""
+    columns = example(table).schema
+    return [column.path for column in map(columns.column, range(len(columns))) if column.physical_type != "DOUBLE"]
+
+
+class NewFile:
+    """A file that is being written; its `size`, in bytes, is known when it is whole."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer, self.size = writer, 0
+
+    def write(self, data: pa.Table) -> None:
+        """Add a row group."""
+        self._writer.write_table(data)
 
 
 @contextmanager
-def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[pq.ParquetWriter]:
-    """A writer of a file that is there, whole, when the block has ended without an error.
+def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[NewFile]:
+    """A file that is there, whole, when the block has ended without an error.
 
     The block must turn errors of its own reading into StoreErrors: any OSError is taken for one of writing.
     """
@@ -56,11 +88,14 @@ def new_file(root: Path, table: str, replaces: Sequence[str] = ()) -> Iterator[p
         scratch.mkdir(parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)
         schema = TABLES[table].with_metadata(metadata)
-        with pq.ParquetWriter(draft, schema, compression="zstd", write_page_checksum=True) as writer:
-            yield writer
+        how = {"compression": "zstd", "use_dictionary": _repeated(table), "write_page_checksum": True}
+        with pq.ParquetWriter(draft, schema, **how) as writer:
+            new = NewFile(writer)
+            yield new
         with draft.open("rb") as file:
             name = name_of(file)
             os.fsync(file.fileno())
+            new.size = file.tell()
         os.replace(draft, folder / f"{name}.parquet")
         _sync(folder)
     except OSError as error:

@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from grid.planners.base import Role
+from grid.planners.base import Message, Role
 from grid.sweep.cell import Setting
 from grid.sweep.costs import COLUMNS, spent_in
+from grid.sweep.transcripts import Row, transcript_rows
 from grid.types import Status, Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
-Outcome = tuple[dict[str, Any], list[dict[str, Any]]]
-"""A cell's episode row and its step rows."""
+
+
+class Outcome(NamedTuple):
+    """A cell's episode row, its step rows, and what it asked, where that is kept."""
+
+    episode: Row
+    steps: list[Row]
+    messages: Sequence[Message] = ()
 
 
 @dataclass
 class ChunkResult:
-    """The sums of a chunk's cells that have ended, and their rows until they are taken."""
+    """The sums of a chunk's cells that have ended, and their rows until they are taken.
+
+    `kept` are cells of which is kept what they asked, `sections` the digests of those parts of prompts whose rows were
+    made already.
+    """
 
     cells: int = 0
     ok: int = 0
+    kept: int = 0
     spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(COLUMNS, Usage()))
-    _outcomes: deque[Outcome] = field(default_factory=deque)
+    sections: set[str] = field(default_factory=set)
+    _rows: deque[dict[str, list[Row]]] = field(default_factory=deque)
 
     @property
     def usage(self) -> Usage:
@@ -37,23 +51,25 @@ class ChunkResult:
 
     def add(self, outcome: Outcome) -> None:
         """A cell has ended."""
-        self.count(outcome[0])
-        self._outcomes.append(outcome)
+        episode, steps, messages = outcome
+        self.count(episode)
+        self.kept += episode["n_messages"] is not None
+        asked, shown = transcript_rows(episode["cell_id"], episode["attempt_id"], messages, self.sections)
+        self._rows.append({"episodes": [episode], "steps": steps, "messages": asked, "sections": shown})
 
-    def count(self, episode: dict[str, Any]) -> None:
+    def count(self, episode: Row) -> None:
         """Take an episode's row into the sums only."""
         self.cells += 1
         self.ok += episode["status"] == Status.OK
         for role, spent in spent_in(episode).items():
             self.spent[role] += spent
 
-    def take(self) -> dict[str, list[dict[str, Any]]]:
+    def take(self) -> dict[str, list[Row]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
-        rows: dict[str, list[dict[str, Any]]] = {"episodes": [], "steps": []}
-        while self._outcomes:
-            episode, steps = self._outcomes.popleft()
-            rows["episodes"].append(episode)
-            rows["steps"] += steps
+        rows: dict[str, list[Row]] = {"episodes": [], "steps": [], "messages": [], "sections": []}
+        while self._rows:
+            for table, found in self._rows.popleft().items():
+                rows[table] += found
         return rows
 
 

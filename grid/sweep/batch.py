@@ -24,6 +24,7 @@ from grid.sweep.plan import Plan
 from grid.sweep.roles import by_pool, models
 from grid.sweep.run import Stamp, killed_cell
 from grid.sweep.signs import Signs, end_process
+from grid.sweep.transcripts import Room
 from grid.sweep.worker import Chunk, Report, solve_chunk
 from grid.types import ErrorKind, Usage
 
@@ -63,6 +64,7 @@ class Run:
         self._writes, self._compacting = 0, None
         self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
         self._signs = Signs(plan.root)
+        self.room = Room(plan.root, plan.keep, plan.transcripts_bytes)
         self.stopping = False
         """Whether `stop` was called."""
 
@@ -144,6 +146,7 @@ class Run:
                     at_once=lane.at_once,
                     budget=self._plan.budget,
                     limits=self._limits,
+                    keep=self.room.keep,
                     root=self._plan.root.absolute(),
                     stamp=self._stamp,
                     run_id=self._signs.run_id,
@@ -167,6 +170,7 @@ class Run:
             self._died(lane, tried, (str(error).strip() or type(error).__name__).splitlines()[0])
         else:
             lane.took(report.setting_id, report.cells, report.seconds)
+            self.room.took(report.cells, report.transcripts)
             self._report(report)
             self._compact(report.writes)
             if report.left and not self.stopping:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset, Problem
@@ -25,6 +25,7 @@ from grid.robustness.base import Robustness
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.make import config_error, make
 from grid.sweep.roles import judging, models
+from grid.sweep.transcripts import Keep
 from grid.types import FINISH, NO_TOOL, Plan
 
 _MOST = 2**31 - 1
@@ -38,10 +39,17 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+def _transcripts(text: str) -> str:
+    Keep.of(text)
+    return text
+
+
 class StoreConfig(_Section):
-    """Where results lie."""
+    """Where results lie, and of which cells it is kept what they asked: `transcripts` of at most about so many GiB."""
 
     root: str = Field(min_length=1)
+    transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
+    transcripts_gib: Annotated[float, Field(gt=0, le=1_000_000)] = 2.0
 
 
 class BudgetConfig(_Section):

@@ -19,6 +19,7 @@ from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, Setting
 from grid.sweep.plan import Plan
 from grid.sweep.roles import with_judge
+from grid.sweep.transcripts import Keep
 from grid.types import Skipped
 
 
@@ -92,6 +93,8 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         retry=retry,
         accept_code=shared.accept_code,
         git_commit=git_commit(),
+        keep=Keep.of(shared.store.transcripts),
+        transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
     )
     return Checked(plan, invalid, skipped)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from grid import store
 from grid.sweep.build import BudgetConfig, ClusterConfig
 from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells
@@ -25,7 +26,10 @@ class OtherCode:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, and where results go."""
+    """What is to be run, and where results go.
+
+    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`).
+    """
 
     name: str
     root: Path
@@ -38,6 +42,8 @@ class Plan:
     retry: store.Retry = "none"
     accept_code: bool = False
     git_commit: str | None = None
+    keep: Keep = KEEP_NONE
+    transcripts_bytes: int = 0
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

@@ -14,7 +14,7 @@ from typing import Any
 from grid.datasets.base import DRAFTED, Problem
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
-from grid.metrics.stepwise import score, tool_matches
+from grid.metrics.stepwise import score
 from grid.planners.base import JUDGE, Episode
 from grid.planners.outline import draft
 from grid.sweep.attempts import ChunkResult, Outcome
@@ -22,10 +22,12 @@ from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
 from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
-from grid.types import NO_TOOL, ErrorKind, Reference, Scores, Status, Step, Trajectory, to_json
+from grid.sweep.rows import step_rows, storable
+from grid.sweep.transcripts import KEEP_NONE, Keep
+from grid.types import ErrorKind, Reference, Scores, Status, Trajectory, to_json
 
 CONCURRENT_CELLS = 16
-_MAX_MESSAGE, _MAX_TEXT = 2000, 200_000  # characters of an error's message, and of any other text of a row
+_MAX_MESSAGE = 2000  # characters of an error
 _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
@@ -65,11 +67,13 @@ async def run_chunk(
     case_seconds: float | None = None,
     at_once: int = CONCURRENT_CELLS,
     result: ChunkResult | None = None,
+    keep: Keep = KEEP_NONE,
     stopping: Callable[[], bool] = lambda: False,
 ) -> ChunkResult:
     """Run the cells, so many at once, each for `case_seconds` of its own at most (in a CaseLoop).
 
-    `result` has each cell's rows as soon as it has ended. No further cell begins while `stopping`.
+    `keep` says of which it is kept what they asked. `result` has each cell's rows as soon as it has ended. No further
+    cell begins while `stopping`.
 
     Raises:
         UnfinishedError: nothing is left that could answer; what was in flight has no rows.
@@ -80,7 +84,7 @@ async def run_chunk(
         for cell in waiting:  # of all runners
             if stopping():
                 return
-            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds))
+            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds, keep))
             await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
 
     try:
@@ -99,21 +103,27 @@ def killed_cell(
     scores = Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
     row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, None)
-    return _storable(row | _times(0.0, stamp))
+    return storable(row | _times(0.0, stamp))
 
 
 async def run_cell(
-    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, case_seconds: float | None = None
+    built: Built,
+    setting: Setting,
+    cell: Cell,
+    stamp: Stamp,
+    attempt_id: str,
+    case_seconds: float | None = None,
+    keep: Keep = KEEP_NONE,
 ) -> Outcome:
-    """One cell's episode row and its step rows; whatever goes wrong becomes the row's error, but UnfinishedError."""
+    """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError."""
     if case_seconds is None:
-        return await _run_cell(built, setting, cell, stamp, attempt_id, None)
+        return await _run_cell(built, setting, cell, stamp, attempt_id, None, keep)
     own = CaseTime(cell.cell_id, case_seconds)
-    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own))
+    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep))
 
 
 async def _run_cell(
-    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, own: CaseTime | None
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, own: CaseTime | None, keep: Keep
 ) -> Outcome:
     started = time.perf_counter()
     episode: Episode | None = None
@@ -142,8 +152,10 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
     row["error_traceback"] = trace
     row |= _times(time.perf_counter() - started, stamp)
-    steps = _step_rows(cell.cell_id, attempt_id, trajectory, reference)
-    return _storable(row), [_storable(step) for step in steps]
+    steps = step_rows(cell.cell_id, attempt_id, trajectory, reference)
+    kept = episode.messages if episode and keep.keeps(row) else None
+    row["n_messages"] = None if kept is None else len(kept)
+    return Outcome(storable(row), [storable(step) for step in steps], kept or ())
 
 
 def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
@@ -180,6 +192,7 @@ def _outcome(
         "error_message": message[:_MAX_MESSAGE] if message else None,
         "answer": trajectory.answer or None,
         "n_steps": len(trajectory.steps),
+        "n_messages": None,
         "tool_calls": episode.tool_calls if episode else 0,
         "resolved_checks": episode.resolved_checks if episode else 0,
         "replans": trajectory.replans,
@@ -202,20 +215,6 @@ def _so_far(episode: Episode | None) -> Trajectory:
     """What an episode that broke off had decided: for each substep its latest decision."""
     decisions = tuple(episode.decisions) if episode else ()
     return Trajectory(tuple({step.substep.id: step for step in decisions}.values()), decisions)
-
-
-def _storable(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
-    for key, value in row.items():
-        if isinstance(value, str) and (len(value) > _MAX_TEXT or not value.isascii()):
-            row[key] = _text(value)
-    return row
-
-
-def _text(text: str) -> str:
-    if len(text) > _MAX_TEXT:
-        text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
-    return text.encode("utf-8", "replace").decode()
 
 
 def error_kind(error: Exception) -> ErrorKind:
@@ -257,42 +256,4 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "code": setting.code_id,
         "code_parts": to_json(dict(setting.code)),
         "git_commit": stamp.git_commit,
-    }
-
-
-def _step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference) -> list[dict[str, Any]]:
-    on_path = {id(step) for step in trajectory.steps}
-    places = {step: index for index, step in enumerate(reference.calls)}
-    return [
-        {
-            "cell_id": cell_id,
-            "attempt_id": attempt_id,
-            "branch": step.branch,
-            "step": places.get(step.substep.id, index),
-            "substep_id": step.substep.id,
-            "substep": step.substep.text,
-            "on_path": id(step) in on_path,
-            **_against(step, reference),
-            "chosen_tool": step.chosen,
-            "arguments": to_json(dict(step.call.arguments)) if step.call else None,
-            "observation": step.observation.text() if step.observation else None,
-            "entropy": step.entropy,
-            "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
-            "unassigned": step.unassigned,
-            "error_bound": step.error_bound,
-            "input_tokens": step.input_tokens,
-            "cached_input_tokens": step.cached_input_tokens,
-            "output_tokens": step.output_tokens,
-        }
-        for index, step in enumerate(trajectory.decisions)
-    ]
-
-
-def _against(step: Step, reference: Reference) -> dict[str, Any]:
-    call = reference.calls.get(step.substep.id)
-    known = reference.followed and step.substep.id in reference.calls
-    return {
-        "tool_required": call is not None if known else None,
-        "reference_tool": (call.tool if call else NO_TOOL) if known else None,
-        "tool_matches": tool_matches(step, reference) if known else None,
     }

@@ -23,6 +23,7 @@ from grid.sweep.limits import Limits, end_when_too_large
 from grid.sweep.roles import by_pool
 from grid.sweep.run import Stamp, run_chunk
 from grid.sweep.signs import Sign, Speaker, started_at
+from grid.sweep.transcripts import TABLES, Keep
 from grid.types import Usage
 
 _BEAT_SECONDS = 1.0
@@ -42,6 +43,7 @@ class Chunk:
     at_once: int
     budget: BudgetConfig
     limits: Limits
+    keep: Keep
     root: Path
     stamp: Stamp
     run_id: str
@@ -53,7 +55,8 @@ class Chunk:
 class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
-    `left` are cells that it did not begin, `writes` how often it wrote rows. A try whose worker died has spent `usage`
+    `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
+    asked, and `kept` the cells that this is of. A try whose worker died has spent `usage`
     and `seconds` also on cells that are tried again.
     """
 
@@ -66,6 +69,18 @@ class Report:
     error: str | None = None
     left: int = 0
     writes: int = 0
+    kept: int = 0
+    transcripts: int = 0
+
+
+_sections_written: dict[str, set[str]] = {}
+"""The sections that this process has written for a run; of a run before, files may have been put aside."""
+
+
+def _written_in(run_id: str) -> set[str]:
+    if run_id not in _sections_written:
+        _sections_written.clear()
+    return _sections_written.setdefault(run_id, set())
 
 
 def solve_chunk(chunk: Chunk) -> Report:
@@ -75,7 +90,7 @@ def solve_chunk(chunk: Chunk) -> Report:
         StoreError: rows cannot be written.
         UnfinishedError: no replica is left that could answer.
     """
-    started, result = time.monotonic(), ChunkResult()
+    started, result = time.monotonic(), ChunkResult(sections=_written_in(chunk.run_id))
     speaker = Speaker(chunk.root, chunk.run_id, chunk.attempt_id)
     if speaker.told_to_stop():
         return Report(chunk.setting.id, 0, left=len(chunk.cells))
@@ -91,7 +106,16 @@ def solve_chunk(chunk: Chunk) -> Report:
         store.write(chunk.root, {"attempts": [attempt]})  # when it was all written: no row of it counts twice
     left, total = len(chunk.cells) - result.cells, time.monotonic() - started
     return Report(
-        chunk.setting.id, result.cells, result.ok, result.failed, result.usage, total, left=left, writes=pulse.writes
+        chunk.setting.id,
+        result.cells,
+        result.ok,
+        result.failed,
+        result.usage,
+        total,
+        left=left,
+        writes=pulse.writes,
+        kept=result.kept,
+        transcripts=pulse.transcripts,
     )
 
 
@@ -122,7 +146,7 @@ class _Pulse:
         self._over, self._stopping = threading.Event(), False
         self._failure: StoreError | None = None
         self._work: asyncio.Task[Any] | None = None
-        self.writes = 0
+        self.writes = self.transcripts = 0
 
     def __enter__(self) -> _Pulse:
         self._clock.pulse()
@@ -159,6 +183,7 @@ class _Pulse:
             case_seconds=chunk.limits.case_seconds,
             at_once=chunk.at_once,
             result=self._result,
+            keep=chunk.keep,
             stopping=lambda: self._stopping,
         )
 
@@ -177,7 +202,8 @@ class _Pulse:
     def _write(self) -> None:
         rows = self._result.take()
         if rows["episodes"]:
-            store.write(self._chunk.root, rows)
+            written = store.write(self._chunk.root, rows)
+            self.transcripts += sum(written.get(table, 0) for table in TABLES)
             self.writes += 1
 
     def _write_or_end(self) -> None:

@@ -22,6 +22,7 @@ from grid.planners.base import Planner
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch
 from grid.sweep import cluster as ray_cluster
+from grid.sweep.attempts import Outcome
 from grid.sweep.build import BudgetConfig, Built, ClusterConfig, build
 from grid.sweep.cell import Cell, Setting, cells
 from grid.sweep.plan import Plan
@@ -130,13 +131,13 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
     built: Any = TimedBuilt(build(setting, BUDGET), clock)
     stamp = Stamp("bench", None)
 
-    async def run() -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    async def run() -> list[Outcome]:
         return [await run_cell(built, setting, cell, stamp, "bench") for cell in chunk]
 
     clock.enter("scoring and rows")
     outcomes = asyncio.run(run())
     clock.leave()
-    rows = {"episodes": [row for row, _ in outcomes], "steps": [step for _, steps in outcomes for step in steps]}
+    rows = {"episodes": [one.episode for one in outcomes], "steps": [row for one in outcomes for row in one.steps]}
     clock.timed("Parquet", store.write)(root, rows)
     return dict(clock.spent)
 

@@ -7,10 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from grid import store
-from grid.store.schema import TIMES
+from grid.store.schema import TABLES, TIMES
 
 SWEEP = Path(__file__).parents[2] / "launch" / "sweep.py"
 # After the cells have run: what they wrote is kept elsewhere, and a bit of each table's first file is flipped.
@@ -25,7 +23,7 @@ def then_break(*arguments):
     stopped = run(*arguments)
     if not ran:
         shutil.copytree(root, "before")
-        for table in ("episodes", "steps", "attempts"):
+        for table in ("episodes", "steps", "attempts", "messages", "sections"):
             path = min((root / table).iterdir())
             content = bytearray(path.read_bytes())
             content[500] ^= 1
@@ -54,11 +52,12 @@ def test_files_that_break_while_a_sweep_runs_are_put_aside_and_their_cells_run_a
     assert "Traceback" not in ended.stderr
     root = tmp_path / "results" / "x"
     moved = sorted((root / ".aside").glob("*/*.parquet"))
-    assert [path.parent.name for path in moved] == ["attempts", "episodes", "steps"]
+    assert [path.parent.name for path in moved] == ["attempts", "episodes", "messages", "sections", "steps"]
     for path in moved:
         assert f"results/x/{path.parent.name}/{path.name} is damaged" in ended.stdout
-    for table in ("episodes", "steps"):
-        names = [name for name in pq.read_schema(moved[1 if table == "episodes" else 2]).names if name not in TIMES]
+    tables: tuple[store.Table, ...] = ("episodes", "steps")
+    for table in tables:
+        names = [name for name in TABLES[table].names if name not in TIMES]
         now, before = (store.read(place, table, names) for place in (root, tmp_path / "before"))
         assert now.equals(before)
         assert now.num_rows >= 40

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from grid.sweep.cluster import connect, disconnect
 from grid.sweep.deadline import CaseTime
 from grid.sweep.deadline import run as run_timed
 from grid.sweep.plan import Plan
+from grid.sweep.transcripts import Keep
 from grid.sweep.worker import Report
 from grid.types import Usage
 from tests.clusters import wait_for
@@ -44,6 +45,7 @@ from tests.deadly import (
 )
 from tests.slow import Slow
 
+REST = Keep().rest()
 PROMPT = Prompt((Section("task", ("buy",)),), TextAnswer())
 
 
@@ -92,6 +94,24 @@ def test_rows_are_there_before_a_chunk_ends_and_only_the_other_cells_run_again(
     assert sum(report.cells for report in reports) == 8
     assert spent(attempts(plan)) == spent(list(rows(plan).values())), "what died had spent nothing that is not written"
     assert not (plan.root / ".run").exists()
+    asked = [store.transcript(plan.root, row["cell_id"]) for row in rows(plan).values()]
+    assert all(asked), "each request once, whoever wrote it"
+    assert not any(request is None or None in request.sections for requests in asked for request in requests)
+    assert store.read(plan.root, "messages").num_rows == sum(map(len, asked))
+
+
+def test_once_transcripts_have_no_room_only_a_sample_of_later_cells_is_kept(cluster: None, tmp_path: Path) -> None:
+    plan = replace(plan_of(tmp_path, cases=40, chunk_cells=4, chunks_in_flight=1), keep=Keep(), transcripts_bytes=1)
+    with Fleet(plan.settings, 1, 600, print) as fleet:
+        run = batch.Run(plan, plan.finished(), lambda report: None, fleet)
+        run.go()
+    assert run.room.since is not None
+    assert run.room.since[1] == 4, "the first chunk's"
+    first = [cell.cell_id for cell in plan.cells_of(plan.settings[0])][:4]
+    found = rows(plan).values()
+    kept = [row["cell_id"] for row in found if row["n_messages"] is not None]
+    assert sorted(kept) == sorted(row["cell_id"] for row in found if row["cell_id"] in first or REST.keeps(row))
+    assert 4 <= len(kept) < len(found) == 40
 
 
 def test_a_worker_told_to_stop_begins_no_further_cell(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow.compute as pc
 import pytest
@@ -13,11 +13,12 @@ from grid import store
 from grid.errors import StoreError
 from grid.store import compacting
 from grid.store.__main__ import main
-from tests.unit.test_store import attempt, episode, step
+from grid.store.schema import TABLES
+from tests.unit.test_store import attempt, episode, message, section, step
 
 
 def fill(root: Path, chunks: int = 12) -> None:
-    """Chunks of two cells with a step each; every third chunk is tried twice."""
+    """Chunks of two cells with a step and a request each; every third chunk is tried twice."""
     for number in range(chunks):
         for attempt_id in ("1", "2") if number % 3 == 0 else ("1",):
             names = [f"{number:02d}{half}" for half in "ab"]
@@ -27,6 +28,8 @@ def fill(root: Path, chunks: int = 12) -> None:
                 {
                     "episodes": [episode(name, attempt_id, minute=minute) for name in names],
                     "steps": [step(name, attempt_id) for name in names],
+                    "messages": [message(name, attempt_id) for name in names],
+                    "sections": [section("shared"), *(section(f"{name}-{attempt_id}") for name in names)],
                     "attempts": [attempt(f"{number}-{attempt_id}")],
                 },
             )
@@ -34,7 +37,7 @@ def fill(root: Path, chunks: int = 12) -> None:
 
 def everything(root: Path) -> dict[str, Any]:
     found = {}
-    for table in ("episodes", "steps", "attempts"):
+    for table in get_args(store.Table):
         rows = store.read(root, table).to_pylist()
         found[table] = sorted(map(repr, rows))
     return found
@@ -49,10 +52,11 @@ def test_rows_stay_and_files_become_few(tmp_path: Path) -> None:
     before = everything(tmp_path)
     assert len(before["episodes"]) == 24
     assert len(before["attempts"]) == 16
-    assert store.compact(tmp_path) == {"episodes": (16, 1), "steps": (16, 1), "attempts": (16, 1)}
-    assert count(tmp_path) == 3
+    assert len(before["sections"]) == 33
+    assert store.compact(tmp_path) == dict.fromkeys(TABLES, (16, 1))
+    assert count(tmp_path) == len(TABLES)
     assert everything(tmp_path) == before
-    assert store.compact(tmp_path) == {"episodes": (1, 1), "steps": (1, 1), "attempts": (1, 1)}
+    assert store.compact(tmp_path) == dict.fromkeys(TABLES, (1, 1))
     fill(tmp_path)  # the very same chunks again
     assert everything(tmp_path) == before
 
@@ -81,10 +85,10 @@ def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
     with pytest.raises(KeyboardInterrupt):
         store.compact(tmp_path)
     monkeypatch.undo()
-    assert count(tmp_path) == 3 * 16 + 1
+    assert count(tmp_path) == len(TABLES) * 16 + 1
     assert everything(tmp_path) == before
     store.compact(tmp_path)
-    assert count(tmp_path) == 3
+    assert count(tmp_path) == len(TABLES)
     assert everything(tmp_path) == before
 
 
@@ -111,7 +115,7 @@ def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monke
     for reader in readers:
         reader.join()
     assert not wrong
-    assert count(tmp_path) == 3
+    assert count(tmp_path) == len(TABLES)
 
 
 def test_rows_are_chosen_by_any_column(tmp_path: Path) -> None:

@@ -19,10 +19,16 @@ import pytest
 from grid import store
 from grid.store.files import survey
 from grid.store.looking import name_of
-from tests.unit.test_store import attempt, episode, step
+from tests.unit.test_store import attempt, chunk, episode, message, section, step
 
 _END_SECONDS = 600.0
-_IDS = ["cell_id", "attempt_id", "step"]  # compared after each kill; every column is, whenever a store is given up
+_IDS = [
+    "cell_id",
+    "attempt_id",
+    "step",
+    "message",
+    "digest",
+]  # compared after each kill; every column is, whenever a store is given up
 _MERGE = (  # so many rows a file: a compaction makes several of each table's
     "import sys; from pathlib import Path; from grid import store; from grid.store import compacting\n"
     "compacting.ROWS = int(sys.argv[2])\n"
@@ -32,7 +38,7 @@ _MERGE = (  # so many rows a file: a compaction makes several of each table's
 
 def small_files(root: Path, count: int) -> None:
     """So many files a table, of two rows each; a third of the cells were tried twice."""
-    store.write(root, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt("a")]})
+    store.write(root, chunk("a"))
     for table in get_args(store.Table):
         (first,) = (root / table).iterdir()
         schema = pq.read_schema(first).remove_metadata().with_metadata({"schema_version": store_version(first)})
@@ -42,6 +48,8 @@ def small_files(root: Path, count: int) -> None:
                 "episodes": [episode(f"{cell}{half}", name, number, answer=name) for half in "ab"],
                 "steps": [step(f"{cell}{half}", name, chosen_tool=name) for half in "ab"],
                 "attempts": [attempt(name), attempt(f"{name}-lost")],
+                "messages": [message(f"{cell}{half}", name, answers=[name]) for half in "ab"],
+                "sections": [section("shared"), section(name)],
             }[table]
             draft = root / "draft"
             pq.write_table(pa.Table.from_pylist(rows, schema=schema), draft, write_page_checksum=True)

@@ -62,7 +62,8 @@ def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], lis
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
-    return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
+    found = asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
+    return found.episode, found.steps
 
 
 def test_a_whole_episode() -> None:

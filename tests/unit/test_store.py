@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -32,8 +33,23 @@ def step(cell: str, attempt: str = "first", index: int = 0, **more: object) -> d
     return {"cell_id": cell, "attempt_id": attempt, "branch": 0, "step": index} | more
 
 
+def message(cell: str, attempt: str = "first", place: int = 0, **more: object) -> dict[str, Any]:
+    asked = {"prompt": ["shared", cell], "answers": ["yes"], "unreadable": []}
+    return {"cell_id": cell, "attempt_id": attempt, "message": place} | asked | more
+
+
+def section(digest: str, **more: object) -> dict[str, Any]:
+    return {"digest": digest, "kind": "task", "entries": [f"what {digest} says"], "options": []} | more
+
+
 def attempt(name: str = "first") -> dict[str, Any]:
     return {"attempt_id": name, "cells": 1, "ok": 1, "failed": 0, "seconds": 0.5, "created_at": NOON}
+
+
+def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of one cell, whose try is called like it."""
+    own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
+    return own | {"messages": [message(cell, cell)], "sections": [section(cell)]}
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -70,6 +86,13 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             step("a", index=1, entropy=0.0, tool_required=False, options=[]),
         ],
         "attempts": [attempt()],
+        "messages": [
+            message(
+                "a", seed=2**63 - 1, n=2, temperature=0.5, answers=["é\0☃", ""], unreadable=[{"place": 1, "why": "no"}]
+            ),
+            message("a", place=1, n=None, probabilities=[0.1, 0.9], answers=[]),
+        ],
+        "sections": [section("a", entries=[], options=["x", "\n"]), section("b")],
     }
     store.write(tmp_path, rows)
     for table in get_args(store.Table):
@@ -94,6 +117,7 @@ def test_one_row_a_cell_the_latest_with_the_steps_of_that_try_only(tmp_path: Pat
             {
                 "episodes": [episode(cell, name, minute) for cell in cells],
                 "steps": [step(cell, name, index, chosen_tool=name) for cell in cells for index in (1, 0)],
+                "messages": [message(cell, name, index) for cell in cells for index in (1, 0)],
                 "attempts": [attempt(name)],
             },
         )
@@ -103,7 +127,22 @@ def test_one_row_a_cell_the_latest_with_the_steps_of_that_try_only(tmp_path: Pat
     assert [tuple(row.values()) for row in steps] == [
         ("a", 0, "third"), ("a", 1, "third"), ("b", 0, "second"), ("b", 1, "second"),
     ]  # fmt: skip
+    messages = store.read(tmp_path, "messages", ["cell_id", "message", "attempt_id"]).to_pylist()
+    assert [tuple(row.values()) for row in messages] == [
+        ("a", 0, "third"), ("a", 1, "third"), ("b", 0, "second"), ("b", 1, "second"),
+    ]  # fmt: skip
     assert store.read(tmp_path, "attempts").num_rows == 3
+
+
+def test_sections_are_one_row_a_digest(tmp_path: Path) -> None:
+    for digests in ("ab", "bc", "cab"):
+        store.write(tmp_path, {"sections": [section(digest) for digest in digests]})
+    for _ in range(2):
+        assert store.read(tmp_path, "sections", ["digest"])["digest"].to_pylist() == ["a", "b", "c"]
+        assert store.read(tmp_path, "sections", where=pc.field("digest") == "b").num_rows == 1
+        assert store.compact(tmp_path)["sections"][1] == 1
+    (path,) = (tmp_path / "sections").iterdir()
+    assert pq.read_metadata(path).num_rows == 3
 
 
 def test_file_names_follow_content(tmp_path: Path) -> None:
@@ -127,11 +166,11 @@ def test_nothing_is_left_in_the_scratch_folder(tmp_path: Path) -> None:
     assert list((tmp_path / ".tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("survive", [0, 1, 2])
+@pytest.mark.parametrize("survive", [0, 1, 2, 3, 4])
 def test_an_interrupted_write_leaves_the_store_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survive: int
 ) -> None:
-    store.write(tmp_path, {"episodes": [episode("a")], "steps": [step("a")], "attempts": [attempt()]})
+    store.write(tmp_path, chunk("a"))
     renamed, replace = 0, os.replace
 
     def interrupted(source: Path, target: Path) -> None:
@@ -142,7 +181,7 @@ def test_an_interrupted_write_leaves_the_store_readable(
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", interrupted)
-    again = {"episodes": [episode("b", "2")], "steps": [step("b", "2")], "attempts": [attempt("2")]}
+    again = chunk("b")
     with pytest.raises(StoreError, match=r"cannot be written to .no space left"):
         store.write(tmp_path, again)
     monkeypatch.undo()
@@ -150,11 +189,14 @@ def test_an_interrupted_write_leaves_the_store_readable(
     assert list((tmp_path / ".tmp").iterdir()) == []
     store.check(tmp_path)
     assert store.read(tmp_path, "episodes")["cell_id"].to_pylist() == ["a"]
-    assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a"]
+    of_cells: tuple[store.Table, ...] = ("steps", "messages")
+    for table in of_cells:
+        assert store.read(tmp_path, table)["cell_id"].to_pylist() == ["a"], "of cells whose episode is there"
     assert set(store.finished(tmp_path)) == {"a"}
     store.write(tmp_path, again)
     assert set(store.finished(tmp_path)) == {"a", "b"}
-    assert store.read(tmp_path, "steps")["cell_id"].to_pylist() == ["a", "b"]
+    for table in of_cells:
+        assert store.read(tmp_path, table)["cell_id"].to_pylist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("table", get_args(store.Table))

@@ -1,0 +1,100 @@
+"""What one cell asked and was answered, put together again from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from grid.engines.base import Section
+from grid.errors import StoreError
+from grid.store.tables import read
+
+_BEST = 5  # options of a choice that are printed
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as the engine got it, and what it answered.
+
+    `sections` are those of its prompt; None stands for one whose file was damaged and put aside. `request` is `sample`
+    (of `n` completions) or `choose`, `wanted` the kind of answer. Without `answers` and `probabilities` the engine did
+    not answer. `unreadable` says by an answer's place why it could not be used, `altered` what is not verbatim.
+    """
+
+    role: str
+    decision: str
+    request: str
+    wanted: str
+    seed: int
+    n: int | None
+    temperature: float | None
+    max_tokens: int | None
+    sections: tuple[Section | None, ...]
+    answers: tuple[str, ...]
+    probabilities: tuple[float, ...] | None
+    unreadable: Mapping[int, str]
+    altered: str | None
+
+    def text(self) -> str:
+        """The prompt as plain text, as `Prompt.text` gives it."""
+        return "\n\n".join("(lost)" if part is None else "\n".join(part.lines()) for part in self.sections)
+
+
+def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
+    """The requests of a cell's latest try, in the order of asking; None for one whose file was damaged and put aside.
+
+    Raises:
+        StoreError: no such cell, one of which it was not kept what it asked, or files that cannot be read.
+    """
+    mine = pc.field("cell_id") == cell_id
+    episodes = read(root, "episodes", ["n_messages"], mine)["n_messages"].to_pylist()
+    if not episodes:
+        raise StoreError(f"{root}: no cell {cell_id}")
+    if episodes[0] is None:
+        raise StoreError(f"{root}: what the cell {cell_id} asked was not kept (store.transcripts)")
+    rows = read(root, "messages", where=mine).to_pylist()
+    sections = _sections(root, {digest for row in rows for digest in row["prompt"]})
+    found = {row["message"]: _request(row, sections) for row in rows}
+    return tuple(found.get(place) for place in range(episodes[0]))
+
+
+def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
+    rows = read(root, "sections", where=pc.field("digest").isin(pa.array(sorted(digests), pa.string()))).to_pylist()
+    return {row["digest"]: Section(row["kind"], tuple(row["entries"]), tuple(row["options"])) for row in rows}
+
+
+def _request(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+    own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
+    return Request(
+        **own,
+        max_tokens=row["max_tokens"],
+        sections=tuple(map(sections.get, row["prompt"])),
+        answers=tuple(row["answers"]),
+        probabilities=None if row["probabilities"] is None else tuple(row["probabilities"]),
+        unreadable={answer["place"]: answer["why"] for answer in row["unreadable"]},
+        altered=row["altered"],
+    )
+
+
+def lines(requests: Sequence[Request | None]) -> Iterator[str]:
+    """The requests for people, texts as they stand."""
+    for place, request in enumerate(requests):
+        if request is None:
+            yield f"--- request {place}: lost with a damaged file"
+            continue
+        how = "" if request.n is None else f", n={request.n}, temperature={request.temperature}"
+        yield f"--- request {place}: {request.role}, {request.decision} ({request.request}, {request.wanted}{how})"
+        yield request.text()
+        if request.probabilities is not None:
+            ranked = sorted(enumerate(request.probabilities), key=lambda option: -option[1])[:_BEST]
+            yield "→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)
+        for number, answer in enumerate(request.answers):
+            why = request.unreadable.get(number)
+            yield f"→ {answer}" + (f"   (unreadable: {why})" if why else "")
+        if request.altered:
+            yield f"(not verbatim: {request.altered})"

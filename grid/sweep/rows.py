@@ -1,0 +1,65 @@
+"""The rows of an episode's steps, and what any row can hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grid.metrics.stepwise import tool_matches
+from grid.types import NO_TOOL, Reference, Step, Trajectory, to_json
+
+_MAX_TEXT = 200_000  # characters of a text of a row
+
+
+def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference) -> list[dict[str, Any]]:
+    """One row a decision, held against the reference where planners follow it."""
+    on_path = {id(step) for step in trajectory.steps}
+    places = {step: index for index, step in enumerate(reference.calls)}
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "branch": step.branch,
+            "step": places.get(step.substep.id, index),
+            "substep_id": step.substep.id,
+            "substep": step.substep.text,
+            "on_path": id(step) in on_path,
+            **_against(step, reference),
+            "chosen_tool": step.chosen,
+            "thought": step.thought,
+            "written": step.written.text() if step.written else None,
+            "arguments": to_json(dict(step.call.arguments)) if step.call else None,
+            "observation": step.observation.text() if step.observation else None,
+            "entropy": step.entropy,
+            "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
+            "unassigned": step.unassigned,
+            "error_bound": step.error_bound,
+            "input_tokens": step.input_tokens,
+            "cached_input_tokens": step.cached_input_tokens,
+            "output_tokens": step.output_tokens,
+        }
+        for index, step in enumerate(trajectory.decisions)
+    ]
+
+
+def _against(step: Step, reference: Reference) -> dict[str, Any]:
+    call = reference.calls.get(step.substep.id)
+    known = reference.followed and step.substep.id in reference.calls
+    return {
+        "tool_required": call is not None if known else None,
+        "reference_tool": (call.tool if call else NO_TOOL) if known else None,
+        "tool_matches": tool_matches(step, reference) if known else None,
+    }
+
+
+def storable(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
+    for key, value in row.items():
+        if isinstance(value, str) and (len(value) > _MAX_TEXT or not value.isascii()):
+            row[key] = _text(value)
+    return row
+
+
+def _text(text: str) -> str:
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
+    return text.encode("utf-8", "replace").decode()

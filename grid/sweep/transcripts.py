@@ -1,0 +1,160 @@
+"""What was asked and answered, as rows: of which cells it is kept, and each section of a prompt about once."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from grid import store
+from grid.engines.base import Section
+from grid.errors import ConfigError
+from grid.planners.base import Message
+from grid.types import Status
+
+Row = dict[str, Any]
+Cells = Literal["all", "failed", "none"]
+TABLES: Sequence[store.Table] = ("messages", "sections")
+"""Where transcripts are."""
+REST_SHARE = 0.05  # of cells, once a sweep's transcripts are as large as they may be
+_MAX_TEXT = 1_000_000  # characters of one answer, and of one entry or option of a section
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and up to 1, such as sample:0.05"
+_MOST_KNOWN = 200_000  # digests; all are forgotten then, as a section that is written twice does no harm
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Of which cells it is kept what they asked: all, those that failed, or none; of these a `share`, by their keys.
+
+    A cell failed where it broke off or did not resolve its case.
+    """
+
+    cells: Cells = "all"
+    share: float = 1.0
+
+    @classmethod
+    def of(cls, text: str) -> Keep:
+        """From `store.transcripts`; raises ConfigError."""
+        for cells in get_args(Cells):
+            if text == cells:
+                return cls(cells)
+        share = re.fullmatch(r"sample:(\d*\.?\d+)", text)
+        if share is None or not 0 < float(share[1]) <= 1:
+            raise ConfigError("store.transcripts", text, _ALLOWED)
+        return cls("all", float(share[1]))
+
+    def rest(self) -> Keep:
+        """What is kept of further cells once there is no room for more."""
+        return replace(self, share=min(self.share, REST_SHARE))
+
+    def keeps(self, episode: Row) -> bool:
+        """Whether it is kept of the cell with this row."""
+        if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
+            return False
+        return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False
+
+
+KEEP_NONE = Keep("none")
+
+
+class Room:
+    """How much a sweep may keep: `most` bytes as they are written, then only the rest's share.
+
+    `since` is when and after how many cells of this run that was.
+    """
+
+    def __init__(self, root: Path, keep: Keep, most: int) -> None:
+        self.keep, self._most, self._used = keep, most, store.size(root, TABLES)
+        self.since: tuple[dt.datetime, int] | None = None
+        self._cells = 0
+        self.took(0, 0)
+
+    def took(self, cells: int, written: int) -> None:
+        """So many cells have ended, and of what they asked so many bytes were written."""
+        self._cells, self._used = self._cells + cells, self._used + written
+        if self.since is None and self._used >= self._most and self.keep.rest() != self.keep:
+            self.since, self.keep = (dt.datetime.now(dt.UTC), self._cells), self.keep.rest()
+
+
+def transcript_rows(
+    cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
+) -> tuple[list[Row], list[Row]]:
+    """One row a request, in the order of asking, and one for each section that is not `known`, which it is then."""
+    if len(known) > _MOST_KNOWN:
+        known.clear()
+    rows, sections = [], []
+    for place, message in enumerate(messages):
+        prompt = []
+        for section in message.prompt.sections:
+            digest = section.digest
+            prompt.append(digest)
+            if digest not in known:
+                known.add(digest)
+                sections.append(_section_row(section))
+        answers, altered = _verbatim("answer", message.answers)
+        rows.append(
+            {
+                "cell_id": cell_id,
+                "attempt_id": attempt_id,
+                "message": place,
+                "role": message.role,
+                "decision": message.decision,
+                "request": "choose" if message.n is None else "sample",
+                "wanted": _kind(type(message.prompt.answer).__name__),
+                "seed": message.seed,
+                "n": message.n,
+                "temperature": message.temperature,
+                "max_tokens": message.max_tokens,
+                "prompt": prompt,
+                "answers": answers,
+                "probabilities": message.probabilities,
+                "unreadable": [{"place": answer, "why": why} for answer, why in message.unreadable.items()],
+                "altered": altered,
+            }
+        )
+    return rows, sections
+
+
+def _section_row(section: Section) -> Row:
+    entries, cut = _verbatim("entry", section.entries)
+    options, shortened = _verbatim("option", section.options)
+    altered = "; ".join(filter(None, (cut, shortened))) or None
+    return {
+        "digest": section.digest,
+        "kind": section.kind,
+        "entries": entries,
+        "options": options,
+        "altered": altered,
+    }
+
+
+def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:
+    """The texts, and how they differ from those given where a table cannot hold them or they are without end."""
+    if all(map(_storable, texts)):
+        return texts, None
+    kept, told = [], []
+    for place, text in enumerate(texts):
+        if len(text) > _MAX_TEXT:
+            told.append(f"{what} {place} is cut after {_MAX_TEXT:,} of {len(text):,} characters")
+            text = text[:_MAX_TEXT]
+        if _HALF_PAIR.search(text):
+            told.append(f"half surrogate pairs of {what} {place} are written as ?")
+            text = _HALF_PAIR.sub("?", text)
+        kept.append(text)
+    return kept, "; ".join(told)
+
+
+def _storable(text: str) -> bool:
+    return len(text) <= _MAX_TEXT and (text.isascii() or not _HALF_PAIR.search(text))
+
+
+@cache
+def _kind(answer: str) -> str:
+    """`tool_call` for ToolCallAnswer."""
+    words = re.findall(r"[A-Z][a-z]+", answer.removesuffix("Answer"))
+    return "_".join(words).lower()
