@@ -116,7 +116,7 @@ def _stepless(root: Path, by: str) -> Keys:
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
     """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
-    columns = [name for name in TABLES[table].names if name in _SPENT]
+    columns = [name for name in TABLES[table].names if name in _SPENT or name.startswith("judge_")]
     mine = pc.field("attempt_id") == attempt_id
     found: list[dict[str, Any]] = scan(root, table, lambda data: _table(data.filter(mine), columns).to_pylist())
     return found
