@@ -5,10 +5,11 @@ from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.holding import locked
 from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
 from grid.store.transcripts import Request, transcript
-from grid.store.writing import Rows, write
+from grid.store.writing import Columns, Rows, write
 
 __all__ = [
     "CellIds",
+    "Columns",
     "Request",
     "Retry",
     "Rows",

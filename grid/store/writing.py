@@ -22,13 +22,16 @@ from grid.errors import StoreError
 from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]
+Columns = Mapping[str, Sequence[Any]]
+Rows = Mapping[str, Sequence[Mapping[str, Any]] | Columns]
 _SCRATCH = ".tmp"
 _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 
 
 def write(root: Path, rows: Rows) -> dict[str, int]:
-    """Write a chunk's rows, table by table; `rows` maps a table's name to its rows. Returns bytes written, by table.
+    """Write a chunk's rows, table by table; returns bytes written, by table.
+
+    `rows` maps a table's name to its rows, or to its columns by name.
 
     Raises:
         StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole. Or a
@@ -36,9 +39,10 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
     """
     sizes = {}
     for table in ("sections", "messages", "steps", "attempts", "episodes"):
-        if rows.get(table):
+        columns = _columns(rows.get(table, ()), TABLES[table].names)
+        if any(map(len, columns.values())):
             with new_file(root, table) as file:
-                for data in _tables(rows[table], TABLES[table]):
+                for data in _tables(columns, TABLES[table]):
                     for name in IDS[table]:
                         if data[name].null_count:
                             raise StoreError(f"{root / table}: a row without {name} cannot be written")
@@ -47,14 +51,20 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
     return sizes
 
 
-def _tables(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows as one table, or as several where a column of it would hold more than 2 GiB."""
+def _columns(rows: Sequence[Mapping[str, Any]] | Columns, names: Sequence[str]) -> Columns:
+    return rows if isinstance(rows, Mapping) else {name: [row.get(name) for row in rows] for name in names}
+
+
+def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The columns as one table, or as several where a column of it would hold more than 2 GiB."""
     try:
-        yield pa.Table.from_pylist(rows, schema)
+        yield pa.Table.from_pydict(columns, schema)
     except pa.ArrowCapacityError:
-        middle = len(rows) // 2
-        yield from _tables(rows[:middle], schema)
-        yield from _tables(rows[middle:], schema)
+        middle = max(map(len, columns.values())) // 2
+        if not middle:
+            raise
+        yield from _tables({name: values[:middle] for name, values in columns.items()}, schema)
+        yield from _tables({name: values[middle:] for name, values in columns.items()}, schema)
 
 
 @cache

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from grid import store
 from grid.planners.base import Message, Role
 from grid.sweep.cell import Setting
 from grid.sweep.costs import COLUMNS, spent_in
-from grid.sweep.transcripts import Row, transcript_rows
+from grid.sweep.transcripts import Row, transcript_columns
 from grid.types import Status, Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
@@ -37,7 +38,8 @@ class ChunkResult:
     kept: int = 0
     spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(COLUMNS, Usage()))
     sections: set[str] = field(default_factory=set)
-    _rows: deque[dict[str, list[Row]]] = field(default_factory=deque)
+    _outcomes: deque[Outcome] = field(default_factory=deque)
+    _columns: deque[dict[str, store.Columns]] = field(default_factory=deque)
 
     @property
     def usage(self) -> Usage:
@@ -54,8 +56,10 @@ class ChunkResult:
         episode, steps, messages = outcome
         self.count(episode)
         self.kept += episode["n_messages"] is not None
-        asked, shown = transcript_rows(episode["cell_id"], episode["attempt_id"], messages, self.sections)
-        self._rows.append({"episodes": [episode], "steps": steps, "messages": asked, "sections": shown})
+        if messages:  # before its episode can be taken
+            names = episode["cell_id"], episode["attempt_id"]
+            self._columns.append(transcript_columns(*names, messages, self.sections))
+        self._outcomes.append(Outcome(episode, steps))
 
     def count(self, episode: Row) -> None:
         """Take an episode's row into the sums only."""
@@ -66,11 +70,25 @@ class ChunkResult:
 
     def take(self) -> dict[str, list[Row]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
-        rows: dict[str, list[Row]] = {"episodes": [], "steps": [], "messages": [], "sections": []}
-        while self._rows:
-            for table, found in self._rows.popleft().items():
-                rows[table] += found
-        return rows
+        episodes, steps = list[Row](), list[Row]()
+        while self._outcomes:
+            episode, decided, _ = self._outcomes.popleft()
+            episodes.append(episode)
+            steps += decided
+        return {"episodes": episodes, "steps": steps}
+
+    def take_transcripts(self) -> dict[str, store.Columns]:
+        """Of `messages` and `sections` the columns of what was not taken before; those of cells taken are among them.
+
+        From any thread.
+        """
+        columns = dict[str, dict[str, list[Any]]]()
+        while self._columns:
+            for table, found in self._columns.popleft().items():
+                kept = columns.setdefault(table, {name: [] for name in found})
+                for name, values in found.items():
+                    kept[name] += values
+        return dict(columns)
 
 
 def attempt_row(

@@ -1,10 +1,10 @@
-"""What was asked and answered, as rows: of which cells it is kept, and each section of a prompt about once."""
+"""What was asked and answered, for the tables: of which cells it is kept, and each section of a prompt about once."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -81,76 +81,76 @@ class Room:
             self.since, self.keep = (dt.datetime.now(dt.UTC), self._cells), self.keep.rest()
 
 
-def transcript_rows(
+def transcript_columns(
     cell_id: str, attempt_id: str, messages: Sequence[Message], known: set[str]
-) -> tuple[list[Row], list[Row]]:
-    """One row a request, in the order of asking, and one for each section that is not `known`, which it is then."""
+) -> dict[str, store.Columns]:
+    """Columns of `messages`, in the order of asking, and of those `sections` that are not `known`; they are then.
+
+    Columns, since a row's own objects would take as much time again.
+    """
+    count = len(messages)
+    told = [_verbatim("answer", message.answers) for message in messages]
+    columns: dict[str, Sequence[Any]] = {
+        "cell_id": [cell_id] * count,
+        "attempt_id": [attempt_id] * count,
+        "message": range(count),
+        "role": [message.role for message in messages],
+        "decision": [message.decision for message in messages],
+        "request": ["choose" if message.n is None else "sample" for message in messages],
+        "wanted": [_kind(type(message.prompt.answer).__name__) for message in messages],
+        "seed": [message.seed for message in messages],
+        "n": [message.n for message in messages],
+        "temperature": [message.temperature for message in messages],
+        "max_tokens": [message.max_tokens for message in messages],
+        "prompt": [[section.digest for section in message.prompt.sections] for message in messages],
+        "answers": [answers for answers, _ in told],
+        "probabilities": [message.probabilities for message in messages],
+        "unreadable": [_reasons(message.unreadable) if message.unreadable else () for message in messages],
+        "altered": [altered for _, altered in told],
+    }
+    return {"messages": columns, "sections": _section_columns(messages, columns["prompt"], known)}
+
+
+def _section_columns(messages: Sequence[Message], prompts: Sequence[Sequence[str]], known: set[str]) -> store.Columns:
     if len(known) > _MOST_KNOWN:
         known.clear()
-    rows, sections = [], []
-    for place, message in enumerate(messages):
-        prompt = []
-        for section in message.prompt.sections:
-            digest = section.digest
-            prompt.append(digest)
-            if digest not in known:
-                known.add(digest)
-                sections.append(_section_row(section))
-        answers, altered = _verbatim("answer", message.answers)
-        rows.append(
-            {
-                "cell_id": cell_id,
-                "attempt_id": attempt_id,
-                "message": place,
-                "role": message.role,
-                "decision": message.decision,
-                "request": "choose" if message.n is None else "sample",
-                "wanted": _kind(type(message.prompt.answer).__name__),
-                "seed": message.seed,
-                "n": message.n,
-                "temperature": message.temperature,
-                "max_tokens": message.max_tokens,
-                "prompt": prompt,
-                "answers": answers,
-                "probabilities": message.probabilities,
-                "unreadable": [{"place": answer, "why": why} for answer, why in message.unreadable.items()],
-                "altered": altered,
-            }
-        )
-    return rows, sections
-
-
-def _section_row(section: Section) -> Row:
-    entries, cut = _verbatim("entry", section.entries)
-    options, shortened = _verbatim("option", section.options)
-    altered = "; ".join(filter(None, (cut, shortened))) or None
+    fresh: dict[str, Section] = {}
+    for message, digests in zip(messages, prompts, strict=True):
+        if not known.issuperset(digests):
+            new = zip(digests, message.prompt.sections, strict=True)
+            fresh |= {digest: section for digest, section in new if digest not in known}
+            known.update(digests)
+    sections = fresh.values()
+    entries = [_verbatim("entry", section.entries) for section in sections]
+    options = [_verbatim("option", section.options) for section in sections]
+    altered = zip(entries, options, strict=True)
     return {
-        "digest": section.digest,
-        "kind": section.kind,
-        "entries": entries,
-        "options": options,
-        "altered": altered,
+        "digest": list(fresh),
+        "kind": [section.kind for section in sections],
+        "entries": [texts for texts, _ in entries],
+        "options": [texts for texts, _ in options],
+        "altered": ["; ".join(filter(None, (one, other))) or None for (_, one), (_, other) in altered],
     }
 
 
 def _verbatim(what: str, texts: Sequence[str]) -> tuple[Sequence[str], str | None]:
     """The texts, and how they differ from those given where a table cannot hold them or they are without end."""
-    if all(map(_storable, texts)):
+    if all(map(str.isascii, texts)) and max(map(len, texts), default=0) <= _MAX_TEXT:
         return texts, None
     kept, told = [], []
     for place, text in enumerate(texts):
         if len(text) > _MAX_TEXT:
             told.append(f"{what} {place} is cut after {_MAX_TEXT:,} of {len(text):,} characters")
             text = text[:_MAX_TEXT]
-        if _HALF_PAIR.search(text):
+        if not text.isascii() and _HALF_PAIR.search(text):
             told.append(f"half surrogate pairs of {what} {place} are written as ?")
             text = _HALF_PAIR.sub("?", text)
         kept.append(text)
-    return kept, "; ".join(told)
+    return kept, "; ".join(told) or None
 
 
-def _storable(text: str) -> bool:
-    return len(text) <= _MAX_TEXT and (text.isascii() or not _HALF_PAIR.search(text))
+def _reasons(unreadable: Mapping[int, str]) -> list[dict[str, Any]]:
+    return [{"place": place, "why": why} for place, why in unreadable.items()]
 
 
 @cache

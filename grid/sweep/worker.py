@@ -202,7 +202,7 @@ class _Pulse:
     def _write(self) -> None:
         rows = self._result.take()
         if rows["episodes"]:
-            written = store.write(self._chunk.root, rows)
+            written = store.write(self._chunk.root, {**rows, **self._result.take_transcripts()})
             self.transcripts += sum(written.get(table, 0) for table in TABLES)
             self.writes += 1
 
