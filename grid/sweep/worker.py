@@ -56,8 +56,8 @@ class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
     `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
-    asked, and `kept` the cells that this is of. A try whose worker died has spent `usage`
-    and `seconds` also on cells that are tried again.
+    asked, and `kept` the cells that this is of. A try whose worker died has spent `usage` and `seconds` also on cells
+    that are tried again.
     """
 
     setting_id: str
