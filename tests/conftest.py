@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No example is too slow on a busy machine, and neither is drawing it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
