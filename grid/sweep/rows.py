@@ -11,15 +11,19 @@ _MAX_TEXT = 200_000  # characters of a text of a row
 
 
 def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference) -> list[dict[str, Any]]:
-    """One row a decision, held against the reference where planners follow it."""
+    """One row a decision, held against the reference where planners follow it.
+
+    `step` is the place in the outline that is followed or, where none is, that of the decision on its path.
+    """
     on_path = {id(step) for step in trajectory.steps}
-    places = {step: index for index, step in enumerate(reference.calls)}
+    outline = reference.calls if reference.followed else dict.fromkeys(s.substep.id for s in trajectory.decisions)
+    places = {substep: index for index, substep in enumerate(outline)}
     return [
         {
             "cell_id": cell_id,
             "attempt_id": attempt_id,
             "branch": step.branch,
-            "step": places.get(step.substep.id, index),
+            "step": places[step.substep.id],
             "substep_id": step.substep.id,
             "substep": step.substep.text,
             "on_path": id(step) in on_path,
@@ -37,7 +41,7 @@ def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: 
             "cached_input_tokens": step.cached_input_tokens,
             "output_tokens": step.output_tokens,
         }
-        for index, step in enumerate(trajectory.decisions)
+        for step in trajectory.decisions
     ]
 
 
