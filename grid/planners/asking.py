@@ -104,14 +104,16 @@ def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = Fa
     )
     ask = Section("instruction", (ASK_SUBSTEP if view.guided else ASK_NEXT, form, *((INVALID,) if again else ())))
     answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought)
-    return prompts.prompt(answer, *sections(episode, view, view.offer.section, acting), ask)
+    before = sections(episode, view, view.offer.section, acting)
+    return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 
 
 def index_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
     """The prompt for the index of one option, in the order of the offer."""
     offered = view.offer.section
     ask = Section("instruction", (ASK_SUBSTEP_INDEX if view.guided else ASK_NEXT_INDEX,))
-    return prompts.prompt(ChoiceAnswer(offered.options), *sections(episode, view, offered, acting), ask)
+    before = sections(episode, view, offered, acting)
+    return prompts.prompt(ChoiceAnswer(offered.options), *before, prompts.request_section(view.substep), ask)
 
 
 def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Acting) -> Prompt:
@@ -119,11 +121,12 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
     card = Section("tools", ("Tools:", prompts.tool_text(tool)))
     ask = Section("instruction", (ASK_ARGUMENTS,))
     answer = ToolCallAnswer((tool,), may_decline=False)
-    return prompts.prompt(answer, *sections(episode, replace(view, whole_query=False), card, acting), ask)
+    before = sections(episode, replace(view, whole_query=False), card, acting)
+    return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, demonstrations, task, lessons, history and tools, static ones first; then what this point alone needs."""
+    """Role, demonstrations, task, lessons, history and tools, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
@@ -133,5 +136,4 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         prompts.lessons_section(view.lessons),
         prompts.history_section(view.history),
         *behind,
-        prompts.request_section(view.substep),
     )

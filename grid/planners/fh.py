@@ -111,7 +111,7 @@ class FullHorizon(Acting):
         lines = (*failed, ask, ASK_PLAN, *((INVALID,) if again else ()))
         before = sections(episode, view, view.offer.section, self)
         answer = PlanAnswer(view.offer.cards, left if view.guided else 1, left, may_decline=view.guided)
-        return prompts.prompt(answer, *before[:-1], Section("instruction", lines))
+        return prompts.prompt(answer, *before, Section("instruction", lines))
 
 
 def _failed(path: Path) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from grid.engines.base import OutlineAnswer, Section
 from grid.errors import ModelError
 from grid.planners import prompts
-from grid.planners.acting import Acting
 from grid.planners.asking import INVALID
 from grid.planners.base import Episode
 from grid.text.answers import read_outline
@@ -25,7 +24,8 @@ _ASK = (
     "sentence that says what it is for. A substep is one call of a tool, or one thing to judge from what is known.",
     'Answer with one JSON object: {"outline": [text, ...]}.',
 )
-_DRAFTING = Acting(temperature=0.0, max_tokens=1024)
+_DEMONSTRATIONS = 10
+_MAX_TOKENS = 1024
 
 
 async def draft(episode: Episode) -> None:
@@ -40,11 +40,11 @@ async def draft(episode: Episode) -> None:
             OutlineAnswer(MAX_SUBSTEPS),
             prompts.ROLE,
             Section("tools", ("Tools:", *map(prompts.tool_text, episode.query_tools()))),
-            prompts.demonstrations_section(episode, _DRAFTING.demonstrations),
+            prompts.demonstrations_section(episode, _DEMONSTRATIONS),
             prompts.task_section(episode),
             Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),
         )
-        asked = await episode.sample(prompt, "outline", tried, temperature=0.0, max_tokens=_DRAFTING.max_tokens)
+        asked = await episode.sample(prompt, "outline", tried, temperature=0.0, max_tokens=_MAX_TOKENS)
         lines = read_outline(asked.texts[0])
         why = _wrong(lines)
         if lines and not why:
