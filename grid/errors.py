@@ -84,7 +84,7 @@ class ContextError(GridError):
 
 
 class ToolError(GridError):
-    """A tool or its environment broke; a result, never retried."""
+    """A tool or its world broke; a result, never retried."""
 
 
 class BudgetError(GridError):

@@ -41,8 +41,6 @@ def refers(call: ToolCall) -> bool:
 
 def resolve(call: ToolCall, outputs: Mapping[str, Mapping[str, Json]]) -> ToolCall:
     """The call with every reference that `outputs` (step id to fields) can answer filled in, others left."""
-    if not refers(call):
-        return call
     return ToolCall(call.tool, {name: _fill(value, outputs) for name, value in call.arguments.items()})
 
 

@@ -4,9 +4,9 @@ It sees what a language model would see, the prompt's sections, and nothing else
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
 latest history. 'No tool' gains where the substep's first word is one that its text names. The scores become a
 distribution through a temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled
-by name and type from the history's outputs and the values in the texts. Where a prompt has demonstrations, its plans
-are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring the grid; its results say
-nothing about language models.
+by name and type from the history's outputs and the values in the texts. Without an outline it takes the query's clauses
+one after another (`points.py`). Where a prompt has demonstrations, its plans are the nearest one's (`plans.py`). Good
+for smoke runs, for statistics and for measuring the grid; its results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Lexical:
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
     sampler: ClassVar[None] = None
-    version: str = field(default="lexical-1", init=False)
+    version: str = field(default="lexical-2", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""

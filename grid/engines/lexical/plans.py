@@ -18,13 +18,12 @@ import numpy as np
 from grid.engines.base import Prompt
 from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
-from grid.text.references import reference
+from grid.text.references import PATTERN, reference
 from grid.types import Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
-_REFERENCE = re.compile(r"OUTPUT_FROM_STEP_(\d{1,4})\.(\w+)")
 _MOST_WORDS = 300  # of a question that are laid beside another's
 _MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
 
@@ -94,8 +93,9 @@ def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
 
 
 def _renumber(value: Json, places: Mapping[int, int]) -> Json:
-    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    return reference(str(places[int(found[1])]), found[2]) if found and int(found[1]) in places else value
+    found = PATTERN.fullmatch(value) if isinstance(value, str) else None
+    known = {str(place): number for place, number in places.items()}
+    return reference(str(known[found[1]]), found[2]) if found and found[1] in known else value
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str) -> list[Call]:
@@ -128,7 +128,7 @@ class _Slots:
     def fill(self, value: str) -> str:
         """The question's words where the solved one has the value; the value where it has it nowhere."""
         wanted = [token.lower() for token in _TOKEN.findall(value)]
-        if not wanted or _REFERENCE.fullmatch(value):
+        if not wanted or PATTERN.fullmatch(value):
             return value
         for start in range(len(self._words) - len(wanted) + 1):
             if self._words[start : start + len(wanted)] == wanted:
