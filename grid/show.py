@@ -17,10 +17,12 @@ from rich.console import Console
 from rich.text import Text
 
 from grid.errors import ConfigError, GridError
-from grid.planners.base import Episode, Message
+from grid.planners.base import JUDGE, Episode
+from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
-from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.cell import GROUPS, Cell, Setting, cells
+from grid.sweep.roles import with_judge
 from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
 from grid.types import Trajectory
@@ -30,7 +32,7 @@ CONF = Path(__file__).parents[1] / "conf"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the requests of one case; 2 for what cannot run."""
+    """Print the requests of one case, also where it fails (1); 2 for what cannot run."""
     given = _parser().parse_intermixed_args(arguments)
     try:
         setting = _setting(given)
@@ -41,11 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cell = _cell(built, setting, given.case)
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         episode = episode_of(built, problem, cell.seed)
-        trajectory = deadline.run(_solved(built, episode))
+        ended = deadline.run(_ended(built, episode))
     except GridError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    _print(episode, trajectory, problem.world.resolved(trajectory.end), given.first)
+    if isinstance(ended, GridError):
+        _print(episode, given.first, f"failed: {ended}")
+        return 1
+    resolved = "resolved" if problem.world.resolved(ended.end) else "not resolved"
+    _print(episode, given.first, f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}")
     return 0
 
 
@@ -64,10 +70,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
-    labels = {group: getattr(given, group) for group in ("model", "planner", "dataset", "robustness", "retriever")}
+    labels = {group: getattr(given, group) for group in GROUPS}
     config = OmegaConf.create({group: _file(group, name) for group, name in labels.items()})
     changed = OmegaConf.from_dotlist(given.values)
-    return Setting(cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed))), labels, seed=0)
+    for group in changed:
+        if group not in (*GROUPS, JUDGE):
+            raise ConfigError(str(group), changed[group], f"a key of {', '.join((*GROUPS, JUDGE))}")
+    merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
+    return Setting(with_judge(merged), labels, seed=0)
 
 
 def _file(group: str, name: str) -> Any:
@@ -86,34 +96,27 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
     return found[case]
 
 
-async def _solved(built: Built, episode: Episode) -> Trajectory:
-    if built.engine.home != "task":
-        await cast(Any, built.engine).load()
-    return await solve(built, episode)
+async def _ended(built: Built, episode: Episode) -> Trajectory | GridError:
+    """What the planner returns, or why it broke off; raises GridError where an engine cannot be loaded."""
+    for engine in built.engines.values():
+        if engine.home != "task":
+            await cast(Any, engine).load()
+    try:
+        return await solve(built, episode)
+    except GridError as error:
+        return error
 
 
-def _print(episode: Episode, trajectory: Trajectory, resolved: bool, first: int | None) -> None:
+def _print(episode: Episode, first: int | None, told: str) -> None:
     console = Console(soft_wrap=True, highlight=False)
     for number, message in enumerate(episode.messages[:first]):
         console.rule(f"request {number}: {message.role}, {message.decision}", align="left", style="bold")
         console.print(Text(shown_lines(message.prompt.text())))
-        for line in _answers(message):
+        for line in answer_lines(message):
             console.print(Text(shown_lines(line), style="cyan"))
     left = len(episode.messages) - len(episode.messages[:first])
     console.rule("end", align="left", style="bold")
-    console.print(f"{left} more requests; " if left else "", end="")
-    console.print(f"{len(trajectory.steps)} steps, {'resolved' if resolved else 'not resolved'}", end="")
-    console.print(Text(f", answer: {shown_lines(trajectory.answer or 'none')}"))
-
-
-def _answers(message: Message) -> Sequence[str]:
-    if message.probabilities is not None:
-        ranked = sorted(enumerate(message.probabilities), key=lambda option: -option[1])[:5]
-        return ["→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)]
-    return [
-        f"→ {answer}" + (f"   (unreadable: {why})" if (why := message.unreadable.get(place)) else "")
-        for place, answer in enumerate(message.answers)
-    ]
+    console.print(Text((f"{left} more requests; " if left else "") + shown_lines(told)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,11 +90,35 @@ def lines(requests: Sequence[Request | None]) -> Iterator[str]:
         how = "" if request.n is None else f", n={request.n}, temperature={request.temperature}"
         yield f"--- request {place}: {request.role}, {request.decision} ({request.request}, {request.wanted}{how})"
         yield request.text()
-        if request.probabilities is not None:
-            ranked = sorted(enumerate(request.probabilities), key=lambda option: -option[1])[:_BEST]
-            yield "→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)
-        for number, answer in enumerate(request.answers):
-            why = request.unreadable.get(number)
-            yield f"→ {answer}" + (f"   (unreadable: {why})" if why else "")
+        yield from answer_lines(request)
         if request.altered:
             yield f"(not verbatim: {request.altered})"
+
+
+class Answered(Protocol):
+    """What an engine answered: a Request, or a message of an episode that is not yet a row."""
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Completions."""
+        ...
+
+    @property
+    def probabilities(self) -> tuple[float, ...] | None:
+        """Of a choice's options."""
+        ...
+
+    @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Why an answer could not be used, by its place."""
+        ...
+
+
+def answer_lines(message: Answered) -> Iterator[str]:
+    """Its answers for people: the best options of a choice, or the completions as they stand."""
+    if message.probabilities is not None:
+        ranked = sorted(enumerate(message.probabilities), key=lambda option: -option[1])[:_BEST]
+        yield "→ " + ", ".join(f"{number}: {share:.3f}" for number, share in ranked)
+    for place, answer in enumerate(message.answers):
+        why = message.unreadable.get(place)
+        yield f"→ {answer}" + (f"   (unreadable: {why})" if why else "")

@@ -1,0 +1,79 @@
+"""`python -m grid.show`: prompts as the engine gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from grid import show
+from grid.engines.base import Prompt, Sampled
+from grid.engines.lexical.engine import Lexical
+from grid.types import Usage
+
+
+def test_every_request_is_printed_as_the_engine_gets_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Prompt] = []
+    answered: list[str] = []
+    sample = Lexical.sample
+
+    async def listening(self: Lexical, prompt: Prompt, **how: object) -> Sampled:
+        found = await sample(self, prompt, **how)  # type: ignore[arg-type]
+        asked.append(prompt)
+        answered.extend(found.completions)
+        return found
+
+    monkeypatch.setattr(Lexical, "sample", listening)
+    assert show.main(["slate", "0", "--planner", "react", "dataset.outline=drafted", "retriever.top_k=3"]) == 0
+    printed = capsys.readouterr().out
+    assert len(asked) > 2
+    for prompt in asked:
+        assert prompt.text() in printed
+    for answer in answered:
+        assert f"→ {answer}" in printed
+    assert re.search(r"steps, (not )?resolved, answer:", printed)
+
+
+def test_only_the_first_requests_are_printed_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.main(["slate", "slate-0001", "--planner", "egb_logits", "--first", "2", "planner.trajectories=1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("request ") >= 2
+    assert "more requests" in printed
+
+
+def test_a_case_that_fails_shows_what_it_asked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mumbling(self: Lexical, prompt: Prompt, **how: object) -> Sampled:
+        await asyncio.sleep(0)
+        return Sampled(("well,",), Usage(llm_calls=1))
+
+    monkeypatch.setattr(Lexical, "sample", mumbling)
+    assert show.main(["slate", "0", "--planner", "sh", "planner.max_retries=1"]) == 1
+    printed = capsys.readouterr().out
+    assert printed.count("(unreadable: no JSON object with a tool)") == 2
+    assert "failed: step 1.1" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["slates", "0"], "dataset='slates': one of"),
+        (["slate", "1000"], "case='1000'"),
+        (["slate", "0", "--planner", "best"], "planner='best': one of"),
+        (["slate", "0", "planer.samples=3"], "planer="),
+        (["slate", "0", "planner.sampels=3"], "planner.sampels=3: no such key"),
+        (["kqa_synthetic", "0", "dataset.outline=given"], "has no outline of its own"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert show.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert told in printed.err
