@@ -84,16 +84,22 @@ def variation(choice: Choice, forced: np.ndarray) -> float:
     return float(np.abs(np.array(choice.probabilities) - forced).sum()) / 2
 
 
-@needs_vllm
-def test_choices_equal_brute_force_where_tokens_have_several_digits(
-    small: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def plain(small: Running, monkeypatch: pytest.MonkeyPatch) -> Running:
+    """The model without its adapter."""
     assert small.engine._ready
     started, renderer = small.engine._ready
     monkeypatch.setattr(small.engine, "_ready", (replace(started, adapter=None), renderer))
+    return small
+
+
+@needs_vllm
+def test_choices_equal_brute_force_where_tokens_have_several_digits(
+    plain: Running, folders: tuple[Path, Path, Path]
+) -> None:
     prompts = varied_prompts(200)
-    with small.counting() as counted:
-        chosen = small.together(*(small.engine.choose(prompt, seed=0) for prompt in prompts))
+    with plain.counting() as counted:
+        chosen = plain.together(*(plain.engine.choose(prompt, seed=0) for prompt in prompts))
     for choice, forced in zip(chosen, teacher_forced(folders[0], prompts), strict=True):
         assert variation(choice, forced) < 1e-3
     passes = sum(choice.usage.forward_passes for choice in chosen)
@@ -118,14 +124,9 @@ def test_every_form_of_labels_equals_brute_force(
 
 
 @needs_vllm
-def test_a_judges_digits_are_the_expectation_by_brute_force(
-    small: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert small.engine._ready
-    started, renderer = small.engine._ready
-    monkeypatch.setattr(small.engine, "_ready", (replace(started, adapter=None), renderer))
-    run = asking(small.engine, "digits")
-    found = small.together(*(run.judge(prompt, place) for place, prompt in enumerate(ASKED)))
+def test_a_judges_digits_are_the_expectation_by_brute_force(plain: Running, folders: tuple[Path, Path, Path]) -> None:
+    run = asking(plain.engine, "digits")
+    found = plain.together(*(run.judge(prompt, place) for place, prompt in enumerate(ASKED)))
     assert np.abs(np.array(found) - brute_force(folders[0], run)).max() < 1e-4
     assert (run.spent[JUDGE].llm_calls, run.spent[JUDGE].output_tokens) == (0, 0), "no sampled text"
 
