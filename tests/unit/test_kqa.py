@@ -25,6 +25,7 @@ from grid.text import references
 from grid.types import ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
+from grid.worlds.kopl.reading import read
 from tests.kopl_reference import Reference
 from tests.walks import Walk
 
@@ -52,9 +53,11 @@ def synthetic(worlds: dict[int, KqaSynthetic]) -> KqaSynthetic:
 
 
 @pytest.fixture
-def small(synthetic: KqaSynthetic, tmp_path: Path) -> Path:
-    """A folder in the released form with the whole base and a few questions."""
-    (tmp_path / KB).write_bytes((synthetic.root / KB).read_bytes())
+def small(synthetic: KqaSynthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in the released form with the whole base, which is read once for all, and a few questions."""
+    whole = (synthetic.root / KB).read_bytes()
+    (tmp_path / KB).write_bytes(whole)
+    monkeypatch.setattr(dataset, "read", lambda path: synthetic.kb if path.read_bytes() == whole else read(path))
     for name, count in ((TEST, 20), (TRAIN, 10)):
         write(tmp_path / name, json.loads((synthetic.root / name).read_text(encoding="utf-8"))[:count])
     return tmp_path
@@ -260,6 +263,7 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process(synthetic: KqaSynth
         assert (tmp_path / name).read_bytes() == (synthetic.root / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_world(worlds: dict[int, KqaSynthetic]) -> None:
     texts = [{question.text for question in world.questions.values()} for world in worlds.values()]
     assert len(texts[0] & texts[1]) < 5
