@@ -208,13 +208,15 @@ class Trajectory:
     """What a planner returns.
 
     `steps` is the path it stands by, one step per substep, and `end` the world's state behind it; `decisions` every
-    decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first.
+    decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first, and
+    `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
     """
 
     steps: tuple[Step, ...]
     decisions: tuple[Step, ...]
     end: Hashable = None
     branches: int = 0
+    branched_steps: int | None = None
     replans: int = 0
     answer: str | None = None
 

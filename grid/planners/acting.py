@@ -211,9 +211,14 @@ async def perform(episode: Episode, view: View, decision: Decision, branch: int 
 
 
 def trajectory(
-    episode: Episode, path: Path, decisions: tuple[Step, ...] | None = None, branches: int = 0, replans: int = 0
+    episode: Episode,
+    path: Path,
+    decisions: tuple[Step, ...] | None = None,
+    branches: int = 0,
+    branched_steps: int | None = None,
+    replans: int = 0,
 ) -> Trajectory:
     """The path as what a planner returns. Without an answer of its own it is what the tools' results say."""
     answer = path.answer if path.answer is not None else episode.answer(path.state)
     taken = path.steps if decisions is None else decisions
-    return Trajectory(path.steps, taken, path.state, branches=branches, replans=replans, answer=answer)
+    return Trajectory(path.steps, taken, path.state, branches, branched_steps, replans, answer)

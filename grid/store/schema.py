@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "6"
 
 EPISODES = pa.schema(
     [
@@ -46,6 +46,7 @@ EPISODES = pa.schema(
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
         ("branches", pa.int32()),
+        ("branched_steps", pa.int32()),
         ("unassigned", pa.float64()),
         ("repeated_call", pa.bool_()),
         ("input_tokens", pa.int64()),

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from grid.errors import ConfigError
 from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
+from grid.sweep.make import make
 from grid.types import Trajectory
 from tests.engines import Scripted
 from tests.world import RIGHT, certain, episode, right_arguments, small_world
@@ -58,7 +60,27 @@ def test_the_sampled_call_is_used_where_there_is_one_and_generated_where_there_i
     assert sampling.asked == [("sample", s, 10) for s in RIGHT] + [("sample", "2.2", 1)]
     first = [("choose", "1.1", 1), ("arguments", "1.1", 1), ("choose", "1.2", 1), ("choose", "2.1", 1),
              ("arguments", "2.1", 1), ("choose", "2.2", 1), ("arguments", "2.2", 1)]  # fmt: skip
-    assert logits.asked == [*first, ("arguments", "2.1", 1), ("choose", "2.2", 1), ("arguments", "2.2", 1)]
+    assert logits.asked == [*first, ("arguments", "2.1", 1), ("sample", "2.2", 1)]
+
+
+def test_a_suffix_is_sampled_or_chosen_and_only_what_is_chosen_takes_forward_passes() -> None:
+    scripts = {suffix: Scripted(HOPELESS) for suffix in ("sampled", "chosen")}
+    sampled, _, _ = solve(EGBLogits(), scripts["sampled"])
+    chosen, _, _ = solve(EGBLogits(suffix="chosen"), scripts["chosen"])
+    asked = [[kind for kind, _, _ in engine.asked] for engine in scripts.values()]
+    assert [kinds.count("choose") for kinds in asked] == [len(RIGHT), len(RIGHT) + suffix_steps(chosen)]
+    assert [kinds.count("sample") for kinds in asked] == [suffix_steps(sampled), 0]
+    behind = [step for step in sampled.decisions if step.branch]
+    assert all((step.entropy, step.unassigned) == (None, None) for step in behind), "no distribution was taken"
+
+
+def suffix_steps(trajectory: Trajectory) -> int:
+    return sum(step.branch > 0 for step in trajectory.decisions) - trajectory.branches
+
+
+def test_sampling_has_no_other_suffix() -> None:
+    with pytest.raises(ConfigError, match=r"planner\.suffix='chosen': no such key"):
+        make("planner", {"_target_": "grid.planners.egb.EGBSampling", "suffix": "chosen"})
 
 
 @pytest.mark.parametrize("samples", [1, 3, 10])
@@ -98,13 +120,57 @@ def test_trajectories_never_exceed_the_budget(planner: EntropyGuidedBranching, t
     assert all(step.branch == 0 for step in trajectory.steps), "unresolved: the first pass is returned"
 
 
+def starts(trajectory: Trajectory) -> list[tuple[str, str | None]]:
+    """Where each branch left the first pass, and with which tool."""
+    first: dict[int, tuple[str, str | None]] = {}
+    for step in trajectory.decisions:
+        first.setdefault(step.branch, (step.substep.id, step.chosen))
+    return list(first.values())[1:]
+
+
 def test_ties_of_entropy_are_broken_by_step_order_and_alternatives_go_by_probability() -> None:
     planner = EGBLogits(trajectories=50, step_branch_limit=2)
-    trajectory, _, _ = solve(planner, Scripted(HOPELESS))
-    starts: dict[int, tuple[str, str | None]] = {}
-    for step in trajectory.decisions:
-        starts.setdefault(step.branch, (step.substep.id, step.chosen))
-    assert list(starts.values())[1:] == [(step, tool) for step in RIGHT for tool in ("more", "book")]
+    by_step, _, _ = solve(planner, Scripted(HOPELESS))
+    assert starts(by_step) == [(step, tool) for step in RIGHT for tool in ("more", "book")]
+    in_turn, _, _ = solve(replace(planner, branch_order="round_robin"), Scripted(HOPELESS))
+    assert starts(in_turn) == [(step, tool) for tool in ("more", "book") for step in RIGHT]
+
+
+SPREAD = {
+    "1.1": {"other": 0.9, "more": 0.1},
+    "1.2": {"other": 0.4, "more": 0.2, "book": 0.1, "quote": 0.1, "find": 0.1, "no_tool": 0.1},
+    "2.1": {"other": 0.6, "more": 0.3, "book": 0.1},
+    "2.2": {"other": 1.0},
+}
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_one_step_takes_the_whole_budget_unless_steps_are_branched_on_in_turn(planner: EntropyGuidedBranching) -> None:
+    """With b = 5 and B_s = 5, as the paper has them."""
+    by_step, _, _ = solve(planner, Scripted(SPREAD))
+    assert [step for step, _ in starts(by_step)] == ["1.2"] * 4
+    assert len(set(starts(by_step))) == 4
+    assert (by_step.branches, by_step.branched_steps) == (4, 1)
+    in_turn, _, _ = solve(replace(planner, branch_order="round_robin"), Scripted(SPREAD))
+    assert starts(in_turn)[:3] == [("1.2", "more"), ("2.1", "more"), ("1.1", "more")]
+    assert [step for step, _ in starts(in_turn)] == ["1.2", "2.1", "1.1", "1.2"]
+    assert (in_turn.branches, in_turn.branched_steps) == (4, 3)
+
+
+@pytest.mark.parametrize("planner", PLANNERS, ids=["sampling", "logits"])
+def test_a_budget_that_suffices_for_all_tries_the_same_in_either_order(planner: EntropyGuidedBranching) -> None:
+    planner = replace(planner, trajectories=50, step_branch_limit=2)
+    by_step, _, _ = solve(planner, Scripted(SPREAD))
+    in_turn, _, _ = solve(replace(planner, branch_order="round_robin"), Scripted(SPREAD))
+    assert sorted(map(str, starts(by_step))) == sorted(map(str, starts(in_turn)))
+    assert (by_step.branches, by_step.branched_steps) == (in_turn.branches, in_turn.branched_steps) == (5, 3)
+
+
+def test_only_the_steps_of_branches_that_were_tried_are_counted() -> None:
+    found, _, _ = solve(EGBLogits(branch_order="round_robin"), Scripted(ONE_WRONG, right_arguments))
+    assert (found.branches, found.branched_steps) == (1, 1)
+    solved, _, _ = solve(EGBLogits(), Scripted(certain(), right_arguments))
+    assert (solved.branches, solved.branched_steps) == (0, 0)
 
 
 def test_the_pseudocodes_own_limits_hold() -> None:
@@ -150,5 +216,4 @@ def test_a_first_choice_whose_arguments_are_unreadable_is_not_tried_again() -> N
     script = certain() | {"2.1": {"more": 0.6, "no_tool": 0.3, "quote": 0.1}}
     trajectory, _, resolved = solve(EGBLogits(), Garbled(script, right_arguments))
     assert resolved
-    starts = [next(s.chosen for s in trajectory.decisions if s.branch == branch) for branch in (1, 2)]
-    assert starts == ["no_tool", "quote"]
+    assert [tool for _, tool in starts(trajectory)] == ["no_tool", "quote"]

@@ -80,7 +80,16 @@ def solved(planner: Planner, engine: Any) -> tuple[Trajectory, Episode]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("planner", [EGBSampling(), EGBLogits(trajectories=9)], ids=["sampling", "logits"])
+@pytest.mark.parametrize(
+    "planner",
+    [
+        EGBSampling(),
+        EGBLogits(trajectories=9),
+        EGBSampling(branch_order="round_robin"),
+        EGBLogits(trajectories=9, branch_order="round_robin", suffix="chosen"),
+    ],
+    ids=["sampling", "logits", "sampling in turn", "logits in turn"],
+)
 def test_the_order_of_answers_changes_nothing(planner: EGBSampling | EGBLogits, script: str) -> None:
     alone, run = solved(replace(planner, parallel=False), Scripted(SCRIPTS[script], right_arguments))
     beside = 1
@@ -115,11 +124,10 @@ def test_it_is_no_part_of_a_cells_id() -> None:
     assert one.id == other.id
 
 
-def rows(planner: str, parallel: bool, cases: int) -> tuple[ROWS, int]:
+def rows(planner: str, order: str, parallel: bool, cases: int) -> tuple[ROWS, int]:
     """The rows of SLATE's first cases without times, with the lexical engine, and how many cases branched."""
-    setting = setting_of(
-        dataset="slate", planner=planner, dataset_values={"limit": cases}, planner_values={"parallel": parallel}
-    )
+    values = {"parallel": parallel, "branch_order": order}
+    setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": cases}, planner_values=values)
     built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
     found = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
@@ -130,13 +138,14 @@ def rows(planner: str, parallel: bool, cases: int) -> tuple[ROWS, int]:
     return lasting, sum(row["branches"] > 0 for row in found["episodes"])
 
 
+@pytest.mark.parametrize("order", ["step", "round_robin"])
 @pytest.mark.parametrize("planner", ["egb_logits", "egb_sampling"])
 @pytest.mark.parametrize("cases", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_rows_are_equal_but_for_times(
-    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, planner: str, cases: int
+    fresh_cache: Path, monkeypatch: pytest.MonkeyPatch, planner: str, order: str, cases: int
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-    beside, branched = rows(planner, True, cases)
-    alone, _ = rows(planner, False, cases)
+    beside, branched = rows(planner, order, True, cases)
+    alone, _ = rows(planner, order, False, cases)
     assert branched > cases / 4, "or nothing is compared"
     assert beside == alone
