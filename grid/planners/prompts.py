@@ -155,10 +155,15 @@ def prompt(answer: Answer, *sections: Section) -> Prompt:
     return Prompt(tuple([section for section in sections if section.entries]), answer)
 
 
+def has_handle(observation: Observation) -> bool:
+    """Whether a world gave the result a name of its own, which counts its results."""
+    handle = observation.content.get(RESULT)
+    return isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
+
+
 def _observed(substep: Substep, observation: Observation) -> str:
     """The outcome as JSON; a world's own name of a result is shown as what stands for it."""
-    handle = observation.content.get(RESULT)
-    if not isinstance(handle, str) or not _HANDLE.fullmatch(handle):
+    if not has_handle(observation):
         return observation.text()
     return to_json({**observation.content, RESULT: reference(substep.id, RESULT)})
 

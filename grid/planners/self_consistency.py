@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from functools import partial
 from typing import Annotated, Literal
@@ -11,26 +12,39 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
+from grid.errors import ConfigError
+from grid.planners import prompts
 from grid.planners.acting import Acting, Decision, Path, View, begin, rollout, trajectory
 from grid.planners.asking import sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import every
 from grid.planners.votes import vote
 from grid.strict import STRICT
-from grid.types import Trajectory
+from grid.types import RESULT, Trajectory, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
 class SelfConsistency(Acting):
     """The majority of `samples`.
 
-    `level: step` executes the majority of sampled actions at every decision; `level: plan` runs whole ReAct
-    trajectories side by side from the same start and keeps the first of those whose final outcome most of them share.
+    `level: step` executes the majority of sampled actions at every decision. `level: plan` runs whole ReAct passes side
+    by side from the same start and keeps the first of those that most of them agree with.
+
+    Appendix B.3 says no more than 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree
+    where the last call that returned something valid returned the same; one whose calls all failed knows no outcome and
+    has no vote, or all failures would count as one outcome. `plan`: passes agree where they made the same calls in the
+    same order, references filled in; one without a call has no vote. Where nobody votes, and among equals, the first
+    pass stands.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     level: Literal["step", "plan"] = "step"
+    vote: Literal["outcome", "plan"] = "outcome"
     samples: Annotated[int, Field(ge=1, le=1000)] = 10
+
+    def __post_init__(self) -> None:
+        if self.level == "step" and self.vote != "outcome":
+            raise ConfigError("planner.vote", self.vote, "outcome where planner.level is step, which votes on tools")
 
     @property
     def needs(self) -> frozenset[str]:
@@ -53,12 +67,26 @@ class SelfConsistency(Acting):
             [partial(rollout, episode, policy, self, start, branch=index) for index in range(self.samples)]
         )
         paths = [done.path for done in passes]
-        votes = Counter(map(_final_outcome, paths))
-        winner = max(range(self.samples), key=lambda index: (votes[_final_outcome(paths[index])], -index))
+        ballots = [(_outcome if self.vote == "outcome" else _calls)(path) for path in paths]
+        votes = Counter(ballots)
+        votes[None] = 0
+        winner = max(range(self.samples), key=lambda index: (votes[ballots[index]], -index))
         everything = tuple(step for path in paths for step in path.steps)
         return trajectory(episode, paths[winner], everything, branches=self.samples - 1)
 
 
-def _final_outcome(path: Path) -> str:
-    """What the last call of a trajectory returned; the empty string where none was made."""
-    return next((step.observation.text() for step in reversed(path.steps) if step.observation), "")
+def _outcome(path: Path) -> str | None:
+    """What the last call that did not fail returned; None without one. A world's own name of it is left out."""
+    seen = (step.observation for step in reversed(path.steps))
+    last = next((observation for observation in seen if observation and not observation.failed), None)
+    if last is None:
+        return None
+    if not prompts.has_handle(last):
+        return last.text()
+    return to_json({name: value for name, value in last.content.items() if name != RESULT})
+
+
+def _calls(path: Path) -> tuple[str, ...] | None:
+    """The calls as they were run, arguments in the order of their names; None without one."""
+    calls = (step.call for step in path.steps if step.call)
+    return tuple(json.dumps([call.tool, dict(call.arguments)], sort_keys=True) for call in calls) or None
