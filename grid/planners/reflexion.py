@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE, Section, TextAnswer
+from grid.engines.base import Section, TextAnswer
 from grid.planners import prompts
-from grid.planners.acting import Acting, Path, begin, rollout, trajectory
-from grid.planners.asking import single_pass
+from grid.planners.acting import Path
 from grid.planners.base import Episode
+from grid.planners.retry import Retry
 from grid.strict import STRICT
-from grid.types import Step, Trajectory
 
 ASK_REFLECTION = (
     "The attempt above did not resolve the request. In two or three sentences, say which step most likely went "
@@ -24,30 +21,17 @@ ASK_REFLECTION = (
 
 
 @dataclass(frozen=True, config=STRICT)
-class Reflexion(Acting):
-    """Up to `attempts` ReAct passes; before each further one the failed trajectory is reflected on.
+class Reflexion(Retry):
+    """As `Retry`, but before each further attempt the failed trajectory is reflected on.
 
     `memory` is how many of the latest lessons a pass sees (Ω of Shinn et al., 1 to 3).
     """
 
-    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
-    attempts: Annotated[int, Field(ge=1, le=100)] = 5
     memory: Annotated[int, Field(ge=1, le=20)] = 3
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
-    async def solve(self, episode: Episode) -> Trajectory:
-        """Try, ask whether the case is resolved, reflect, try again; the last attempt is returned."""
-        policy = partial(single_pass, acting=self)
-        lessons: tuple[str, ...] = ()
-        everything: tuple[Step, ...] = ()
-        for attempt in range(self.attempts):
-            seen = lessons[-self.memory :]
-            path = (await rollout(episode, policy, self, begin(episode), branch=attempt, lessons=seen)).path
-            everything += path.steps
-            if attempt + 1 == self.attempts or episode.resolved(path.state):
-                break
-            lessons += (await self._reflect(episode, path, attempt),)
-        return trajectory(episode, path, everything, branches=attempt)
+    async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
+        """The latest lessons, with one from this attempt."""
+        return (*lessons, await self._reflect(episode, path, attempt))[-self.memory :]
 
     async def _reflect(self, episode: Episode, path: Path, attempt: int) -> str:
         prompt = prompts.prompt(

@@ -1,0 +1,47 @@
+"""ReAct tried again: the control for planners that may ask whether a case is resolved."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING
+from grid.engines.base import SAMPLE
+from grid.planners.acting import Acting, Path, begin, rollout, trajectory
+from grid.planners.asking import single_pass
+from grid.planners.base import Episode
+from grid.strict import STRICT
+from grid.types import Step, Trajectory
+
+
+@dataclass(frozen=True, config=STRICT)
+class Retry(Acting):
+    """Up to `attempts` ReAct passes, each from the start and with a seed of its own, until one resolves the case.
+
+    Its success is ReAct's pass@k (egb_slate §6.1): what a planner that asks as often gains beyond it is the planner's.
+    Before each further attempt it is asked whether the case is resolved, as Reflexion is; the last is not asked about.
+    """
+
+    thought: Annotated[int, Field(ge=0, le=10_000)] = 400
+    attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Try, ask whether the case is resolved, learn, try again; the last attempt is returned."""
+        policy = partial(single_pass, acting=self)
+        lessons: tuple[str, ...] = ()
+        everything: tuple[Step, ...] = ()
+        for attempt in range(self.attempts):
+            path = (await rollout(episode, policy, self, begin(episode), branch=attempt, lessons=lessons)).path
+            everything += path.steps
+            if attempt + 1 == self.attempts or episode.resolved(path.state):
+                break
+            lessons = await self.learn(episode, path, attempt, lessons)
+        return trajectory(episode, path, everything, branches=attempt)
+
+    async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
+        """The lessons that the next attempt sees, from those that the failed one saw: none."""
+        return ()

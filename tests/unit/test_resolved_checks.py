@@ -1,0 +1,102 @@
+"""How often a planner asked whether the case is resolved, and at how many steps it branched: rows tell it rightly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from grid.datasets.base import Problem
+from grid.planners.base import Planner
+from grid.planners.egb import EntropyGuidedBranching
+from grid.planners.retry import Retry
+from grid.retrievers.base import Index
+from grid.sweep.build import BudgetConfig, build
+from grid.sweep.cell import cells
+from grid.sweep.make import load_class
+from grid.sweep.run import Stamp, run_chunk
+from grid.types import Observation, ToolCall
+from grid.worlds.base import State, World
+from tests.configs import names, setting_of, yaml
+
+BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+CASES = 4
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(fresh_cache: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        yield
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """A world that remembers how often it was asked whether the case is resolved."""
+
+    world: World
+    asked: list[State]
+
+    @property
+    def branches(self) -> bool:
+        return self.world.branches
+
+    def start(self) -> State:
+        return self.world.start()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        return await self.world.apply(state, call)
+
+    def resolved(self, state: State) -> bool:
+        self.asked.append(state)
+        return self.world.resolved(state)
+
+    def answer(self, state: State) -> str | None:
+        return self.world.answer(state)
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Puts such a world in the place of each case's own."""
+
+    asked: list[State] = field(default_factory=list)
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        return replace(problem, world=Overheard(problem.world, self.asked))
+
+
+def rows(planner: str) -> tuple[dict[str, list[dict[str, Any]]], int]:
+    """The rows of some cases, and how often their worlds were asked, once a case for the score."""
+    setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": CASES})
+    built, listening = build(setting, BUDGET), Listening()
+    built = replace(built, robustness=(listening,))
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take(), len(listening.asked)
+
+
+@pytest.mark.parametrize("planner", names("planner"))
+def test_rows_tell_how_often_a_planner_asked_and_at_how_many_steps_it_branched(planner: str) -> None:
+    found, asked = rows(planner)
+    episodes = found["episodes"]
+    assert [row["error_message"] for row in episodes] == [None] * CASES
+    assert sum(row["resolved_checks"] for row in episodes) == asked - CASES
+    cls = cast(type[Planner], load_class("planner", yaml("planner", planner)))
+    branching = issubclass(cls, EntropyGuidedBranching)
+    assert all((row["resolved_checks"] > 0) == (branching or issubclass(cls, Retry)) for row in episodes)
+    for row in episodes:
+        assert row["branched_steps"] == (len(left_at(found["steps"], row["cell_id"])) if branching else None)
+        if branching:
+            assert row["resolved_checks"] == row["branches"] + 1
+
+
+def left_at(steps: list[dict[str, Any]], cell_id: str) -> set[int]:
+    """The steps at which branches begin."""
+    first: dict[int, int] = {}
+    for row in steps:
+        if row["cell_id"] == cell_id:
+            first.setdefault(row["branch"], row["step"])
+    return {step for branch, step in first.items() if branch > 0}
