@@ -104,7 +104,7 @@ class UltraTool:
         """One query, its tools played by the lookup simulator."""
         record = self._read[0][case_id]
         calls = {step: call for step, call in record.calls.items() if call}
-        entries = build_entries(calls, self._outcomes(calls), record.open_arguments)
+        entries = build_entries(calls, self._outcomes(calls), record.open_arguments, self.tools)
         resolution = tuple(final_steps(calls))
         return Problem(
             case=record.case,

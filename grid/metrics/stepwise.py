@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from grid.types import NO_TOOL, Reference, Scores, Step, Trajectory, to_json
 
-SCORING = "1"
+SCORING = "2"
 """Raise when the same trajectory gets another score; part of every cell's id."""
 
 

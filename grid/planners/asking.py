@@ -10,6 +10,7 @@ from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.base import Answers, Episode
 from grid.text.answers import read_call
+from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or decide that it takes none."
@@ -70,9 +71,10 @@ def read_actions(asked: Answers, offered: dict[str, ToolSpec], may_decline: bool
 
 
 def _read_action(text: str, offered: dict[str, ToolSpec], may_decline: bool, thought: int) -> Action:
-    answer = read_call(text)
-    if answer is None:
-        return Action(None, unreadable="no JSON object with a tool")
+    try:
+        answer = read_call(text, offered)
+    except UnreadableError as error:
+        return Action(None, unreadable=str(error))
     action = to_action(answer.tool, answer.arguments, offered, may_decline)
     if not (answer.thought and thought):
         return action

@@ -15,6 +15,7 @@ from grid.planners.asking import INVALID, sections, to_action
 from grid.planners.base import Answers, Episode
 from grid.strict import STRICT
 from grid.text.answers import read_plan
+from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Trajectory, Usage
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
@@ -82,16 +83,15 @@ class FullHorizon(Acting):
 
     def _read(self, asked: Answers, view: View, left: int) -> list[Action] | None:
         """The plan's actions; None, with the reason in the message, where it cannot be used."""
-        calls = read_plan(asked.texts[0])
-        why = None
-        if calls is None:
-            why = "no JSON object with a plan"
-        elif view.guided and len(calls) != left:
-            why = f"a plan of {len(calls)} entries, where {left} are wanted"
-        plan = [to_action(c.tool, c.arguments, view.offer.tools, view.guided) for c in calls or ()]
-        why = why or next((action.unreadable for action in plan if action.unreadable), None)
-        if why:
-            asked.message.unreadable[0] = why
+        try:
+            calls = read_plan(asked.texts[0], view.offer.tools)
+            if view.guided and len(calls) != left:
+                raise UnreadableError(f"a plan of {len(calls)} entries, where {left} are wanted")
+            plan = [to_action(c.tool, c.arguments, view.offer.tools, view.guided) for c in calls]
+            if why := next((action.unreadable for action in plan if action.unreadable), None):
+                raise UnreadableError(why)
+        except UnreadableError as error:
+            asked.message.unreadable[0] = str(error)
             return None
         return plan
 

@@ -18,6 +18,7 @@ from grid.planners.asking import INVALID
 from grid.planners.base import JUDGE, Episode
 from grid.strict import STRICT
 from grid.text.answers import read_score
+from grid.text.objects import UnreadableError
 from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 
 ASK_SCORE = (
@@ -28,7 +29,6 @@ ASK_DIGITS = "Answer with the number of one of these scores, and nothing else:"
 SCORES = tuple(
     f"{score} of {MAX_SCORE}" + {0: " (worst)", MAX_SCORE: " (best)"}.get(score, "") for score in range(MAX_SCORE + 1)
 )
-UNREADABLE = f"no JSON object with a score from 0 to {MAX_SCORE}"
 _MAX_TOKENS = 256
 _IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
 _IN_WORDS_AGAIN = Section("instruction", (ASK_SCORE, ASK_TEXT, INVALID))
@@ -65,11 +65,11 @@ class Judging:
             asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
             names = (*key, f"try{tried}") if tried else key
             answers = await episode.sample(asked, *names, temperature=0.0, max_tokens=_MAX_TOKENS, role=JUDGE)
-            score = read_score(answers.texts[0])
-            if score is not None:
-                return score
-            answers.message.unreadable[0] = UNREADABLE
-        raise ModelError(f"the judge's answer has {UNREADABLE}, {tried + 1} times (judge.max_retries)")
+            try:
+                return read_score(answers.texts[0])
+            except UnreadableError as error:
+                answers.message.unreadable[0] = why = str(error)
+        raise ModelError(f"the judge's answer has {why}, {tried + 1} times (judge.max_retries)")
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

@@ -14,6 +14,7 @@ from grid.planners import prompts
 from grid.planners.asking import INVALID
 from grid.planners.base import Episode
 from grid.text.answers import read_outline
+from grid.text.objects import UnreadableError
 from grid.types import Plan, Substep
 
 MAX_SUBSTEPS = 50
@@ -45,21 +46,22 @@ async def draft(episode: Episode) -> None:
             Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),
         )
         asked = await episode.sample(prompt, "outline", tried, temperature=0.0, max_tokens=_MAX_TOKENS)
-        lines = read_outline(asked.texts[0])
-        why = _wrong(lines)
-        if lines and not why:
-            substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=1))
-            episode.case = replace(episode.case, plan=Plan(substeps))
-            return
-        asked.message.unreadable[0] = why
+        try:
+            lines = _followed(read_outline(asked.texts[0]))
+        except UnreadableError as error:
+            asked.message.unreadable[0] = why = str(error)
+            continue
+        substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=1))
+        episode.case = replace(episode.case, plan=Plan(substeps))
+        return
     raise ModelError(f"no outline that can be followed, after {_TRIES} tries: {why}")
 
 
-def _wrong(lines: list[str] | None) -> str:
-    """Why an outline cannot be followed; empty where it can."""
-    if not lines:
-        return "no JSON object with a list `outline` of texts"
+def _followed(lines: list[str]) -> list[str]:
+    """The outline; raises UnreadableError where it cannot be followed."""
     if len(lines) > MAX_SUBSTEPS:
-        return f"{len(lines)} substeps, {MAX_SUBSTEPS} at most"
+        raise UnreadableError(f"{len(lines)} substeps, {MAX_SUBSTEPS} at most")
     longest = max(map(len, lines))
-    return f"a substep of {longest:,} characters, {MAX_CHARACTERS} at most" if longest > MAX_CHARACTERS else ""
+    if longest > MAX_CHARACTERS:
+        raise UnreadableError(f"a substep of {longest:,} characters, {MAX_CHARACTERS} at most")
+    return lines

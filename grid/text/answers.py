@@ -1,126 +1,142 @@
-"""Reading a model's answer: untrusted text, parsed with limits, never evaluated."""
+"""What a model's answer says: a call, a plan, an outline, a score. Untrusted text, read with limits, never evaluated.
+
+An answer may hold several objects. What comes last counts where words between them take back what came before; where
+they differ and nothing tells which counts, the answer cannot be read.
+"""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
 
-from grid.text.untrusted import DECODER
-from grid.types import MAX_SCORE, Json, to_json
+from grid.text.calls import Call, calls_in
+from grid.text.objects import Found, UnreadableError, objects
+from grid.types import MAX_SCORE, Json, ToolSpec
 
-MAX_CHARACTERS = 20_000
-MAX_REREAD = 20 * MAX_CHARACTERS
-MAX_ARGUMENTS = 64
 MAX_STEPS = 256
-MAX_DEPTH = 16
+NO_CALL = "no JSON object with a tool"
+NO_PLAN = "no JSON object with a plan"
+NO_OUTLINE = "no JSON object with a list `outline` of texts"
+NO_SCORE = f"no JSON object with a score from 0 to {MAX_SCORE}"
 _SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
+_TAKEN_BACK = re.compile(
+    r"\b(wait|actually|sorry|oops|mistake|wrong|instead|rather|correct(?:ed|ion|ing)|revis\w+|update[ds]?|fix(?:ed)?"
+    r"|reconsider\w*|on second thought|final answer)\b|\bno,",
+    re.I,
+)
+_NO_TOOLS: Mapping[str, ToolSpec] = {}
+T = TypeVar("T")
 
 
-class Call(NamedTuple):
-    """A tool and its arguments as a model wrote them, with the thought before them where there is one."""
+def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
+    """The one call that an answer makes, of NO_TOOL where it says that it takes none.
 
-    tool: str
-    arguments: dict[str, Json]
-    thought: str | None = None
+    Args:
+        text: the answer.
+        tools: those offered, by name. Arguments without an object of their own are read where all are parameters.
 
-
-def read_call(text: str) -> Call | None:
-    """The first JSON object in `text` with a string `tool` and an object `arguments`; None where there is none.
-
-    Text around the object (a code fence, say) is allowed; `arguments` may be absent.
+    Raises:
+        UnreadableError: why it cannot be told which call is meant.
     """
-    return next((call for call in map(_as_call, _objects(text)) if call), None)
+    return _only(text, partial(_one_call, tools=tools), NO_CALL)
 
 
-def read_plan(text: str) -> list[Call] | None:
-    """The calls of the first JSON object in `text` that has a list `plan` of them; None where there is none."""
-    for found in _objects(text):
-        steps = found.get("plan")
-        if isinstance(steps, list) and 0 < len(steps) <= MAX_STEPS:
-            calls = [call for call in map(_as_call, steps) if call]
-            return calls if len(calls) == len(steps) else None
-    return None
+def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
+    """The calls of the object with a list `plan`, or of a list of calls. Raises UnreadableError as `read_call`."""
+    return _only(text, partial(_plan, tools=tools), NO_PLAN)
 
 
-def read_outline(text: str) -> list[str] | None:
-    """The texts of the first JSON object in `text` that has a list `outline` of them; None where there is none."""
-    for found in _objects(text):
-        lines = found.get("outline")
-        if isinstance(lines, list) and 0 < len(lines) <= MAX_STEPS:
-            texts = [" ".join(line.split()) for line in lines if isinstance(line, str) and _storable(line)]
-            return texts if len(texts) == len(lines) and all(texts) else None
-    return None
+def read_outline(text: str) -> list[str]:
+    """The texts of the object with a list `outline`. Raises UnreadableError as `read_call`."""
+    return _only(text, _outline, NO_OUTLINE)
 
 
-def read_score(text: str) -> float | None:
-    """The score of the first JSON object in `text` that has one, in [0, 1]; None where it is no number from 0 to 10.
+def read_score(text: str) -> float:
+    """The score, in [0, 1], of the object that has one from 0 to 10. Raises UnreadableError as `read_call`.
 
     A text counts where it is nothing but the number, as `7`, `7/10` or `70%`. A fraction of 1 alone does not: whoever
     writes 0.7 may mean another scale.
     """
-    found = next((found["score"] for found in _objects(text) if "score" in found), None)
-    if isinstance(found, str):
-        match = _SCORE.fullmatch(found)
-        if match is None:
-            return None
+    return _only(text, _score, NO_SCORE)
+
+
+def _only(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
+    """What the text's objects say; those of which `read` makes None are of another kind."""
+    places: list[tuple[T | UnreadableError, Found]] = []
+    for found in objects(text):
+        try:
+            meant: T | UnreadableError | None = UnreadableError(found.why) if found.why else read(found.value)
+        except UnreadableError as error:
+            meant = error
+        if meant is not None:
+            places.append((meant, found))
+    if not places:
+        raise UnreadableError(otherwise)
+    last, at = places[-1]
+    if isinstance(last, UnreadableError):
+        raise last
+    others = [found for meant, found in places if not isinstance(meant, UnreadableError) and meant != last]
+    if others and not _TAKEN_BACK.search(text[others[-1].end : at.start]):
+        raise UnreadableError("several answers that differ, where one is asked for")
+    return last
+
+
+def _one_call(value: Json, tools: Mapping[str, ToolSpec]) -> Call | None:
+    calls = calls_in(value, tools)
+    if not calls:
+        return None
+    if any(call != calls[0] for call in calls):
+        raise UnreadableError(f"{len(calls)} calls, where one is asked for")
+    return calls[0]
+
+
+def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
+    if not isinstance(value, dict) or isinstance(value.get("tool_calls"), list):
+        return calls_in(value, tools)
+    if "plan" not in value:
+        return None
+    steps = value["plan"]
+    if not isinstance(steps, list) or not 0 < len(steps) <= MAX_STEPS:
+        raise UnreadableError(f"a plan that is no list of 1 to {MAX_STEPS} calls")
+    plan = []
+    for place, step in enumerate(steps, start=1):
+        try:
+            call = _one_call(step, tools)
+        except UnreadableError as error:
+            raise UnreadableError(f"entry {place} of the plan: {error}") from None
+        if call is None:
+            raise UnreadableError(f"entry {place} of the plan is no call")
+        plan.append(call)
+    return plan
+
+
+def _outline(value: Json) -> list[str] | None:
+    if not isinstance(value, dict) or "outline" not in value:
+        return None
+    lines = value["outline"]
+    if isinstance(lines, list) and 0 < len(lines) <= MAX_STEPS:
+        texts = [" ".join(line.split()) for line in lines if isinstance(line, str)]
+        if len(texts) == len(lines) and all(texts):
+            return texts
+    raise UnreadableError(NO_OUTLINE)
+
+
+def _score(value: Json) -> float | None:
+    if not isinstance(value, dict) or "score" not in value:
+        return None
+    found = value["score"]
+    if isinstance(found, str) and (match := _SCORE.fullmatch(found)):
         number, of_ten, percent = match.groups()
         if of_ten or percent:
             share = float(number) / (100 if percent else MAX_SCORE)
-            return share if share <= 1 else None
-        found = float(number) if "." in number else int(number)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    if not 0 <= found <= MAX_SCORE or (isinstance(found, float) and 0 < found <= 1):
-        return None
+            if share <= 1:
+                return share
+        else:
+            found = float(number) if "." in number else int(number)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= MAX_SCORE:
+        raise UnreadableError(NO_SCORE)
+    if isinstance(found, float) and 0 < found <= 1:
+        raise UnreadableError(NO_SCORE)
     return abs(found) / MAX_SCORE
-
-
-def _objects(text: str) -> Iterator[dict[str, Json]]:
-    """The JSON objects in a text, outermost ones; as long as limits let it be read.
-
-    Text that begins an object and is none is read again from its next brace on, up to MAX_REREAD characters in all.
-    """
-    text, reread = text[:MAX_CHARACTERS], 0
-    start = text.find("{")
-    while start >= 0 and reread <= MAX_REREAD:
-        try:
-            found, end = DECODER.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            reread += (error.pos if isinstance(error, json.JSONDecodeError) else len(text)) - start
-            start = text.find("{", start + 1)
-            continue
-        yield found
-        start = text.find("{", end)
-
-
-def _as_call(found: object) -> Call | None:
-    if not isinstance(found, dict) or not isinstance(found.get("tool"), str):
-        return None
-    arguments = found.get("arguments") or {}
-    if not isinstance(arguments, dict) or len(arguments) > MAX_ARGUMENTS or _depth(arguments) > MAX_DEPTH:
-        return None
-    thought = found.get("thought")
-    if not _storable(to_json(found)):
-        return None
-    return Call(found["tool"], arguments, thought if isinstance(thought, str) else None)
-
-
-def _storable(text: str) -> bool:
-    """Whether a table can hold it: half a surrogate pair is no text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _depth(value: Json) -> int:
-    """Levels of nesting, counted no further than one past the limit."""
-    deepest, level = 0, [value]
-    while level and deepest <= MAX_DEPTH:
-        inner = [item for item in level if isinstance(item, dict | list)]
-        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
-        deepest += bool(inner)
-    return deepest

@@ -28,8 +28,12 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer)
-"""Every number is finite, and a double can hold it."""
+def decoder(**options: Any) -> json.JSONDecoder:
+    """A decoder of which every number is finite, and a double can hold it."""
+    return json.JSONDecoder(parse_constant=_refuse, parse_float=_real, parse_int=_integer, **options)
+
+
+DECODER = decoder()
 
 
 def loads(text: str | bytes) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from grid.text import references
-from grid.types import Json, Observation, ToolCall, to_json
+from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec, to_json
 from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 
@@ -16,13 +16,20 @@ from grid.worlds.equivalence import equivalent
 class Entry:
     """One reference call with concrete arguments, the substeps that make it, and what it returns.
 
-    `open_arguments` are not compared: nothing that an agent sees tells their value.
+    `open_arguments` are not compared: nothing that an agent sees tells their value. `parameters` are the tool's, by
+    name: what they say of an argument decides what its value means.
     """
 
     substeps: frozenset[str]
     call: ToolCall
     outcome: Observation
     open_arguments: frozenset[str] = frozenset()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    def about(self, name: str) -> str:
+        """An argument's name and description."""
+        parameter = self.parameters.get(name)
+        return f"{name} {parameter.description}" if parameter else name
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ def _same_arguments(entry: Entry, arguments: Mapping[str, Json]) -> bool:
         if name not in wanted and name not in entry.open_arguments and value not in (None, ""):
             return False
     return all(
-        name in entry.open_arguments or (name in arguments and equivalent(value, arguments[name]))
+        name in entry.open_arguments or (name in arguments and equivalent(value, arguments[name], entry.about(name)))
         for name, value in wanted.items()
     )
 
@@ -95,8 +102,15 @@ def build_entries(
     calls: Mapping[str, ToolCall],
     outcomes: Mapping[str, Mapping[str, Json]],
     open_arguments: Mapping[str, frozenset[str]] | None = None,
+    tools: Mapping[str, ToolSpec] | None = None,
 ) -> tuple[Entry, ...]:
     """The table of a case: reference calls (substep id to call) made concrete, equal calls as one entry.
+
+    Args:
+        calls: substep id to reference call.
+        outcomes: substep id to what its call returns.
+        open_arguments: substep id to the arguments that are not compared.
+        tools: those called, by name, as far as they are known.
 
     Raises:
         ValueError: two substeps make the same call but expect different outcomes, or references do not resolve.
@@ -111,5 +125,7 @@ def build_entries(
         if known and known.outcome != outcome:
             raise ValueError(f"step {step} makes the same call as {sorted(known.substeps)} but expects another outcome")
         substeps = (known.substeps if known else frozenset()) | {step}
-        entries[key] = Entry(substeps, concrete, outcome, left_open.get(step, frozenset()))
+        spec = (tools or {}).get(concrete.tool)
+        parameters = {parameter.name: parameter for parameter in spec.parameters} if spec else {}
+        entries[key] = Entry(substeps, concrete, outcome, left_open.get(step, frozenset()), parameters)
     return tuple(entries.values())

@@ -28,9 +28,10 @@ from grid.engines.base import (
     TextAnswer,
     ToolCallAnswer,
 )
-from grid.engines.transformers.engine import HuggingFace, holds_json
+from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.answers import read_call
+from grid.text.objects import UnreadableError, finished
 from grid.types import NO_TOOL, Parameter, ToolSpec, Usage
 from tests.models import PAIRS, make_model
 
@@ -149,12 +150,15 @@ def test_tool_calls_are_sampled_under_their_schema_and_texts_are_not(folder: Pat
         answer = json.loads(completion)
         assert list(answer) == ["thought", "tool", "arguments"]
         assert answer["arguments"].keys() <= arguments[answer["tool"]]
-        assert read_call(completion) == (answer["tool"], answer["arguments"], answer["thought"])
+        call = read_call(completion)
+        assert [call.tool, call.arguments, call.thought] == [*map(answer.get, ("tool", "arguments", "thought"))]
         tools.add(answer["tool"])
     assert tools == arguments.keys()
     assert not any(completion.startswith("{") for completion in text.completions)
     (free,) = together(engine(folder, structured=False).sample(CALL, n=5, temperature=1.0, max_tokens=40, seed=3))
-    assert not any(map(read_call, free.completions))
+    for completion in free.completions:
+        with pytest.raises(UnreadableError):
+            read_call(completion)
 
 
 def test_a_choice_is_never_under_a_grammar(folder: Path) -> None:
@@ -169,6 +173,10 @@ def test_a_choice_is_never_under_a_grammar(folder: Path) -> None:
         ('{"tool": "a", "arguments": {}}', True),
         ('Well: {"tool": "a"}\n', True),
         ('```{"tool": "a"}```', True),
+        ("{'tool': 'a', 'arguments': {},}", True),
+        ('Not {this}: {"tool": "a"}', True),
+        ('<think>{"tool": "a"}', False),
+        ('<think>{"tool": "a"}</think>{"tool": "b"}', True),
         ('{"tool": "a", "arguments": {"b": 1}', False),
         ('{"tool": "}', False),
         ("no object }", False),
@@ -176,7 +184,7 @@ def test_a_choice_is_never_under_a_grammar(folder: Path) -> None:
     ],
 )
 def test_a_whole_object_is_noticed(text: str, whole: bool) -> None:
-    assert holds_json(text) == whole
+    assert finished(text) == whole
 
 
 def test_a_prompt_that_does_not_fit_is_a_context_error(folder: Path) -> None:

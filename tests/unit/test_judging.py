@@ -18,13 +18,14 @@ from grid.engines.null import Null
 from grid.errors import BudgetError, ConfigError, ModelError
 from grid.planners.asking import INVALID
 from grid.planners.base import JUDGE, Budget
-from grid.planners.judging import SCORES, UNREADABLE
+from grid.planners.judging import SCORES
 from grid.store.schema import EPISODES
 from grid.sweep import make
 from grid.sweep.build import build
 from grid.sweep.check import Job, check_sweep
 from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.run import Stamp, run_chunk
+from grid.text.answers import NO_SCORE
 from grid.types import Observation, Usage
 from tests import simulated
 from tests.configs import LABELS, job
@@ -71,7 +72,7 @@ def test_an_unreadable_answer_is_asked_for_again_and_kept() -> None:
     assert [one.decision for one in run.messages] == ["judge/pass0/3", "judge/pass0/3/try1", "judge/pass0/3/try2"]
     assert {one.role for one in run.messages} == {"judge"}
     assert len({one.seed for one in run.messages}) == 3
-    assert [one.unreadable for one in run.messages] == [{0: UNREADABLE}, {0: UNREADABLE}, {}]
+    assert [one.unreadable for one in run.messages] == [{0: NO_SCORE}, {0: NO_SCORE}, {}]
     assert run.spent["judge"] == Usage(llm_calls=3, input_tokens=21, cached_input_tokens=6, output_tokens=9)
     assert run.usage == Usage(), "nothing of it is the acting model's"
 

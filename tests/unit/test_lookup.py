@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.text.references import reference
-from grid.types import Json, Observation, ToolCall
+from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
 from tests.walks import Walk
 
@@ -175,3 +175,14 @@ def test_calls_that_differ_in_open_arguments_only_can_both_be_obtained() -> None
     for call in calls.values():
         walk.make(call)
     assert walk.resolved
+
+
+def test_the_tools_description_of_an_argument_decides_what_its_value_means() -> None:
+    parameters = (Parameter("weight", "number", "Weight in kg"), Parameter("expiry", "string", "Expiry of the card"))
+    tools = {"send": ToolSpec("send", "", parameters)}
+    calls = {"1.1": ToolCall("send", {"weight": 9, "expiry": "09/28"})}
+    entries = build_entries(calls, {"1.1": {"sent": True}}, tools=tools)
+    walk = Walk(LookupSimulator(entries, frozenset(calls)))
+    for weight, expiry in (("9 lb", "09/28"), ("9 kg", "September 28")):
+        assert walk.make(ToolCall("send", {"weight": weight, "expiry": expiry})) == default_outcome("send")
+    assert walk.make(ToolCall("send", {"weight": "9 kg", "expiry": "09/28"})) == Observation({"sent": True})

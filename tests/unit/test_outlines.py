@@ -17,6 +17,7 @@ from grid.sweep.build import BudgetConfig, build
 from grid.sweep.cell import cells
 from grid.sweep.run import Stamp, run_chunk
 from grid.text.answers import read_outline
+from grid.text.objects import UnreadableError
 from grid.types import Json, Plan, Usage, to_json
 from tests.configs import names, setting_of
 from tests.world import TOOLS, episode
@@ -82,12 +83,12 @@ UNUSABLE = {
     "no texts": (outline("look", 3), "no JSON object with a list"),
     "a text": (to_json({"outline": "look, then book"}), "no JSON object with a list"),
     "51 steps": (outline(*["look"] * (MAX_SUBSTEPS + 1)), "51 substeps, 50 at most"),
-    "10,000 steps": (outline(*["look"] * 10_000), "no JSON object with a list"),
+    "10,000 steps": (outline(*["look"] * 10_000), "an answer of 80,013 characters"),
     "10,000 steps, shortly": (outline(*["a"] * 3_000), "no JSON object with a list"),
     "a step without end": (outline("look", "x" * (MAX_CHARACTERS + 1)), "a substep of 501 characters, 500 at most"),
-    "a million characters": (outline("x" * 1_000_000), "no JSON object with a list"),
-    "half a surrogate pair": ('{"outline": ["look \\ud800"]}', "no JSON object with a list"),
-    "braces": ("{" * 100_000, "no JSON object with a list"),
+    "a million characters": (outline("x" * 1_000_000), "an answer of 1,000,017 characters, 20,000 at most"),
+    "half a surrogate pair": ('{"outline": ["look \\ud800"]}', "half a surrogate pair"),
+    "braces": ("{" * 10_000, "too many braces that begin no object"),
 }
 
 
@@ -156,8 +157,9 @@ def test_substeps_and_calls_that_refer_to_themselves_or_to_what_comes_later_end_
 
 def test_lists_behind_another_object_and_objects_of_other_kinds_are_told_apart() -> None:
     assert read_outline('{"thought": "x"} then ```{"outline": ["a", " b "]}```') == ["a", "b"]
-    assert read_outline('{"plan": ["a"]}') is None
-    assert read_outline('{"outline": {"1": "a"}}') is None
+    for other in ('{"plan": ["a"]}', '{"outline": {"1": "a"}}'):
+        with pytest.raises(UnreadableError):
+            read_outline(other)
 
 
 def test_a_draft_out_of_budget_is_a_timeout() -> None:

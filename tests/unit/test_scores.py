@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.text.answers import read_score
+from grid.text.objects import UnreadableError
 
 ODD: list[tuple[str, float | None]] = [
     ('{"score": 7, "explanation": "it fits"}', 0.7),
@@ -26,7 +27,9 @@ ODD: list[tuple[str, float | None]] = [
     ('```json\n{"score": 6, "explanation": "x"}\n```', 0.6),
     ('I would say {"score": 3} since it fails.', 0.3),
     ('{"note": "none"} {"score": 2}', 0.2),
-    ('{"score": 2} {"score": 9}', 0.2),
+    ('{"score": 2} {"score": 9}', None),
+    ('{"score": 2}. Sorry, {"score": 9}', 0.9),
+    ("{'score': 2,}", 0.2),
     ('{"score": 5, "explanation": "{\\"score\\": 9}"}', 0.5),
     ('{broken {"score": 9}', 0.9),
     ('{"score": 0.7}', None),
@@ -63,4 +66,8 @@ ODD: list[tuple[str, float | None]] = [
 
 @pytest.mark.parametrize(("text", "score"), ODD, ids=[text[:40] for text, _ in ODD])
 def test_a_score_is_read_or_it_is_none(text: str, score: float | None) -> None:
-    assert read_score(text) == (None if score is None else pytest.approx(score))
+    if score is None:
+        with pytest.raises(UnreadableError):
+            read_score(text)
+    else:
+        assert read_score(text) == pytest.approx(score)

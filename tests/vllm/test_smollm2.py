@@ -140,7 +140,6 @@ def test_samples_follow_their_schema(smol: Running) -> None:
     named = {tool.name: {parameter.name for parameter in tool.parameters} for tool in TOOLS} | {NO_TOOL: set()}
     for text in (*sampled[0].completions, *sampled[1].completions):
         call = read_call(text)
-        assert call is not None, text
         assert text.startswith('{"thought"')
         assert call.arguments.keys() <= named[call.tool]
 

@@ -97,7 +97,7 @@ class Slate:
         record = self.case_records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
-        entries = build_entries(calls, record.outcomes())
+        entries = build_entries(calls, record.outcomes(), tools=self.tools)
         library = tuple(self.tools.values())
         return Problem(
             case=Case(case_id, record.query, record.visible_plan()),

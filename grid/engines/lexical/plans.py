@@ -18,6 +18,7 @@ import numpy as np
 from grid.engines.base import Prompt
 from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
+from grid.text.objects import UnreadableError
 from grid.text.references import PATTERN, reference
 from grid.types import Json
 
@@ -61,16 +62,20 @@ def _solved(entry: str) -> tuple[str, list[Call]] | None:
     lines = entry.split("\n")
     if len(lines) < 2 or not lines[1].startswith("Plan: "):
         return None
-    calls = read_plan(lines[1])
-    if calls is None:
+    try:
+        calls = read_plan(lines[1])
+    except UnreadableError:
         return None
     return lines[0].removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
 
 
 def _made(entry: str) -> _Made | None:
     found = _STEP.match(entry)
-    call = read_call(found[2]) if found else None
-    if not found or not call:
+    if not found:
+        return None
+    try:
+        call = read_call(found[2])
+    except UnreadableError:
         return None
     return _Made(int(found[1]), {"tool": call.tool, "arguments": call.arguments}, found[3] == "returned")
 

@@ -23,7 +23,7 @@ from grid.engines.transformers.batches import Batches, Ongoing
 from grid.errors import ConfigError, EngineDiedError, GridError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.text.untrusted import DECODER
+from grid.text.objects import finished
 from grid.types import Usage
 
 if TYPE_CHECKING:
@@ -128,13 +128,13 @@ class HuggingFace(LanguageModel):
 
         max_tokens = min(max_tokens, self.max_tokens)
         tokens = self.fitting(loaded.renderer, prompt, max_tokens, loaded.context)
-        matcher, finished = None, None
+        matcher, stop = None, None
         if isinstance(prompt.answer, JsonAnswer) and loaded.grammars:
             matcher = await asyncio.to_thread(loaded.grammars.matcher, prompt.answer)
         elif isinstance(prompt.answer, JsonAnswer):
-            finished = holds_json
+            stop = finished
         seeds = [derive_seed(seed, index) for index in range(n)]
-        drawing = Drawing(tokens, seeds, temperature, max_tokens, matcher, finished)
+        drawing = Drawing(tokens, seeds, temperature, max_tokens, matcher, stop)
         drawn, seconds = await loaded.batches.ask(SAMPLE, drawing, len(tokens) + n * max_tokens)
         texts = tuple(map(loaded.model.text, drawn))
         return Sampled(texts, Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn))), seconds)
@@ -217,15 +217,6 @@ def _answer(model: TorchModel, kind: str, items: Sequence[Any], batch: Ongoing) 
         raise EngineDiedError(f"{type(error).__name__}: {error}") from None
     pairs = zip(searches, found, strict=True)
     return [nodes if isinstance(nodes, GridError) else (search, nodes) for search, nodes in pairs]
-
-
-def holds_json(text: str) -> bool:
-    """Whether a whole JSON object stands in the text: a tool call needs no more."""
-    try:
-        DECODER.raw_decode(text, text.index("{"))
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _missing() -> ConfigError:

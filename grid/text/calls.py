@@ -1,0 +1,161 @@
+"""An object as a call of a tool, in the forms that models know: `tool`/`arguments`, `name`/`parameters`, wrapped.
+
+A name or an argument is never dropped in silence: what cannot be placed makes the object unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from grid.text.objects import UnreadableError, whole_object
+from grid.types import NO_TOOL, Json, ToolSpec
+
+MAX_ARGUMENTS = 64
+_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "name", "action")
+_ARGUMENTS = (
+    *("arguments", "parameters", "args", "params", "kwargs"),
+    *("tool_input", "action_input", "tool_arguments", "tool_args", "input"),
+)
+_WRAPPERS = ("function", "tool_call", "function_call", "tool", "action", "call")
+_LISTS = ("tool_calls", "function_calls", "calls")
+_ENVELOPE = frozenset({"id", "call_id", "tool_call_id", "type", "index"})
+_REMARKS = frozenset(
+    {"thought", "thoughts", "thinking", "reasoning", "reason", "rationale", "explanation", "comment", "confidence"}
+)
+_NONE = frozenset({"none", "null", "n/a", "no_tool", "no-tool", "no tool", "no tool required", "no tool needed"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool and its arguments as a model wrote them, with the thought before them where there is one.
+
+    Calls are equal whatever was thought.
+    """
+
+    tool: str
+    arguments: dict[str, Json]
+    thought: str | None = field(default=None, compare=False)
+
+
+def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
+    """The calls that an object makes, one but for lists of calls; None where it is of another kind.
+
+    Args:
+        value: an object, or a list of objects.
+        tools: those offered, by name; may be empty.
+
+    Raises:
+        UnreadableError: it is meant as a call, but which one cannot be told.
+    """
+    if isinstance(value, list):
+        found = [calls_in(item, tools) for item in value]
+        if not any(found):
+            return None
+        if not all(found):
+            raise UnreadableError("a list of which only some entries are calls")
+        return [call for calls in found for call in calls or ()]
+    if not isinstance(value, dict):
+        return None
+    for key in _LISTS:
+        if isinstance(inner := value.get(key), list):
+            calls = [Call(NO_TOOL, {})] if not inner else calls_in(inner, tools)
+            return [replace(call, thought=call.thought or _thought(value)) for call in calls or ()] or None
+    if not isinstance(value.get("tool"), str):
+        for key in _WRAPPERS:
+            if isinstance(inner := value.get(key), dict):
+                around = {name: item for name, item in value.items() if name in (*_ARGUMENTS, "thought")}
+                return calls_in({**around, **inner}, tools)
+    call = _call(value, tools)
+    return [call] if call else None
+
+
+def _call(found: dict[str, Json], tools: Mapping[str, ToolSpec]) -> Call | None:
+    key = next((key for key in _NAMES if _names(found, key, tools)), None)
+    if key is None:
+        keys = [key for key in found if key not in _REMARKS]
+        if len(keys) == 1 and keys[0] in tools and isinstance(arguments := found[keys[0]], dict):
+            return _made(keys[0], arguments, found)
+        return None
+    tool = _tool(found[key], tools)
+    parameters = {parameter.name for parameter in tools[tool].parameters} if tool in tools else set()
+    places = [place for place in _ARGUMENTS if place in found and place not in parameters and place != key]
+    if places:
+        arguments = _agreed(found, places)
+        if arguments.get("type") == "object" and "properties" in arguments and "properties" not in parameters:
+            raise UnreadableError(f"the definition of {tool:.80} instead of a call")
+        beside = [
+            name
+            for name in found
+            if name in parameters and name not in (key, *places) and name not in arguments and name not in _ENVELOPE
+        ]
+        if beside:
+            raise UnreadableError(f"{beside[0]!r:.80} beside the arguments of {tool:.80}")
+    else:
+        arguments = {
+            name: value
+            for name, value in found.items()
+            if name != key and (name in parameters or name not in _REMARKS | _ENVELOPE)
+        }
+        strange = [name for name in arguments if name not in parameters]
+        if strange and tool != NO_TOOL:
+            raise UnreadableError(f"{strange[0]!r:.80}, which is no argument of {tool:.80}")
+    if tool == NO_TOOL:
+        if places and arguments and found[key] != NO_TOOL:
+            raise UnreadableError("arguments without a tool")
+        arguments = {}
+    return _made(tool, arguments, found)
+
+
+def _made(tool: str, arguments: dict[str, Json], found: dict[str, Json]) -> Call:
+    if len(arguments) > MAX_ARGUMENTS:
+        raise UnreadableError(f"{len(arguments)} arguments, {MAX_ARGUMENTS} at most")
+    return Call(tool, arguments, _thought(found))
+
+
+def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether an object's `key` names its tool; words that other objects use too need arguments or a tool's name."""
+    if key not in found:
+        return False
+    name = found[key]
+    if key == "tool":
+        return name is None or isinstance(name, str)
+    return isinstance(name, str) and (_tool(name, tools) in (*tools, NO_TOOL) or any(at in found for at in _ARGUMENTS))
+
+
+def _tool(name: Json, tools: Mapping[str, ToolSpec]) -> str:
+    """The tool that a name means; NO_TOOL where it says that there is none."""
+    written = name.strip() if isinstance(name, str) else ""
+    bare = written.removeprefix("functions.").removesuffix("()")
+    if written not in tools and bare in tools:
+        return bare
+    if written not in tools and (name is None or written.rstrip(".").casefold() in _NONE):
+        return NO_TOOL
+    return written
+
+
+def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
+    """The arguments, which may stand twice where they are the same."""
+    first, *others = [_arguments(found[place]) for place in places]
+    if any(other != first for other in others):
+        raise UnreadableError(f"both {places[0]!r} and {places[1]!r}, which differ")
+    return first
+
+
+def _arguments(value: Json) -> dict[str, Json]:
+    """Arguments as an object, also where they were written as its text."""
+    if value is None or value == [] or (isinstance(value, str) and not value.strip()):
+        return {}
+    if isinstance(value, str):
+        try:
+            return whole_object(value)
+        except UnreadableError as error:
+            raise UnreadableError(f"arguments that are {error}") from None
+    if not isinstance(value, dict):
+        raise UnreadableError("arguments that are no object")
+    return value
+
+
+def _thought(found: dict[str, Json]) -> str | None:
+    thought = found.get("thought")
+    return thought if isinstance(thought, str) else None

@@ -1,0 +1,254 @@
+r"""The JSON objects in a model's answer, those too that are not quite JSON. Nothing is evaluated, nothing is guessed.
+
+Python's decoder reads them. Where it cannot, tokens that mean one thing only are written as JSON first: single and
+curved quotes, Python's literals, names without quotes before a colon, comments, trailing commas, a comma that a line
+end stands for, raw line ends, `\'` and `\_`, the object's own last brace. All else is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+from grid.text.untrusted import decoder
+from grid.types import Json, to_json
+
+MAX_CHARACTERS = 20_000
+MAX_REREAD = 4 * MAX_CHARACTERS
+_LEAST = 40  # characters that a brace counts as at least: what it costs to find out
+MAX_DEPTH = 20
+_LONGEST_TOKEN = 32  # characters
+
+_THINK = "think|thinking|thought|reasoning|reflection|scratch_?pad"
+_THOUGHT = re.compile(rf"\s*(?:<({_THINK})>.*?</\1>|\[THINK\].*?\[/THINK\])", re.S)
+_MARK = re.compile(
+    rf"<(?P<thought>{_THINK})>|(?P<behind></(?:{_THINK})>)|(?P<imagined>^Observation:|<tool_response>)"
+    r"|(?P<object>\{|\[(?=\s*+\{))",
+    re.M,
+)
+_TOKEN = re.compile(
+    r"(?P<gap>(?:\s++|//[^\n]*+|\#[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)++)"
+    r"|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
+    r"""|(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|“[^“”"\\]*+”)"""
+    r"|(?P<number>[+-]?(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w.]))"
+    r"|(?P<word>[A-Za-z_$][\w$-]*+)",
+    re.S,
+)
+_END = re.compile(r"\s*+(?:\Z|```|<)")
+_LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
+_ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
+_ESCAPES = {"'": "'", "_": "_", "\n": ""}
+_CLOSER = {"{": "}", "[": "]"}
+_FOLLOWS = {  # what is wanted, what comes, what is wanted next; a value wants the same behind a colon and in a list
+    "key": {"string": "colon", "word": "colon", "close": "next"},
+    "colon": {"colon": "value"},
+    "value": {"string": "next", "number": "next", "word": "next", "open": "inside"},
+    "item": {"string": "next", "number": "next", "word": "next", "open": "inside", "close": "next"},
+    "next": {"comma": "inside", "close": "next"},
+}
+
+
+class UnreadableError(ValueError):
+    """An answer that is not what was asked for, or of which it cannot be told what it means."""
+
+
+class Found(NamedTuple):
+    """An object, or a list of objects, at a place of the text; `why` it cannot be read where it cannot.
+
+    `closed`: its last bracket is there.
+    """
+
+    value: Json
+    start: int
+    end: int
+    closed: bool
+    why: str | None = None
+
+
+class _BrokenError(Exception):
+    """What begins an object and is none; `begun`: it got as far as a name and a colon."""
+
+    def __init__(self, why: str, at: int, begun: bool) -> None:
+        super().__init__(why)
+        self.why, self.at, self.begun = why, at, begun
+
+
+def objects(text: str) -> list[Found]:
+    """The outermost objects of an answer in their order: neither those of a thought nor those behind an observation.
+
+    Words and braces around them do not matter. Takes time linear in the text's length: what begins an object and is
+    none is read again from its next brace on, up to MAX_REREAD characters in all.
+
+    Raises:
+        UnreadableError: behind its first thought the text has more than MAX_CHARACTERS characters.
+    """
+    at = len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
+    if len(text) - at > MAX_CHARACTERS:
+        raise UnreadableError(f"an answer of {len(text) - at:,} characters, {MAX_CHARACTERS:,} at most")
+    found: list[Found] = []
+    reread = 0
+    while mark := _MARK.search(text, at):
+        start, kind = mark.span()[0], mark.lastgroup
+        at = mark.end()
+        if kind == "thought":
+            at = text.find(f"</{mark['thought']}>", at)
+            if at < 0:
+                break
+        elif kind == "behind":
+            found.clear()
+        elif kind == "imagined":
+            if found:
+                break
+        else:
+            try:
+                found.append(_read(text, start))
+                at = found[-1].end
+            except _BrokenError as broken:
+                reread += max(broken.at - start, _LEAST)
+                if broken.begun:
+                    at = _balanced(text, start)
+                    found.append(Found(None, start, at, True, broken.why))
+                elif reread > MAX_REREAD:
+                    found.append(Found(None, start, at, True, "too many braces that begin no object"))
+                    break
+    return found
+
+
+def whole_object(text: str) -> dict[str, Json]:
+    """The object that a text is, with nothing around it. Raises UnreadableError."""
+    try:
+        found = _read(text, len(text) - len(text.lstrip()))
+    except _BrokenError as broken:
+        raise UnreadableError(broken.why) from None
+    if not isinstance(found.value, dict) or not found.closed or text[found.end :].strip():
+        raise UnreadableError("no JSON object")
+    return found.value
+
+
+def finished(text: str) -> bool:
+    """Whether an object is whole, as far as an answer has been written: it needs no more."""
+    if "}" not in text[-_LONGEST_TOKEN:]:
+        return False
+    try:
+        return any(found.closed and not found.why for found in objects(text))
+    except UnreadableError:
+        return False
+
+
+def _read(text: str, start: int) -> Found:
+    """The value that begins at a place."""
+    closed = True
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        written, end, closed = _rewritten(text, start)
+        try:
+            value = _DECODER.decode(written)
+        except ValueError as error:
+            why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+            raise _BrokenError(f"a broken JSON object: {why}", end, begun=True) from None
+    if _depth(value) > MAX_DEPTH:
+        raise _BrokenError(f"a JSON object of more than {MAX_DEPTH} levels", end, begun=True)
+    try:
+        to_json(value).encode()
+    except UnicodeEncodeError:
+        raise _BrokenError("half a surrogate pair, which no table can hold", end, begun=True) from None
+    return Found(value, start, end, closed)
+
+
+def _rewritten(text: str, start: int) -> tuple[str, int, bool]:
+    """The value at a place as JSON, where it ends, and whether its last bracket is there."""
+    written: list[str] = []
+    inside: list[str] = []
+    wanted, at, lines, begun = "value", start, False, False
+    while True:
+        token = _TOKEN.match(text, at)
+        kind = (token.lastgroup or "") if token else ""
+        if token and kind == "gap":
+            at, lines = token.end(), "\n" in token.group()
+            continue
+        if kind == "string" and wanted == "next" and lines and inside[-1] == "{":
+            wanted = "key"  # the line's end is the comma
+        follows = _FOLLOWS[wanted].get(kind)
+        if not token or follows is None or (kind == "close" and token.group() != _CLOSER[inside[-1]]):
+            if wanted == "next" and len(inside) == 1 and written[-1] in "}]" and _END.match(text, at):
+                return "".join([*written, _CLOSER[inside[0]]]), at, False
+            unended = text[at : at + 1] in "\"'“/"  # looked for its end in all the rest
+            why = f"breaks off at {text[at : at + 30]!r}" if at < len(text) else "is not finished"
+            raise _BrokenError(f"a JSON object that {why}", len(text) if unended else at, begun)
+        if kind not in ("close", "comma", "colon") and written and written[-1] not in ("{", "[", ":"):
+            written.append(",")
+        if kind != "comma":
+            written.append(_written(token.group(), kind, wanted, at, begun))
+        if kind == "open":
+            inside.append(token.group())
+        elif kind == "close":
+            inside.pop()
+        at, lines, begun = token.end(), False, begun or kind == "colon"
+        if not inside:
+            return "".join(written), at, True
+        if len(inside) > MAX_DEPTH:
+            raise _BrokenError(f"a JSON object of more than {MAX_DEPTH} levels", at, begun=True)
+        wanted = follows if follows != "inside" else "key" if inside[-1] == "{" else "item"
+
+
+def _written(token: str, kind: str, wanted: str, at: int, begun: bool) -> str:
+    """A token as JSON has it."""
+    if kind == "word" and wanted != "key":
+        if token not in _LITERALS:
+            raise _BrokenError(f"a JSON object with {token:.30} as a value, without quotes", at, begun)
+        return _LITERALS[token]
+    if kind == "word":
+        return f'"{token}"'
+    if kind == "number":
+        plain = token.lstrip("+")
+        return plain if plain.lstrip("-").isdecimal() else repr(float(plain))
+    if kind != "string":
+        return token
+
+    def escaped(match: re.Match[str]) -> str:
+        char = match[1]
+        if char is None:
+            return '\\"'
+        if char in '"\\/bfnrtu':
+            return match[0]
+        if len(char) > 1:  # Python's own escapes
+            return to_json(chr(int(char[1:], 16)))[1:-1]
+        if char not in _ESCAPES:
+            raise _BrokenError(f"a JSON object with the escape {match[0]}, which JSON does not know", at, begun)
+        return _ESCAPES[char]
+
+    return f'"{_ESCAPE.sub(escaped, token[1:-1])}"'
+
+
+def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        for name, value in pairs:
+            if to_json(value) != to_json(members[name]):
+                raise ValueError(f"{name!r:.60} stands in it twice, with different values")
+    return members
+
+
+_DECODER = decoder(object_pairs_hook=_members, strict=False)
+
+
+def _balanced(text: str, start: int) -> int:
+    """Where as many brackets have been closed as opened; the text's end where that never is."""
+    depth = 0
+    for match in re.finditer(r"[{}\[\]]", text[start:]):
+        depth += 1 if match.group() in "{[" else -1
+        if not depth:
+            return start + match.end()
+    return len(text)
+
+
+def _depth(value: Json) -> int:
+    """Levels of nesting, counted no further than one past the limit."""
+    deepest, level = 0, [value]
+    while level and deepest <= MAX_DEPTH:
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [child for item in inner for child in (item.values() if isinstance(item, dict) else item)]
+        deepest += bool(inner)
+    return deepest
