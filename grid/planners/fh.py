@@ -97,7 +97,7 @@ class FullHorizon(Acting):
 
     def _view(self, episode: Episode, path: Path) -> View | None:
         substep = next_point(episode, path, self.max_calls)
-        return View(substep, path, episode.query_tools(), whole_query=True) if substep else None
+        return View(substep, path, episode.options(None), whole_query=True) if substep else None
 
     def _left(self, episode: Episode, view: View) -> int:
         """Decisions that are left: an outline's substeps, or as many calls as are allowed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "6"
 
 EPISODES = pa.schema(
     [
@@ -90,8 +90,10 @@ STEPS = pa.schema(
         ("arguments", pa.string()),
         ("observation", pa.string()),
         ("entropy", pa.float64()),
+        ("n_options", pa.int32()),
         ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),
         ("tool_matches", pa.bool_()),
+        ("reference_rank", pa.int32()),
         ("unassigned", pa.float64()),
         ("error_bound", pa.float64()),
         ("input_tokens", pa.int64()),
