@@ -19,10 +19,10 @@ from grid.types import NO_TOOL, Trajectory, Usage
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (
-    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep takes no tool has "
-    f'the tool "{NO_TOOL}".'
+    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool "
+    f'has the tool "{NO_TOOL}".'
 )
-ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it takes no tool, its tool is "{NO_TOOL}".'
+ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
 ASK_AGAIN = "The last step failed. What was done stays as it is, with its results; plan the rest anew."
 ASK_PLAN = 'Answer with one JSON object: {"plan": [{"tool": name, "arguments": {name: value}}, ...]}.'
 

@@ -21,7 +21,7 @@ MAX_CHARACTERS = 500
 _TRIES = 3
 _ASK = (
     "Before anything is done, outline the work: the substeps that carry out the request, in order, each in one short "
-    "sentence that says what it is for. A substep is one call of a tool, or one thing that takes none.",
+    "sentence that says what it is for. A substep is one call of a tool, or one thing that needs none.",
     'Answer with one JSON object: {"outline": [text, ...]}.',
 )
 _DEMONSTRATIONS = 10

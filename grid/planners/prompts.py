@@ -31,7 +31,7 @@ ROLE = Section(
 )
 EMPTY = Section("instruction", ())
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
-NO_TOOL_TEXT = f"{NO_TOOL}: The present substep takes none of the tools."
+NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
 FINISH_TOOL = ToolSpec(
     FINISH,
     "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
