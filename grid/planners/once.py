@@ -10,10 +10,10 @@ R = TypeVar("R")
 
 
 class Once(Generic[H, R]):
-    """Remembers what was made of a tuple, by the tuple's identity: most decisions repeat another planner's or trial's.
+    """Most decisions repeat another planner's or trial's.
 
     Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
-    `key`, the further arguments, is compared.
+    Further arguments are compared.
     """
 
     _MOST = 4096
@@ -23,6 +23,7 @@ class Once(Generic[H, R]):
         self._known: dict[Any, tuple[H, R]] = {}
 
     def __call__(self, thing: H, *key: Hashable) -> R:
+        """What is made of the thing and the key."""
         place = (id(thing), *key)
         known = self._known.get(place)
         if known and known[0] is thing:

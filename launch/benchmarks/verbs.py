@@ -1,4 +1,4 @@
-"""The words that the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both halves."""
+"""What the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both halves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from statistics import mean
 
 from rich.console import Console
@@ -26,6 +27,7 @@ def half_of(category: str, workflow: str) -> str:
     return HALVES[derive_seed(0, "verbs", category, workflow) % 2]
 
 
+@cache
 def sayings() -> dict[str, Sayings]:
     """All substeps of SLATE's stock, by half."""
     found: dict[str, Sayings] = {half: [] for half in HALVES}
