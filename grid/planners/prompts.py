@@ -26,7 +26,8 @@ ROLE = Section(
     (
         "You carry out a request by calling tools.",
         "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
-        "stands for the value of that field in what step i returned. Arguments marked * are required.",
+        "stands for the value of that field in what step i returned. Arguments marked * are required, all others may "
+        "be left out.",
     ),
 )
 EMPTY = Section("instruction", ())

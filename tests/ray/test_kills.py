@@ -31,9 +31,11 @@ from tests.deadly import DEADLY, GO, blocking, deadly, waiting
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("seed", "kills"), [(0, 4), pytest.param(1, 30, marks=pytest.mark.slow)])
-def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, seed: int, kills: int) -> None:
-    log = chaos(tmp_path, kills, seed, ["planner=react", "dataset.limit=60", "trials=4"], print)
+@pytest.mark.parametrize(
+    ("kills", "kinds"), [(4, (DRIVER, RAYLET, WORKER, WORKER)), pytest.param(30, KINDS, marks=pytest.mark.slow)]
+)
+def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, kills: int, kinds: Sequence[str]) -> None:
+    log = chaos(tmp_path, kills, 0, ["planner=react", "dataset.limit=60", "trials=4"], print, kinds=kinds)
     assert log.wrong() == []
     assert log.failed == 0
     assert sum(log.kills.values()) == kills

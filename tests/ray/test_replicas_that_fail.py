@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -77,6 +77,15 @@ def asked(handle: Any, max_tokens: int = 1) -> Any:
     return handle.sample.remote("attempt", PROMPT, max_tokens=max_tokens, **HOW)
 
 
+def answered(ask: Callable[[], Any]) -> Any:
+    """The answer of an actor that may be restarting meanwhile: asked again until it is there."""
+    while True:
+        try:
+            return ray.get(ask(), timeout=600)
+        except ray.exceptions.RayActorError:
+            time.sleep(0.2)
+
+
 def test_a_sweep_begins_with_the_replicas_that_start_and_takes_in_the_others_later(tmp_path: Path) -> None:
     said: list[str] = []
     # Of the second one: fails twice; fails twice again; hangs; works. A try more within a process would work at once.
@@ -133,12 +142,7 @@ def test_a_replica_that_says_nothing_any_more_is_replaced(tmp_path: Path, how: s
         wait_for(lambda: "does not answer" in "".join(said), 600)
         wait_for(lambda: not Path(f"/proc/{process}").exists(), 600)
         running.lost_seconds = 120.0
-        answer = None
-        while answer is None:
-            try:
-                answer, *_ = ray.get(asked(handle), timeout=600)
-            except ray.exceptions.RayActorError:
-                time.sleep(0.2)
+        answer, *_ = answered(lambda: asked(handle))
     assert answer.completions != (str(process),)
 
 
@@ -150,7 +154,7 @@ def test_a_replica_gets_the_drivers_token_and_nothing_shows_it(tmp_path: Path, m
     assert ray.get(handle.variable.remote("UNRELATED"), timeout=600) is None
     os.kill(process_of(handle), signal.SIGKILL)
     wait_for(lambda: len(list(tmp_path.glob("process-0-*"))) == 2)
-    assert ray.get(handle.variable.remote("HF_TOKEN"), timeout=600) == SECRET, "after a restart too"
+    assert answered(lambda: handle.variable.remote("HF_TOKEN")) == SECRET, "after a restart too"
     session = Path(ray._private.worker._global_node.get_session_dir_path())
     logs = [path for path in session.rglob("*") if path.is_file()]
     assert len(logs) > 5

