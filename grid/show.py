@@ -21,12 +21,14 @@ from grid.planners.base import JUDGE, Episode
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
-from grid.sweep.cell import GROUPS, Cell, Setting, cells
+from grid.sweep.cell import GROUPS, OPTIONS, Cell, Setting, cells
+from grid.sweep.ordering import with_ordering
 from grid.sweep.roles import with_judge
 from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
 from grid.types import Trajectory
 
+_KEYS = (*GROUPS, JUDGE, OPTIONS)
 CONF = Path(__file__).parents[1] / "conf"
 """Of a checkout; the command reads its files as a sweep would."""
 
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
     parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden planner.samples=3")
+    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser
 
 
@@ -74,10 +76,10 @@ def _setting(given: argparse.Namespace) -> Setting:
     config = OmegaConf.create({group: _file(group, name) for group, name in labels.items()})
     changed = OmegaConf.from_dotlist(given.values)
     for group in changed:
-        if group not in (*GROUPS, JUDGE):
-            raise ConfigError(str(group), changed[group], f"a key of {', '.join((*GROUPS, JUDGE))}")
+        if group not in _KEYS:
+            raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
-    return Setting(with_judge(merged), labels, seed=0)
+    return Setting(with_ordering(merged, with_judge(merged)), labels, seed=0)
 
 
 def _file(group: str, name: str) -> Any:

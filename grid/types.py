@@ -176,6 +176,7 @@ class Step:
     """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
 
     `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory.
+    `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep.
     """
 
     branch: int
@@ -189,6 +190,7 @@ class Step:
     entropy: float | None = None
     options: tuple[OptionProbability, ...] = ()
     candidates: tuple[str, ...] = ()
+    whole_query: bool = False
     unassigned: float | None = None
     error_bound: float | None = None
     input_tokens: int = 0

@@ -1,4 +1,4 @@
-"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|labels|throughput|chaos|gpu|kopl`."""
+"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|labels|...`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ BENCHMARKS = {
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
+    "verbs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

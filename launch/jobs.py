@@ -14,7 +14,7 @@ from rich.console import Console
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.base import JUDGE
 from grid.sweep.build import sweep_config
-from grid.sweep.cell import GROUPS, NO_INFLUENCE
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed
@@ -99,5 +99,7 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
         if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
+        elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # it has no label of its own
+            changed.append(f"{key}={value}")
     # A judge that is the acting model has what was changed in that one in its name already.
     return f"{name.removesuffix(']')}{',' if name.endswith(']') else '['}{','.join(changed)}]" if changed else name

@@ -105,6 +105,29 @@ class UniformRandom:
 
 
 @dataclass(frozen=True)
+class AtPlace:
+    """Always takes the option at one place, whatever it is; asked for a call's arguments, it has none."""
+
+    place: int
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
+    version: str = "at place"
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        assert isinstance(prompt.answer, ToolCallAnswer)
+        assert asks_for_arguments(prompt.answer)
+        return Sampled((to_json({"tool": prompt.answer.tools[0].name, "arguments": {}}),) * n, Usage(llm_calls=n))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        shares = [0.0] * len(prompt.answer.options)
+        shares[self.place] = 1.0
+        return Choice(tuple(shares), Usage(forward_passes=1))
+
+
+@dataclass(frozen=True)
 class RawText:
     """Answers every request with the same text."""
 

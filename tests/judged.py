@@ -53,7 +53,7 @@ class BetterOfTwo(Acting):
         """One pass."""
         done = await rollout(episode, self._decide, self, begin(episode), max_candidates=10)
         task = prompts.task_section(episode)
-        tools = {tool.name: tool for view in done.views for tool in view.candidates}
+        tools = {tool.name: tool for view in done.views for tool in view.options.tools}
         for step in done.path.steps:
             if step.call and step.observation:
                 asked = after(task, tools[step.call.tool], step.call, step.observation)

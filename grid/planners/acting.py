@@ -17,9 +17,10 @@ from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid.planners import prompts
 from grid.planners.base import Episode
+from grid.planners.options import Options
 from grid.planners.prompts import Offer, Seen
 from grid.strict import STRICT
-from grid.types import FINISH, NO_TOOL, OptionProbability, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.types import FINISH, NO_TOOL, OptionProbability, Step, Substep, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
 
 
@@ -79,14 +80,14 @@ class Path:
 
 @dataclass(frozen=True)
 class View:
-    """What one decision looks at: the point, the path so far and what is seen of it, the tools, earlier lessons.
+    """What one decision looks at: the point, the path so far and what is seen of it, the options, earlier lessons.
 
     `whole_query`: the tools are those of the whole query, the same at every point.
     """
 
     substep: Substep
     path: Path
-    candidates: tuple[ToolSpec, ...]
+    options: Options
     whole_query: bool = False
     seen: Seen = "all"
     lessons: tuple[str, ...] = ()
@@ -105,8 +106,8 @@ class View:
 
     @cached_property
     def offer(self) -> Offer:
-        """The candidates as a prompt lists them."""
-        return prompts.offer(self.candidates, may_finish=not self.guided)
+        """The options as a prompt lists them."""
+        return prompts.offer(self.options, may_finish=not self.guided)
 
 
 @dataclass(frozen=True)
@@ -170,10 +171,8 @@ async def rollout(
     done = Rollout(path)
     while (substep := next_point(episode, done.path, acting.max_calls)) is not None:
         whole = whole_query or not substep.text
-        candidates = episode.query_tools() if whole else episode.candidates(substep)
-        if max_candidates is not None:
-            candidates = candidates[: max_candidates - 1]
-        view = View(substep, done.path, candidates, whole, seen, lessons)
+        options = episode.options(None if whole else substep, max_candidates)
+        view = View(substep, done.path, options, whole, seen, lessons)
         decision = await policy(episode, view, f"pass{branch}")
         done.views.append(view)
         done.decisions.append(decision)
@@ -200,7 +199,8 @@ async def perform(episode: Episode, view: View, decision: Decision, branch: int 
         options=decision.options,
         unassigned=decision.unassigned,
         error_bound=decision.error_bound,
-        candidates=view.offer.names,
+        candidates=view.offer.candidates,
+        whole_query=view.whole_query,
         input_tokens=decision.usage.input_tokens,
         cached_input_tokens=decision.usage.cached_input_tokens,
         output_tokens=decision.usage.output_tokens,

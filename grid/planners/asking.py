@@ -13,11 +13,11 @@ from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
-ASK_SUBSTEP = "Call one of the tools for the present substep, or decide that it takes none."
-ASK_NEXT = "Choose the next call, or finish."
+ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
+ASK_NEXT = "Give the next call, or finish."
 ASK_CALL = 'Answer with one JSON object: {{{thought}"tool": name{decline}, "arguments": {{name: value}}}}.'
 ASK_THOUGHT = '"thought": why, in a sentence or two, '
-ASK_SUBSTEP_INDEX = "Answer with the number of the option that the present substep takes, and nothing else."
+ASK_SUBSTEP_INDEX = "Answer with the number of the option that fits the present substep, and nothing else."
 ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
 ASK_ARGUMENTS = 'Call this tool. Answer with one JSON object: {"tool": name, "arguments": {name: value}}.'
 INVALID = "Your last answer was not in the format asked for. Read the instructions again and answer anew."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.errors import BudgetError, ContextError, ToolError
+from grid.planners.options import QUERY, Options, Retrieved, in_order
 from grid.seeds import derive_seed
 from grid.text import references
 from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
@@ -91,13 +92,15 @@ class Episode:
         *,
         pool: tuple[Substep, ...] = (),
         query_tools: int = 50,
+        order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Judging | None = None,
     ) -> None:
         """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
-        `engine` acts, `roles` are the engines of the other roles.
+        `order_seed` draws the order of the options; None: as retrieved. `engine` acts, `roles` are the engines of the
+        other roles.
         """
         self.case, self.budget, self.seed = case, budget, seed
         self.tool_calls = self.resolved_checks = 0
@@ -106,9 +109,9 @@ class Episode:
         self.__world, self.__judging = world, judging
         self.__engines: dict[Role, Engine] = {ACTOR: engine, **roles}
         self.spent = {role: Usage() for role in self.__engines}
-        self.__candidates, self.__demonstrations = candidates, demonstrations
-        self.__pool, self.__query_tools = pool, query_tools
-        self.__offered: tuple[ToolSpec, ...] | None = None
+        self.__retrieved, self.__order_seed = Retrieved(candidates, pool, query_tools), order_seed
+        self.__of_query: tuple[ToolSpec, ...] | None = None
+        self.__demonstrations = demonstrations
         self.__begun = False
         self.__latest: State = None
 
@@ -117,19 +120,18 @@ class Episode:
         """What the acting model has spent."""
         return self.spent[ACTOR]
 
-    def candidates(self, substep: Substep) -> tuple[ToolSpec, ...]:
-        """The tools offered for a substep, best first."""
-        return self.__candidates(self.case, substep)
+    def options(self, substep: Substep | None, most: int | None = None) -> Options:
+        """What a decision at a substep may take, `most` options at most (the best tools), in the order of the setting.
 
-    def query_tools(self) -> tuple[ToolSpec, ...]:
-        """The tools of the whole query: what its substeps are offered, the best of each first."""
-        if self.__offered is None:
-            asked = self.__pool or (Substep("0", self.case.query, ""),)
-            ranked = [self.candidates(substep) for substep in asked]
-            longest = max(map(len, ranked))
-            found = {tools[rank].name: tools[rank] for rank in range(longest) for tools in ranked if rank < len(tools)}
-            self.__offered = tuple(found.values())[: self.__query_tools]
-        return self.__offered
+        None: with the tools of the whole query.
+        """
+        if substep is not None:
+            tools, step = self.__retrieved.tools(self.case, substep), substep.id
+        else:
+            if self.__of_query is None:
+                self.__of_query = self.__retrieved.tools(self.case, None)
+            tools, step = self.__of_query, QUERY
+        return in_order(tools, self.__order_seed, self.case.id, step, most)
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
         """The `count` solved questions nearest to the case's; none where the dataset has none."""

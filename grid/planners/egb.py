@@ -23,7 +23,7 @@ from grid.planners.base import Episode
 from grid.planners.side_by_side import until
 from grid.planners.votes import entropy, vote
 from grid.strict import STRICT
-from grid.types import NO_TOOL, OptionProbability, Trajectory, Usage
+from grid.types import OptionProbability, Trajectory, Usage
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -153,7 +153,7 @@ class EGBLogits(EntropyGuidedBranching):
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""
         choice = await episode.choose(index_prompt(episode, view, self), name, view.substep.id)
-        tools = [*view.offer.tools, *([NO_TOOL] if view.guided else [])]
+        tools = view.offer.options
         probabilities = choice.probabilities
         best = max(range(len(tools)), key=lambda k: (probabilities[k], -k))
         action, usage = await fill_arguments(episode, view, tools[best], name, self)

@@ -20,10 +20,10 @@ from grid.types import NO_TOOL, Trajectory, Usage
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (
-    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep takes no tool has "
-    f'the tool "{NO_TOOL}".'
+    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool "
+    f'has the tool "{NO_TOOL}".'
 )
-ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it takes no tool, its tool is "{NO_TOOL}".'
+ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
 ASK_AGAIN = "The last step failed. What was done stays as it is, with its results; plan the rest anew."
 ASK_PLAN = 'Answer with one JSON object: {"plan": [{"tool": name, "arguments": {name: value}}, ...]}.'
 
@@ -97,7 +97,7 @@ class FullHorizon(Acting):
 
     def _view(self, episode: Episode, path: Path) -> View | None:
         substep = next_point(episode, path, self.max_calls)
-        return View(substep, path, episode.query_tools(), whole_query=True) if substep else None
+        return View(substep, path, episode.options(None), whole_query=True) if substep else None
 
     def _left(self, episode: Episode, view: View) -> int:
         """Decisions that are left: an outline's substeps, or as many calls as are allowed."""

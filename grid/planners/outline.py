@@ -22,7 +22,7 @@ MAX_CHARACTERS = 500
 _TRIES = 3
 _ASK = (
     "Before anything is done, outline the work: the substeps that carry out the request, in order, each in one short "
-    "sentence that says what it is for. A substep is one call of a tool, or one thing to judge from what is known.",
+    "sentence that says what it is for. A substep is one call of a tool, or one thing that needs none.",
     'Answer with one JSON object: {"outline": [text, ...]}.',
 )
 _DEMONSTRATIONS = 10
@@ -40,7 +40,7 @@ async def draft(episode: Episode) -> None:
         prompt = prompts.prompt(
             OutlineAnswer(MAX_SUBSTEPS),
             prompts.ROLE,
-            Section("tools", ("Tools:", *map(prompts.tool_text, episode.query_tools()))),
+            prompts.tools_section(episode.options(None).tools),
             prompts.demonstrations_section(episode, _DEMONSTRATIONS),
             prompts.task_section(episode),
             Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),

@@ -7,17 +7,17 @@ substep behind the history.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from typing import Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from grid.engines.base import Answer, Prompt, Section
 from grid.planners.base import Episode
+from grid.planners.once import Once
+from grid.planners.options import Options
 from grid.text.references import reference
-from grid.types import FINISH, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
+from grid.types import FINISH, NO_TOOL, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
 
-T = TypeVar("T")
-R = TypeVar("R")
 Seen = Literal["all", "calls", "none"]
 """Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
 
@@ -32,63 +32,50 @@ ROLE = Section(
 )
 EMPTY = Section("instruction", ())
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
-NO_TOOL_TEXT = (
-    "no_tool: No tool required. Judge, decide, choose, consider, think, reason, reflect, weigh, compare, note, read, "
-    "understand, separate, sort, summarise, explain, tell, answer, obtain or confirm something from what is known."
-)
+NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
 FINISH_TOOL = ToolSpec(
     FINISH,
     "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
     (Parameter("answer", "string", "what is told to whoever asked", required=False),),
 )
 _HANDLE = re.compile(r"\$\d+")
+_TOOLS = Section("tools", ("Tools:",))
 
 
 class Offer(NamedTuple):
-    """What a decision may take: tools by name and in order, candidates' names, and the section that lists the options.
+    """What a decision may take, all in the order in which it is shown.
 
-    The last option is `no_tool` for a substep of an outline, or else `finish`, which is a tool like the others.
+    `options` are the names of all options. Among them is `no_tool` for a substep of an outline, or else `finish`, which
+    is a tool like the others: it stands in `tools` and `cards`, but is no candidate. `section` lists the options.
     """
 
     tools: dict[str, ToolSpec]
     cards: tuple[ToolSpec, ...]
-    names: tuple[str, ...]
+    candidates: tuple[str, ...]
+    options: tuple[str, ...]
     section: Section
 
 
-class _Once(Generic[T, R]):
-    """Remembers what was made of a tuple, by the tuple's identity: most decisions repeat another planner's or trial's.
-
-    Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
-    """
-
-    _MOST = 4096
-
-    def __init__(self, make: Callable[[tuple[T, ...]], R]) -> None:
-        self._make = make
-        self._known: dict[int, tuple[tuple[T, ...], R]] = {}
-
-    def __call__(self, things: tuple[T, ...]) -> R:
-        known = self._known.get(id(things))
-        if known and known[0] is things:
-            return known[1]
-        if len(self._known) >= self._MOST:
-            self._known.clear()
-        found = self._make(things)
-        self._known[id(things)] = things, found
-        return found
+def offer(options: Options, may_finish: bool) -> Offer:
+    """What a decision among options may take."""
+    return _offer(options, may_finish)
 
 
-def offer(candidates: tuple[ToolSpec, ...], may_finish: bool) -> Offer:
-    """What a decision among candidates may take."""
-    return (_offer_or_finish if may_finish else _offer_or_none)(candidates)
+def _offered(options: Options, may_finish: bool) -> Offer:
+    before, behind = options.tools[: options.place], options.tools[options.place :]
+    cards = (*before, FINISH_TOOL, *behind) if may_finish else options.tools
+    texts, names = [*map(tool_text, cards)], [tool.name for tool in cards]
+    if not may_finish:
+        texts.insert(options.place, NO_TOOL_TEXT)
+        names.insert(options.place, NO_TOOL)
+    candidates = tuple(tool.name for tool in options.tools)
+    section = Section(_TOOLS.kind, _TOOLS.entries, tuple(texts))
+    return Offer({tool.name: tool for tool in cards}, cards, candidates, tuple(names), section)
 
 
-def _offer(last: tuple[ToolSpec, ...], text: tuple[str, ...], candidates: tuple[ToolSpec, ...]) -> Offer:
-    tools = {tool.name: tool for tool in (*candidates, *last)}
-    options = (*map(tool_text, tools.values()), *text)
-    names = tuple(tool.name for tool in candidates)
-    return Offer(tools, tuple(tools.values()), names, Section("tools", ("Tools:",), options))
+def tools_section(tools: Sequence[ToolSpec]) -> Section:
+    """The tools there are, without numbers: where none of them is to be chosen."""
+    return Section(_TOOLS.kind, (*_TOOLS.entries, *map(tool_text, tools)))
 
 
 @lru_cache(maxsize=65536)
@@ -100,8 +87,7 @@ def tool_text(tool: ToolSpec) -> str:
     return f"{tool.name}({arguments}){returns}: {tool.description}" + (f" [{details}]" if details else "")
 
 
-_offer_or_finish: _Once[ToolSpec, Offer] = _Once(partial(_offer, (FINISH_TOOL,), ()))
-_offer_or_none: _Once[ToolSpec, Offer] = _Once(partial(_offer, (), (NO_TOOL_TEXT,)))
+_offer: Once[Options, Offer] = Once(_offered)
 
 
 def task_section(episode: Episode) -> Section:
@@ -178,4 +164,4 @@ def _demonstrations(solved: tuple[Demonstration, ...]) -> Section:
     return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)))
 
 
-_demonstrated: _Once[Demonstration, Section] = _Once(_demonstrations)
+_demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)

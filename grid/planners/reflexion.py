@@ -37,9 +37,10 @@ class Reflexion(Retry):
         prompt = prompts.prompt(
             TextAnswer(),
             prompts.ROLE,
+            prompts.tools_section(episode.options(None).tools),
             prompts.task_section(episode),
             prompts.history_section(path.lines),
             Section("instruction", (ASK_REFLECTION,)),
         )
         asked = await episode.sample(prompt, "reflect", attempt, temperature=self.temperature)
-        return f"Lesson from attempt {attempt + 1}: {' '.join(asked.texts[0].split())[:1000]}"
+        return f"Attempt {attempt + 1}: {' '.join(asked.texts[0].split())[:1000]}"

@@ -22,8 +22,9 @@ from grid.planners.base import ACTOR, JUDGE, Budget, Planner, Role
 from grid.planners.judging import Judging
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
-from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.cell import GROUPS, OPTIONS, Setting
 from grid.sweep.make import config_error, make
+from grid.sweep.ordering import ordering
 from grid.sweep.roles import judging, models
 from grid.sweep.transcripts import Keep
 from grid.types import FINISH, NO_TOOL, Plan
@@ -33,6 +34,8 @@ _MOST = 2**31 - 1
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
+_OF_SETTINGS = (*GROUPS, JUDGE, OPTIONS)
+"""The keys in which settings of one sweep may differ."""
 
 
 class _Section(BaseModel):
@@ -107,7 +110,10 @@ class SweepConfig(_Section):
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles that its planner asks."""
+    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles that its planner asks.
+
+    `order_seed` draws the order of options; None: they stand as retrieved.
+    """
 
     engine: Engine
     planner: Planner
@@ -117,6 +123,7 @@ class Built:
     budget: Budget
     roles: Mapping[Role, Engine] = field(default_factory=dict)
     judging: Judging | None = None
+    order_seed: int | None = 0
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -142,9 +149,9 @@ class Built:
 def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
     """The shared keys, checked; raises ConfigError with the dotted key."""
     try:
-        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in (*GROUPS, JUDGE)})
+        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in _OF_SETTINGS})
     except ValidationError as error:
-        raise config_error("", error, [*SweepConfig.model_fields, *GROUPS, JUDGE]) from None
+        raise config_error("", error, [*SweepConfig.model_fields, *_OF_SETTINGS]) from None
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
@@ -163,6 +170,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         budget=Budget(**budget.model_dump()),
         roles=engines,
         judging=judging(config),
+        order_seed=ordering(config).seed(setting.seed),
     )
 
 

@@ -15,6 +15,8 @@ from grid.planners.base import JUDGE
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
+OPTIONS = "options"
+"""The key of a setting that is no group."""
 NO_INFLUENCE = (
     *("dataset.path", "dataset.limit", "dataset.max_substeps"),
     *("model.serving", "judge.serving", "planner.parallel"),
@@ -29,8 +31,8 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels have the group `judge` too where the planner asks one. `code` has a digest of
-    the code behind each group and the metrics: it is part of the cells' ids.
+    for) make the id. Config and labels have the group `judge` too where the planner asks one, and the config has
+    OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]
@@ -84,7 +86,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in (*GROUPS, JUDGE)
+        for group in (*GROUPS, JUDGE, OPTIONS)
         if group in config
     }
     return found | {"robustness": list(found["robustness"].items())}

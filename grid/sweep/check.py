@@ -16,7 +16,8 @@ from grid import store
 from grid.errors import ConfigError
 from grid.planners.base import JUDGE
 from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, Setting
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
+from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
 from grid.sweep.roles import with_judge
 from grid.sweep.transcripts import Keep
@@ -137,17 +138,17 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
 
 
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of every group, each a mapping; a judge's only where the planner asks one."""
+    """The config of every group, each a mapping, and of the options; a judge's only where the planner asks one."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
-    return with_judge(config)
+    return with_ordering(config, with_judge(config))
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in (*GROUPS, JUDGE) and first[key] != other.get(key):
+        if key not in (*GROUPS, JUDGE, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from grid.metrics.stepwise import tool_matches
-from grid.types import NO_TOOL, Reference, Step, Trajectory, to_json
+from grid.types import NO_TOOL, Reference, Step, ToolSpec, Trajectory, to_json
+
+Ranked = Callable[[Step], Sequence[ToolSpec]]
+"""What was retrieved for a decision, best first."""
 
 _MAX_TEXT = 200_000  # characters of a text of a row
 
 
-def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference) -> list[dict[str, Any]]:
+def step_rows(
+    cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference, ranked: Ranked
+) -> list[dict[str, Any]]:
     """One row a decision, held against the reference where planners follow it.
 
-    `step` is the place in the outline that is followed or, where none is, that of the decision on its path.
+    `step` is the place in the outline that is followed or, where none is, that of the decision on its path. `n_options`
+    counts `no_tool`, or `finish`, too; `reference_rank` is the place of the reference's tool among what was retrieved,
+    from 0: with both, what the retriever's first and chance would match is known without a model.
     """
     on_path = {id(step) for step in trajectory.steps}
     outline = reference.calls if reference.followed else dict.fromkeys(s.substep.id for s in trajectory.decisions)
@@ -27,13 +35,14 @@ def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: 
             "substep_id": step.substep.id,
             "substep": step.substep.text,
             "on_path": id(step) in on_path,
-            **_against(step, reference),
+            **_against(step, reference, ranked),
             "chosen_tool": step.chosen,
             "thought": step.thought,
             "written": step.written.text() if step.written else None,
             "arguments": to_json(dict(step.call.arguments)) if step.call else None,
             "observation": step.observation.text() if step.observation else None,
             "entropy": step.entropy,
+            "n_options": len(step.candidates) + 1 if step.candidates else None,
             "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
             "unassigned": step.unassigned,
             "error_bound": step.error_bound,
@@ -45,14 +54,21 @@ def step_rows(cell_id: str, attempt_id: str, trajectory: Trajectory, reference: 
     ]
 
 
-def _against(step: Step, reference: Reference) -> dict[str, Any]:
+def _against(step: Step, reference: Reference, ranked: Ranked) -> dict[str, Any]:
     call = reference.calls.get(step.substep.id)
     known = reference.followed and step.substep.id in reference.calls
     return {
         "tool_required": call is not None if known else None,
         "reference_tool": (call.tool if call else NO_TOOL) if known else None,
         "tool_matches": tool_matches(step, reference) if known else None,
+        "reference_rank": _rank(call.tool, step, ranked) if known and call else None,
     }
+
+
+def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
+    """Of what was retrieved the best is offered, so many as there are candidates."""
+    offered = [spec.name for spec in ranked(step)[: len(step.candidates)]]
+    return offered.index(tool) if tool in offered else None
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:

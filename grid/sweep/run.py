@@ -9,6 +9,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from grid.datasets.base import DRAFTED, Problem
@@ -16,15 +17,16 @@ from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolEr
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.stepwise import score
 from grid.planners.base import JUDGE, Episode
+from grid.planners.options import Retrieved
 from grid.planners.outline import draft
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
 from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
-from grid.sweep.rows import step_rows, storable
+from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
-from grid.types import ErrorKind, Reference, Scores, Status, Trajectory, to_json
+from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory, to_json
 
 CONCURRENT_CELLS = 16
 _MAX_MESSAGE = 2000  # characters of an error
@@ -127,6 +129,7 @@ async def _run_cell(
 ) -> Outcome:
     started = time.perf_counter()
     episode: Episode | None = None
+    problem: Problem | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
     try:
@@ -152,7 +155,7 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
     row["error_traceback"] = trace
     row |= _times(time.perf_counter() - started, stamp)
-    steps = step_rows(cell.cell_id, attempt_id, trajectory, reference)
+    steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
     kept = episode.messages if episode and keep.keeps(row) else None
     row["n_messages"] = None if kept is None else len(kept)
     return Outcome(storable(row), [storable(step) for step in steps], kept or ())
@@ -169,10 +172,23 @@ def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
         seed,
         pool=problem.pool,
         query_tools=built.index.query_top_k,
+        order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
         roles=built.roles,
         judging=built.judging,
     )
+
+
+def _ranked(built: Built, problem: Problem | None) -> Ranked:
+    """What was retrieved for a decision of a problem, best first: planners are not told."""
+
+    @cache
+    def tools(substep: Substep | None) -> tuple[ToolSpec, ...]:
+        if problem is None:
+            return ()
+        return Retrieved(problem.candidates, problem.pool, built.index.query_top_k).tools(problem.case, substep)
+
+    return lambda step: tools(None if step.whole_query else step.substep)
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:

@@ -63,12 +63,12 @@ def decisions_of(built: Built) -> list[Decision]:
         episode = episode_of(built, problem, seed=0)
         start = begin(episode)
         for substep in problem.case.plan.substeps:
-            candidates = episode.candidates(substep)
-            options = [*(tool.name for tool in candidates), NO_TOOL]
+            view = View(substep, start, episode.options(substep))
+            options = view.offer.options
             call = problem.reference.calls.get(substep.id)
             right = call.tool if call else NO_TOOL
             place = options.index(right) if right in options else None
-            found.append(Decision(index_prompt(episode, View(substep, start, candidates), Acting()), place))
+            found.append(Decision(index_prompt(episode, view, Acting()), place))
     return found
 
 

@@ -150,7 +150,7 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
     known = {substep.id: substep for substep in problem.case.plan.substeps}
     for row in rows:
         substep = known.get(row["substep_id"]) or Substep(row["substep_id"], row["substep"], "", drafted=True)
-        tools = (*episode.query_tools(), *(episode.candidates(substep) if row["substep"] else ()))
+        tools = (*episode.options(None).tools, *(episode.options(substep).tools if row["substep"] else ()))
         offered = {tool.name for tool in tools} | {NO_TOOL if row["substep"] else FINISH}
         assert row["chosen_tool"] in offered
         assert {option["tool"] for option in row["options"]} <= offered

@@ -207,7 +207,7 @@ def test_planners_that_ask_no_judge_run_once_whatever_it_is(tmp_path: Path) -> N
     assert JUDGE not in setting.config
     assert JUDGE not in setting.labels
     without = {group: value for group, value in job(tmp_path).config.items() if group in setting.config}
-    assert setting.config == without
+    assert setting.config == without | {"options": {"order": "shuffled"}}
 
 
 def test_how_a_judge_is_served_is_not_part_of_the_id(own_planner: None, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.engine import Lexical, bm25, count_tokens
 from grid.engines.lexical.extraction import labelled_in, values_in
+from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.null import Null
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, Parameter, ToolSpec
+from launch.benchmarks.verbs import learned, sayings
 
 
 def tool(name: str, description: str, **arguments: str) -> ToolSpec:
@@ -86,6 +89,43 @@ def test_the_words_decide_and_a_thinking_verb_means_no_tool() -> None:
         for substep in ("See where the parcel is now", "Register the goods that go back", "Decide which price is fair")
     ]
     assert best == [0, 1, 3]
+
+
+def chosen(options: tuple[str, ...], substep: str = "Register the goods") -> dict[str, float]:
+    """The probability of each option's name."""
+    sections = tuple(
+        Section("tools", section.entries, options) if section.kind == "tools" else section
+        for section in prompt(substep).sections
+    )
+    found = asyncio.run(Lexical(temperature=3.0).choose(Prompt(sections, ChoiceAnswer(options)), seed=0)).probabilities
+    return dict(zip([option.partition("(")[0].partition(":")[0] for option in options], found, strict=True))
+
+
+def test_the_text_of_no_tool_is_not_read_and_the_order_says_nothing() -> None:
+    texts = [*map(tool_text, TOOLS), NO_TOOL_TEXT]
+    for substep in ("Register the goods", "Decide which price is fair"):
+        plain = chosen(tuple(texts), substep)
+        assert chosen((*texts[:-1], f"{NO_TOOL}: Register the goods. Decide on a price."), substep) == plain
+        for order in permutations(texts):
+            assert chosen(order, substep) == pytest.approx(plain)
+
+
+def test_sampled_calls_follow_the_order_that_the_prompt_shows() -> None:
+    for place in range(len(TOOLS) + 1):
+        texts = list(map(tool_text, TOOLS))
+        texts.insert(place, NO_TOOL_TEXT)
+        for substep, right in (("Register the goods that go back", "open_return"), ("Decide which is fair", NO_TOOL)):
+            asked = prompt(substep)
+            sections = tuple(Section("tools", s.entries, tuple(texts)) if s.kind == "tools" else s
+                             for s in asked.sections)  # fmt: skip
+            assert json.loads(sample(Lexical(), Prompt(sections, asked.answer), 1, 0, 0.0)[0])["tool"] == right
+
+
+def test_its_verbs_are_those_of_one_half_of_slate_and_hold_on_the_other() -> None:
+    halves = sayings()
+    assert learned(halves["learned from"]) == NO_TOOL_STEMS
+    right = {half: np.mean([(stem in NO_TOOL_STEMS) == none for stem, none in seen]) for half, seen in halves.items()}
+    assert right["learned from"] > right["held out"] > 0.85
 
 
 def test_option_numbers_and_labels_say_nothing() -> None:

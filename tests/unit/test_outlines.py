@@ -18,7 +18,7 @@ from grid.sweep.cell import cells
 from grid.sweep.run import Stamp, run_chunk
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
-from grid.types import Json, Plan, Usage, to_json
+from grid.types import FINISH, Json, Plan, Usage, to_json
 from tests.configs import names, setting_of
 from tests.world import TOOLS, episode
 
@@ -32,7 +32,10 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Drafting:
-    """Drafts the outlines in their turn, the last for ever, and takes the first tool with the same arguments always."""
+    """Drafts the outlines in their turn, the last for ever, and takes the first tool with the same arguments always.
+
+    It never finishes.
+    """
 
     outlines: Sequence[str]
     arguments: Mapping[str, Json] = field(default_factory=dict)
@@ -51,7 +54,7 @@ class Drafting:
         if isinstance(prompt.answer, OutlineAnswer):
             assert (n, temperature) == (1, 0.0), "planners and trials follow the same outline"
             return Sampled((self.outlines[min(len(self.prompts), len(self.outlines)) - 1],), usage)
-        tools = getattr(prompt.answer, "tools", ())
+        tools = [tool for tool in getattr(prompt.answer, "tools", ()) if tool.name != FINISH]
         if not tools:
             return Sampled(("Try again.",) * n, usage)
         call = {"tool": tools[0].name, "arguments": dict(self.arguments)}

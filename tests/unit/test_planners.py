@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from grid.engines.base import TextAnswer
 from grid.errors import BudgetError
 from grid.planners.acting import Action
 from grid.planners.base import Budget
@@ -19,7 +20,7 @@ from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
-from tests.world import RIGHT, certain, episode, right_arguments, small_world
+from tests.world import RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
 UNREADABLE = Action(None, unreadable="no JSON object with a tool")
 
@@ -58,8 +59,13 @@ def test_reflexion_tries_again_with_its_latest_lessons_until_resolved() -> None:
     trajectory = asyncio.run(Reflexion(attempts=5, memory=2).solve(run))
     assert trajectory.branches == 4
     assert engine.asked.count(("text", "", 1)) == 4, "no reflection after the last attempt"
-    lessons = [entry for entry in engine.prompts[-1].entries("lessons") if entry.startswith("Lesson from")]
-    assert [lesson.split(":")[0] for lesson in lessons] == ["Lesson from attempt 3", "Lesson from attempt 4"]
+    header, *lessons = engine.prompts[-1].entries("lessons")
+    assert header == "Lessons from earlier attempts:"
+    assert lessons == ["Attempt 3: think again", "Attempt 4: think again"]
+    for prompt in engine.prompts:
+        if isinstance(prompt.answer, TextAnswer):
+            listed = [line.partition("(")[0] for line in prompt.entries("tools")[1:]]
+            assert listed == list(TOOLS), "a reflection sees which tools there are"
     solved = Scripted(certain(), right_arguments)
     assert asyncio.run(Reflexion().solve(episode(solved))).branches == 0
 

@@ -2,7 +2,8 @@
 
 It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
-latest history. 'No tool' gains where the substep's first word is one that its text names. The scores become a
+latest history. 'No tool' has no words of its own: it gains where the substep begins with one that was learned
+(`verbs.py`), and nothing else tells it from the rest. The scores become a
 distribution through a temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled
 by name and type from the history's outputs and the values in the texts. Without an outline it takes the query's clauses
 one after another (`points.py`). Where a prompt has demonstrations, its plans are the nearest one's (`plans.py`). Good
@@ -41,12 +42,13 @@ from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, plans_left
+from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
-_NAME = re.compile(r"(?:\d+\. )?(\w+)")  # of an option, behind its number
+_NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
@@ -63,7 +65,7 @@ class Lexical:
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
     sampler: ClassVar[None] = None
-    version: str = field(default="lexical-2", init=False)
+    version: str = field(default="lexical-3", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
@@ -94,8 +96,9 @@ class Lexical:
         ways = self._ways(prompt)
         if ways:
             shares = _softmax(np.array([score for _, score in ways]))
-            names = [option.partition("(")[0].partition(":")[0] for option in options]
-            taken = [str(calls[0]["tool"]) if calls else names[-1] for calls, _ in ways]
+            names = [_name(option) for option in options]
+            decline = NO_TOOL if NO_TOOL in names else FINISH
+            taken = [str(calls[0]["tool"]) if calls else decline for calls, _ in ways]
             found = np.array([sum(shares[i] for i, tool in enumerate(taken) if tool == name) for name in names])
             probabilities = found / found.sum() if found.sum() > 0 else np.full(len(names), 1 / len(names))
         else:
@@ -139,23 +142,20 @@ class Lexical:
         if ways:
             scores = np.array([score for _, score in ways])
             return [to_json(ways[_gumbel_argmax(scores, temperature, seed, index)][0][0]) for index in range(n)]
-        here, known = points.pointed(prompt), dict[int, str]()
-        scores = self._scores(here, self._lines(prompt, answer)) / self.temperature
+        here, known, options = points.pointed(prompt), dict[int, str](), _options(prompt)
+        scores = self._scores(here, options) / self.temperature
         texts = []
         for index in range(n):
             choice = _gumbel_argmax(scores, temperature, seed, index)
             if choice not in known:
-                known[choice] = to_json(_filled(answer, choice, here))
+                known[choice] = to_json(_filled(answer, options[choice], here))
             texts.append(known[choice])
         return texts
 
     def _call(self, prompt: Prompt, answer: ToolCallAnswer, temperature: float, seed: int, index: int) -> Call:
-        scores = self._scores(prompt, self._lines(prompt, answer)) / self.temperature
-        return _filled(answer, _gumbel_argmax(scores, temperature, seed, index), prompt)
-
-    def _lines(self, prompt: Prompt, answer: ToolCallAnswer) -> Sequence[str]:
-        """The prompt's lines of the answer's options."""
-        return prompt.entries("tools")[-(len(answer.tools) + answer.may_decline) :]
+        options = _options(prompt)
+        scores = self._scores(prompt, options) / self.temperature
+        return _filled(answer, options[_gumbel_argmax(scores, temperature, seed, index)], prompt)
 
     def _scores(self, prompt: Prompt, options: Sequence[str]) -> np.ndarray:
         query: dict[str, float] = {}
@@ -171,7 +171,7 @@ class Lexical:
                 query[stem] = query.get(stem, 0.0) + weight
         scores = bm25(query, options)
         for index in _documents(tuple(options)).no_tool:
-            if substep and _counts(options[index])[0][substep[0]]:
+            if substep and substep[0] in NO_TOOL_STEMS:
                 scores[index] += self.no_tool_bonus
         if points.is_done(prompt):
             for index in _documents(tuple(options)).finish:
@@ -179,11 +179,22 @@ class Lexical:
         return scores
 
 
-def _filled(answer: ToolCallAnswer, choice: int, prompt: Prompt) -> Call:
-    """The call of the option at a place; the one behind the tools is no tool."""
-    if choice == len(answer.tools):
+def _options(prompt: Prompt) -> tuple[str, ...]:
+    """What the prompt offers, in its order: the tools' texts, among them `no_tool` or `finish`."""
+    section = next(section for section in prompt.sections if section.kind == "tools")
+    return section.options or section.entries[1:]
+
+
+def _name(option: str) -> str:
+    """The tool of an option's text, or NO_TOOL."""
+    return NO_TOOL if option.startswith(f"{NO_TOOL}:") else option.partition("(")[0]
+
+
+def _filled(answer: ToolCallAnswer, option: str, prompt: Prompt) -> Call:
+    """The call of an option; of no tool where the answer has none of its name."""
+    tool = next((tool for tool in answer.tools if tool.name == _name(option)), None)
+    if tool is None:
         return {"tool": NO_TOOL, "arguments": {}}
-    tool = answer.tools[choice]
     return {"tool": tool.name, "arguments": {} if tool.name == FINISH else fill(tool, prompt)}
 
 
@@ -211,17 +222,15 @@ class _Documents(NamedTuple):
 
 @lru_cache(maxsize=256)  # of some 100 kB each
 def _documents(options: tuple[str, ...]) -> _Documents:
-    counted = [_counts(option) for option in options]
+    names = [_name(option) for option in options]
+    counted = [_NO_WORDS if name == NO_TOOL else _counts(text) for name, text in zip(names, options, strict=True)]
     lengths = np.array([length for _, length in counted], dtype=np.float64)
     norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
     postings: dict[str, list[tuple[int, int]]] = {}
     for index, (counts, _) in enumerate(counted):
         for stem, frequency in counts.items():
             postings.setdefault(stem, []).append((index, frequency))
-    names = [_NAME.match(option) for option in options]
-    places = {
-        wanted: tuple(i for i, name in enumerate(names) if name and name[1] == wanted) for wanted in (NO_TOOL, FINISH)
-    }
+    places = {wanted: tuple(i for i, name in enumerate(names) if name == wanted) for wanted in (NO_TOOL, FINISH)}
     return _Documents(postings, norm, places[NO_TOOL], places[FINISH])
 
 
