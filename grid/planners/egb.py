@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
 from grid.planners.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
-from grid.planners.asking import fill_arguments, index_prompt, sample_actions, single_pass
+from grid.planners.asking import Labels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import until
 from grid.planners.votes import entropy, vote
@@ -120,14 +120,18 @@ class EGBLogits(EntropyGuidedBranching):
     """Algorithm 3: entropy of the exact distribution over the options' indices.
 
     Alternatives of probability `threshold` (τ) and more are branched on, their arguments generated when they are.
+    `labels` is `numbers` in the paper. With `names` the model is asked for a call as EGB-sampling asks without a
+    thought, and the distribution is the one that its votes over tools tend to as m grows, at temperature 1 and where
+    calls are sampled under their schema.
     """
 
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
+    labels: Labels = "numbers"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""
-        choice = await episode.choose(index_prompt(episode, view, self), name, view.substep.id)
+        choice = await episode.choose(choice_prompt(episode, view, self, self.labels), name, view.substep.id)
         tools = [*view.offer.tools, *([NO_TOOL] if view.guided else [])]
         probabilities = choice.probabilities
         best = max(range(len(tools)), key=lambda k: (probabilities[k], -k))

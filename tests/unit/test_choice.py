@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.engines.base import option_numbers
-from grid.engines.choice import ChoiceSearch, Distribution, Prefix
+from grid.engines.choice import Distribution, NumberSearch, Prefix
 
 VOCABULARY = 120
 DIGITS = list(range(10))
@@ -70,7 +70,7 @@ def exact_choice(
     printed: bool = False,
     terminated: bool = False,
 ) -> Distribution:
-    search = ChoiceSearch(labels, digits, bound=bound, printed=printed, terminated=terminated)
+    search = NumberSearch(labels, digits, bound=bound, printed=printed, terminated=terminated)
     while search.wanted:
         search.feed(model.answer(search.wanted)[:, search.tokens])
     return search.result()
@@ -158,11 +158,11 @@ def test_the_order_of_options_does_not_matter() -> None:
 def test_bad_labels_and_bad_numbers_are_refused() -> None:
     for labels in ([(1,), (1,)], [()]):
         with pytest.raises(ValueError, match="distinct"):
-            ChoiceSearch(labels, DIGITS)
-    search = ChoiceSearch([(1,), (2,)], DIGITS)
+            NumberSearch(labels, DIGITS)
+    search = NumberSearch([(1,), (2,)], DIGITS)
     with pytest.raises(ValueError, match="NaN"):
         search.feed(np.full((1, 2), np.nan))
-    nothing = ChoiceSearch([(1,), (2,)], DIGITS)
+    nothing = NumberSearch([(1,), (2,)], DIGITS)
     nothing.feed(np.full((1, 2), -np.inf))
     with pytest.raises(ValueError, match="no option"):
         nothing.result()
