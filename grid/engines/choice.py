@@ -164,8 +164,8 @@ class NameSearch(ChoiceSearch):
 
     Such a sampler renormalises at every token over those that go on some name. So does this search, at every node of
     the trie, and not once over whole names: the shares of m sampled names tend to its probabilities as m grows. Where
-    only one way goes on, all of the mass takes it and nothing is computed: a node is wanted only where names part, so
-    that K options take K - 1 passes at most (one at least).
+    only one way goes on, all of the mass takes it and nothing is computed: behind the root a node is wanted only where
+    names part, so that K options that part at the root take K - 1 passes at most.
 
     An option has a label for each way of writing its name that counts. Ways that are no label count nowhere, which is
     as if the model took the labels' own in their stead.
