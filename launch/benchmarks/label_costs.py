@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def by_name(prompt: Prompt) -> Prompt:
     """The same choice by the tools' names."""
     *before, _ = prompt.sections
-    assert isinstance(prompt.answer, ChoiceAnswer)
-    options = prompt.answer.options
+    options = cast(ChoiceAnswer, prompt.answer).options
     names = tuple(list(Slate().tools)[: len(options)])
     ask = Section("instruction", (ASK_SUBSTEP, ASK_CALL.format(thought="", decline="")))
     return replace(prompt, sections=(*before, ask), answer=ChoiceAnswer(options, names))
@@ -83,9 +82,8 @@ async def measure(engine: Any, count: int, labels: str, arguments: argparse.Name
 def run(arguments: argparse.Namespace, model: dict[str, Any], console: Console) -> None:
     """Print a line for each number of options, form and bound: median (lowest to highest) over the repeats."""
     engine = cast(HostedEngine, build_engine(model))
-    table = Table(
-        title=f"{arguments.model}: {arguments.repeats} choices each, prompts of about {arguments.tokens} tokens"
-    )
+    title = f"{arguments.model}: {arguments.repeats} choices each, prompts of about {arguments.tokens} tokens"
+    table = Table(title=title)
     for column in COLUMNS.split("|"):
         table.add_column(column, justify="left" if column == "labels" else "right")
 

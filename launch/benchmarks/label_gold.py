@@ -106,9 +106,8 @@ def run(arguments: argparse.Namespace, model: dict[str, Any], console: Console) 
     data: dict[str, dict[str, Any]] = {"slate": {"_target_": "grid.datasets.slate.dataset.Slate"}}
     if arguments.ultratool:
         data["ultratool"] = {"_target_": "grid.datasets.ultratool.UltraTool", "path": arguments.ultratool}
-    table = Table(
-        title=f"{arguments.model}: {arguments.options} options in a drawn order, steps before as the reference's"
-    )
+    title = f"{arguments.model}: {arguments.options} options in a drawn order, steps before as the reference's"
+    table = Table(title=title)
     for column in COLUMNS.split("|"):
         table.add_column(column, justify="left" if column in ("data", "labels") else "right")
     gate = asyncio.Semaphore(arguments.at_once)
