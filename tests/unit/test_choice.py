@@ -251,7 +251,8 @@ def test_a_way_that_all_take_is_gone_without_a_pass() -> None:
 
 
 def test_bad_names_are_refused() -> None:
-    for labels in ([[(1,)], [(1,)]], [[()]], [[(1,)], [(1, 2)]]):
+    bad: list[list[list[Prefix]]] = [[[(1,)], [(1,)]], [[()]], [[(1,)], [(1, 2)]]]
+    for labels in bad:
         with pytest.raises(ValueError, match="label"):
             NameSearch(labels)
     nothing = NameSearch([[(1,)], [(2,)]])
