@@ -12,7 +12,7 @@ BENCHMARKS = {
     "overhead": "the null engine: episodes per second, and the share of each layer",
     "scale": "a million cells of one step: cells per second, memory, files, starting again, a table",
     "choose": "an exact choice among 100 options against a prefill and against passes that share nothing",
-    "labels": "the three forms of the options' numbers: entropy, mass on no option, what EGB would take",
+    "labels": "options by number, in three forms, and by name: entropy, what EGB would take, costs, how often right",
     "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",

@@ -29,8 +29,11 @@ _TEMPLATE = (
 )
 
 
-def make_tokenizer(folder: Path, numbers: Sequence[str] = (), template: bool = True) -> int:
-    """Save a byte-level BPE tokenizer with a token per digit and one for each of `numbers`; returns its size."""
+def make_tokenizer(folder: Path, numbers: Sequence[str] = (), template: bool = True, most: int = 2000) -> int:
+    """Save a byte-level BPE tokenizer with a token per digit and one for each of `numbers`; returns its size.
+
+    It has `most` tokens at most; with 256, one a byte, there is one way only to write a text.
+    """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -43,7 +46,7 @@ def make_tokenizer(folder: Path, numbers: Sequence[str] = (), template: bool = T
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=2000, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=most, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     corpus = [" ".join(WORDS), " " + " ".join(WORDS), *(f"x\n{number}" for number in numbers)]
     tokenizer.train_from_iterator(corpus * 4, trainer)
@@ -57,13 +60,19 @@ def make_tokenizer(folder: Path, numbers: Sequence[str] = (), template: bool = T
 
 
 def make_model(
-    folder: Path, numbers: Sequence[str] = (), *, seed: int = 0, context: int = 8192, template: bool = True
+    folder: Path,
+    numbers: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    context: int = 8192,
+    template: bool = True,
+    most: int = 2000,
 ) -> Path:
     """Save a Llama of two layers and its tokenizer to `folder`, the same bytes for the same arguments; returns it."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    size = make_tokenizer(folder, numbers, template)
+    size = make_tokenizer(folder, numbers, template, most)
     config = LlamaConfig(
         vocab_size=size,
         hidden_size=64,

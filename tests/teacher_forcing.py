@@ -39,6 +39,56 @@ def _prompt(options: int, rng: random.Random) -> Prompt:
     return Prompt(sections, ChoiceAnswer(names))
 
 
+def named_prompts(count: int, seed: int = 0, options: Sequence[int] = COUNTS) -> list[Prompt]:
+    """The same by names of one to three words, of which many share a beginning and some begin another."""
+    rng = random.Random(seed)
+    found = []
+    for index, prompt in enumerate(varied_prompts(count, seed, options)):
+        words = rng.sample(WORDS, 12)
+        names: dict[str, None] = {}
+        while len(names) < options[index % len(options)]:
+            names["_".join(rng.choices(words, k=rng.randint(1, 3)))] = None
+        tools = Section("tools", ("Tools:",), tuple(names))
+        ask = Section("instruction", ('Answer with one JSON object: {"tool": name, "arguments": {name: value}}.',))
+        sections = (prompt.sections[0], tools, prompt.sections[2], ask)
+        found.append(Prompt(sections, ChoiceAnswer(tuple(names), tuple(names))))
+    return found
+
+
+def teacher_forced_names(folder: Path, prompts: Sequence[Prompt], *, cached: bool = True) -> list[np.ndarray]:
+    """Each prompt's distribution over its options' names, as `teacher_forced`.
+
+    A name scores, for each of its labels, the product over its tokens of the token's share of all that go on a label.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    renderer = Renderer(AutoTokenizer.from_pretrained(folder))
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    found = []
+    for prompt in prompts:
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        labels = renderer.names(prompt.answer.names)
+        fed = list(dict.fromkeys(label[:-1] for ways in labels for label in ways))
+        following: dict[tuple[int, ...], set[int]] = {}
+        for label in (label for ways in labels for label in ways):
+            for depth, token in enumerate(label):
+                following.setdefault(label[:depth], set()).add(token)
+        with torch.inference_mode():
+            rows = dict(zip(fed, (_continued if cached else _whole)(model, renderer.encode(prompt), fed), strict=True))
+        scores = np.zeros(len(labels))
+        for index, ways in enumerate(labels):
+            for label in ways:
+                logs = rows[label[:-1]]
+                shares = [
+                    float(logs[depth, token] - logs[depth, sorted(following[label[:depth]])].logsumexp(-1))
+                    for depth, token in enumerate(label)
+                ]
+                scores[index] += np.exp(sum(shares))
+        found.append(scores)
+    return found
+
+
 def teacher_forced(
     folder: Path,
     prompts: Sequence[Prompt],

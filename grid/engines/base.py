@@ -116,9 +116,14 @@ JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """The number of one of `options` is wanted; option k is the text numbered k (from 0)."""
+    """One of `options` is wanted by its number; option k is the text numbered k (from 0).
+
+    With `names`, those of the options in their order, no two alike, it is wanted by its name instead, in a tool call
+    that begins with `{"tool": name`.
+    """
 
     options: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 Answer = TextAnswer | JsonAnswer | ChoiceAnswer
@@ -208,7 +213,7 @@ class Engine(Protocol):
         ...
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the numbered options of a ChoiceAnswer; no sampling temperature."""
+        """The exact distribution over the options of a ChoiceAnswer; no sampling temperature."""
         ...
 
 

@@ -1,13 +1,13 @@
-"""Exact probabilities of numbered options from forward passes alone (egb_slate, algorithm 3), for any tokenizer.
+"""Exact probabilities of options from forward passes alone, for any tokenizer (egb_slate, algorithm 3, for numbers).
 
-The options' labels, as token sequences behind the prompt, form a trie. Each level of the trie is one batch of
-next-token distributions. A label that is a prefix of another ends with the probability that no further digit
-follows. For K <= 100 and a token per digit there are two levels, as in the paper; one more where every label must end.
+What stands for an option, its number or its name, is its label. As token sequences behind the prompt, labels form a
+trie, and each level of the trie is one batch of next-token distributions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,42 +30,27 @@ class Distribution:
     levels: int
 
 
-class ChoiceSearch:
+class ChoiceSearch(ABC):
     """One exact choice, level by level: `feed` what `tokens` have behind each of `wanted`, until none is wanted.
 
     Args:
-        labels: each option's tokens behind the prompt, distinct and not empty.
-        digits: all tokens of the vocabulary that would continue a number.
+        options: each option's label, where it has several the first of them.
+        labels: all labels, distinct and not empty.
         bound: nodes whose mass is below this share of the first level's are left out; 0 is exact.
-        printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that no label
-            that is a prefix of another can end. Off by default (design, 'Where the papers need care').
-        terminated: every label ends with the probability that no further digit follows. Else one that is no prefix
-            of another keeps the mass of the numbers that go on, as in the paper: `1` of ten options that of 10 to 19.
 
     Raises:
         ValueError: labels that are empty or equal.
     """
 
-    def __init__(
-        self,
-        labels: Sequence[Prefix],
-        digits: Sequence[int],
-        *,
-        bound: float = 1e-6,
-        printed: bool = False,
-        terminated: bool = False,
-    ) -> None:
+    def __init__(self, options: Sequence[Prefix], labels: Sequence[Prefix], bound: float) -> None:
         if not all(labels) or len(set(labels)) != len(labels):
             raise ValueError("labels must be distinct and hold a token at least")
-        self._labels, self._digits = tuple(labels), frozenset(digits)
-        self._bound, self._printed = bound, printed
-        self._children = _trie(labels)
-        if terminated:
-            self._children = {label: [] for label in labels} | self._children  # the ends are nodes too
-        self._scores = dict.fromkeys(self._labels, 0.0)
+        self._children, self._bound = _trie(labels), bound
+        self._scores = dict.fromkeys(options, 0.0)
         self._masses: dict[Prefix, float] = {(): 1.0}
-        self._passes = self._levels = 0
-        self._left_out, self._first = 0.0, 1.0
+        self._left_out, self._first, self._levels = 0.0, 1.0, 0
+        self.asked: list[Prefix] = []
+        """The nodes whose distributions were fed, in their order."""
 
     @property
     def wanted(self) -> list[Prefix]:
@@ -75,10 +60,7 @@ class ChoiceSearch:
     @property
     def tokens(self) -> list[int]:
         """The tokens whose log-probabilities are wanted behind each of `wanted`, ascending."""
-        found = {token for node in self._masses for token in self._children[node]}
-        if any(node in self._scores or (self._printed and node) for node in self._masses):
-            found |= self._digits
-        return sorted(found)
+        return sorted({token for node in self._masses for token in self._children[node]})
 
     def feed(self, logs: np.ndarray) -> None:
         """Take the tokens' raw full-vocabulary log-probabilities, shape (wanted, tokens).
@@ -89,19 +71,11 @@ class ChoiceSearch:
         if np.isnan(logs).any():
             raise ValueError("the model's log-probabilities are not numbers (NaN)")
         columns = {token: column for column, token in enumerate(self.tokens)}
-        digits = [columns[token] for token in self._digits if token in columns]
         following: dict[Prefix, float] = {}
         for (node, mass), behind in zip(self._masses.items(), logs.astype(np.float64), strict=True):
-            row = np.exp(behind - np.logaddexp.reduce(behind[digits]) if self._printed and node else behind)
-            if node in self._scores:
-                self._scores[node] = mass * max(1.0 - float(row[digits].sum()), 0.0)
-            for token in self._children[node]:
-                child, share = (*node, token), mass * float(row[columns[token]])
-                if child in self._children:
-                    following[child] = share
-                else:
-                    self._scores[child] = share
-        self._passes, self._levels = self._passes + len(self._masses), self._levels + 1
+            following |= self._part(node, mass, behind, columns)
+        self.asked += self._masses
+        self._levels += 1
         if self._levels == 1:
             self._first = sum(following.values()) + sum(self._scores.values())
         self._masses = {node: mass for node, mass in following.items() if mass >= self._bound * self._first}
@@ -113,12 +87,126 @@ class ChoiceSearch:
         if not total > 0.0:
             raise ValueError("the model gives no option any probability")
         return Distribution(
-            probabilities=tuple(self._scores[label] / total for label in self._labels),
-            unassigned=max(1.0 - total, 0.0),
+            probabilities=tuple(score / total for score in self._scores.values()),
+            unassigned=self._unassigned(total),
             error_bound=self._left_out / (total + self._left_out),
-            passes=self._passes,
+            passes=len(self.asked),
             levels=self._levels,
         )
+
+    @abstractmethod
+    def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
+        """Part a node's mass: what ends at options goes to their scores, what goes on is returned by node.
+
+        `behind` holds log-probabilities, `columns` the place of each token in it.
+        """
+
+    @abstractmethod
+    def _unassigned(self, total: float) -> float:
+        """The model's mass that went to no option; `total` is the scores' sum."""
+
+
+class NumberSearch(ChoiceSearch):
+    """Options by their numbers. Scores are the model's own probabilities, normalised over the options at the end.
+
+    A number that begins another ends with the probability that no further digit follows. For K <= 100 and a token per
+    digit there are two levels, as in the paper; one more where every number must end.
+
+    Args:
+        digits: all tokens of the vocabulary that would continue a number.
+        printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that no label
+            that is a prefix of another can end. Off by default (design, 'Where the papers need care').
+        terminated: every label ends with the probability that no further digit follows. Else one that is no prefix
+            of another keeps the mass of the numbers that go on, as in the paper: `1` of ten options that of 10 to 19.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[Prefix],
+        digits: Sequence[int],
+        *,
+        bound: float = 1e-6,
+        printed: bool = False,
+        terminated: bool = False,
+    ) -> None:
+        super().__init__(labels, labels, bound)
+        self._digits, self._printed = frozenset(digits), printed
+        if terminated:
+            self._children = {label: [] for label in labels} | self._children  # the ends are nodes too
+
+    @property
+    def tokens(self) -> list[int]:
+        """With all digits where a number may end."""
+        if any(node in self._scores or (self._printed and node) for node in self._masses):
+            return sorted(self._digits.union(super().tokens))
+        return super().tokens
+
+    def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
+        digits = [columns[token] for token in self._digits if token in columns]
+        row = np.exp(behind - np.logaddexp.reduce(behind[digits]) if self._printed and node else behind)
+        if node in self._scores:
+            self._scores[node] = mass * max(1.0 - float(row[digits].sum()), 0.0)
+        following = {}
+        for token in self._children[node]:
+            child, share = (*node, token), mass * float(row[columns[token]])
+            if child in self._children:
+                following[child] = share
+            else:
+                self._scores[child] = share
+        return following
+
+    def _unassigned(self, total: float) -> float:
+        return max(1.0 - total, 0.0)
+
+
+class NameSearch(ChoiceSearch):
+    """Options by their names, as a sampler under a schema draws them that allows nothing but these names.
+
+    Such a sampler renormalises at every token over those that go on some name. So does this search, at every node of
+    the trie, and not once over whole names: the shares of m sampled names tend to its probabilities as m grows. Where
+    only one way goes on, all of the mass takes it and nothing is computed: behind the root a node is wanted only where
+    names part, so that K options that part at the root take K - 1 passes at most.
+
+    An option has a label for each way of writing its name that counts. Ways that are no label count nowhere, which is
+    as if the model took the labels' own in their stead.
+
+    `unassigned` is the mass that went to no label at the nodes that were computed.
+    """
+
+    def __init__(self, labels: Sequence[Sequence[Prefix]], *, bound: float = 1e-6) -> None:
+        super().__init__([ways[0] for ways in labels], [label for ways in labels for label in ways], bound)
+        if any(label in self._children for ways in labels for label in ways):
+            raise ValueError("no label of a name may begin another")
+        self._sole: dict[Prefix, Prefix | None] = {}  # of a node or label, the only option behind it
+        for option, *others in labels:
+            for label in (option, *others):
+                for depth in range(1, len(label) + 1):
+                    node = label[:depth]
+                    self._sole[node] = option if self._sole.get(node, option) == option else None
+        self._raw: dict[Prefix, float] = {(): 1.0}  # the model's own mass, not renormalised
+        self._lost = 0.0
+
+    def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
+        logs = behind[[columns[token] for token in self._children[node]]]
+        whole = np.logaddexp.reduce(logs)
+        self._lost += self._raw[node] * max(1.0 - float(np.exp(whole)), 0.0)
+        if whole == -np.inf:
+            return {}
+        following = {}
+        for token, log in zip(self._children[node], logs, strict=True):
+            child, share = (*node, token), mass * float(np.exp(log - whole))
+            option = self._sole[child]
+            if option is not None:
+                self._scores[option] += share
+                continue
+            while len(self._children[child]) == 1:
+                child = (*child, *self._children[child])
+            following[child] = share
+            self._raw[child] = self._raw[node] * float(np.exp(log))
+        return following
+
+    def _unassigned(self, total: float) -> float:
+        return min(self._lost, 1.0)
 
 
 def _trie(labels: Sequence[Prefix]) -> dict[Prefix, list[int]]:

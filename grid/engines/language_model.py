@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from grid.engines import names
 from grid.engines.base import CHOOSE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
-from grid.engines.choice import ChoiceSearch
+from grid.engines.choice import ChoiceSearch, NumberSearch, Prefix
 from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_hub, from_wheels, model_folder
 from grid.engines.wheels import Wheels
 from grid.errors import ConfigError, ContextError, ModelError
@@ -30,6 +32,20 @@ def check_labels(printed_form: bool, labels: Labels) -> None:
         raise ConfigError("model.labels", labels, "natural, the only form in which algorithm 3 is printed")
 
 
+class Choosing(Protocol):
+    """How numbered options are scored: keys of an engine."""
+
+    mass_bound: float
+    printed_form: bool
+    labels: Labels
+
+
+def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]) -> NumberSearch:
+    """A fresh search for options with these numbers."""
+    terminated = how.labels == "terminated"
+    return NumberSearch(labels, digits, bound=how.mass_bound, printed=how.printed_form, terminated=terminated)
+
+
 @dataclass(config=STRICT, kw_only=True)
 class LanguageModel:
     """A causal language model from `path` (a folder that transformers can load), from `hub` or from `wheels`.
@@ -45,8 +61,8 @@ class LanguageModel:
         structured: tool calls are sampled under their JSON schema; a choice never is.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
         printed_form: algorithm 3 as printed: no number that begins another gets any mass.
-        labels: of options. `natural`: 0 to K - 1, a number that begins no other may go on, as in the paper;
-            `terminated`: the same, and each must end; `padded`: of equal width, `00` to `99`.
+        labels: of options that are asked for by number. `natural`: 0 to K - 1, a number that begins no other may go
+            on, as in the paper; `terminated`: the same, and each must end; `padded`: of equal width, `00` to `99`.
     """
 
     hub: Hub | None = None
@@ -113,19 +129,15 @@ class LanguageModel:
             raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
         return tokens
 
-    def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, int]:
-        """A fresh search for a prompt's options, and the most tokens that a label has."""
+    def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix, int]:
+        """A fresh search for a prompt's options, the tokens in front of its root, and the most that a label has."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
+        if prompt.answer.names:
+            named = renderer.names(prompt.answer.names)
+            return *names.search(named, self.mass_bound), max(len(label) for ways in named for label in ways)
         labels = renderer.labels(len(prompt.answer.options))
-        search = ChoiceSearch(
-            labels,
-            renderer.digits,
-            bound=self.mass_bound,
-            printed=self.printed_form,
-            terminated=self.labels == "terminated",
-        )
-        return search, max(map(len, labels))
+        return number_search(self, labels, renderer.digits), (), max(map(len, labels))
 
     def choice(self, search: ChoiceSearch, input_tokens: int, cached_tokens: int) -> Choice:
         """What a finished search found; raises ModelError where no option has any mass."""

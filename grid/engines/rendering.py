@@ -6,11 +6,12 @@ Without a place for a system's message in the chat template, the role begins the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 from typing import Any
 
+from grid.engines import names
 from grid.engines.base import Prompt, option_numbers
 from grid.engines.choice import Prefix
 from grid.errors import ConfigError
@@ -49,6 +50,7 @@ class Renderer:
         self._system = self._takes_system()
         self._opening = self._chat([{"role": "user", "content": "x"}])
         self._labels: dict[str, Prefix] = {}
+        self._ways: dict[str, tuple[Prefix, ...]] = {}
         self.labels(10)
         self.digits = sorted(token for text, token in tokenizer.get_vocab().items() if text[:1] in _DIGITS)
 
@@ -73,16 +75,26 @@ class Renderer:
     def labels(self, count: int) -> list[Prefix]:
         """The tokens of so many options' numbers where the model's answer begins."""
         numbers = option_numbers(count, self._padded)
-        self._labels |= {number: self._label(number) for number in numbers if number not in self._labels}
+        fresh = [number for number in numbers if number not in self._labels]
+        self._labels |= {number: self._label(number, f"the number {number}") for number in fresh}
         return [self._labels[number] for number in numbers]
 
-    def _label(self, number: str) -> Prefix:
-        front, ids = self._tokens(self._opening), self._tokens(self._opening + number)
+    def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
+        """The labels of each option's name, from where the model's answer begins (`names.py`)."""
+        self._ways |= {name: self._written(name) for name in wanted if name not in self._ways}
+        return [self._ways[name] for name in wanted]
+
+    def _written(self, name: str) -> tuple[Prefix, ...]:
+        """Control tokens in a name are broken up, as in the prompt."""
+        return names.ways([self._label(text, f"the name {name}") for text in names.beginnings(self._plain(name))])
+
+    def _label(self, text: str, what: str) -> Prefix:
+        front, ids = self._tokens(self._opening), self._tokens(self._opening + text)
         if ids[: len(front)] != front or len(ids) == len(front):
             raise ConfigError(
                 "model",
                 self.tokenizer.name_or_path,
-                f"a tokenizer that gives the number {number} tokens of its own at the start of an answer; "
+                f"a tokenizer that gives {what} tokens of its own at the start of an answer; "
                 "model.answer_prefix can put something in front of it",
             )
         return tuple(ids[len(front) :])

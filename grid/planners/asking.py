@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.planners import prompts
@@ -12,6 +13,9 @@ from grid.planners.base import Answers, Episode
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
+
+Labels = Literal["numbers", "names"]
+"""By what an option of a choice is asked for."""
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
 ASK_NEXT = "Give the next call, or finish."
@@ -108,6 +112,17 @@ def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = Fa
     answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought)
     before = sections(episode, view, view.offer.section, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
+
+
+def choice_prompt(episode: Episode, view: View, acting: Acting, labels: Labels = "numbers") -> Prompt:
+    """The prompt for one option, in the order of the offer, by its index or by its name."""
+    return (name_prompt if labels == "names" else index_prompt)(episode, view, acting)
+
+
+def name_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:
+    """The prompt for a whole action without a thought, of which the tool's name alone is wanted."""
+    asked = action_prompt(episode, view, replace(acting, thought=0))
+    return replace(asked, answer=ChoiceAnswer(view.offer.section.options, view.offer.options))
 
 
 def index_prompt(episode: Episode, view: View, acting: Acting) -> Prompt:

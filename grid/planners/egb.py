@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
 from grid.planners.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
-from grid.planners.asking import fill_arguments, index_prompt, sample_actions, single_pass
+from grid.planners.asking import Labels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import until
 from grid.planners.votes import entropy, vote
@@ -143,16 +143,21 @@ class EGBLogits(EntropyGuidedBranching):
     distribution for each step of a first pass of 13.6 steps, and none in any suffix. The calls beyond such a first pass
     are as many for both estimators, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10, which
     suits suffixes of one kind. What remains unexplained: ReAct's 32.0 calls a case.
+
+    `labels` is `numbers` in the paper. With `names` the model is asked for a call as EGB-sampling asks without a
+    thought, and the distribution is the one that its votes over tools tend to as m grows, at temperature 1 and where
+    calls are sampled under their schema.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
     suffix: Literal["sampled", "chosen"] = "sampled"
+    labels: Labels = "numbers"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:
         """The most probable option, its arguments, and the options above the threshold (lines 24 to 31)."""
-        choice = await episode.choose(index_prompt(episode, view, self), name, view.substep.id)
+        choice = await episode.choose(choice_prompt(episode, view, self, self.labels), name, view.substep.id)
         tools = view.offer.options
         probabilities = choice.probabilities
         best = max(range(len(tools)), key=lambda k: (probabilities[k], -k))

@@ -1,4 +1,7 @@
-"""What each form of the options' numbers does to entropy and to what EGB takes from it, decision by decision."""
+"""What each form of the options' labels does to entropy and to what EGB takes from it, decision by decision.
+
+`--table costs` has what a choice by number and by name takes instead, `--table gold` how often either is right.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,16 @@ from rich.table import Table
 from grid.engines.base import Choice, HostedEngine, Prompt
 from grid.engines.language_model import Labels
 from grid.planners.acting import Acting, View, begin
-from grid.planners.asking import index_prompt
+from grid.planners.asking import choice_prompt
 from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import Setting
 from grid.sweep.run import episode_of
 from grid.types import NO_TOOL
+from launch.benchmarks import label_costs, label_gold
 from launch.benchmarks.prompts import model_config
 
-FORMS: tuple[str, ...] = get_args(Labels)
+NAMES = "names"
+FORMS: tuple[str, ...] = (*get_args(Labels), NAMES)
 THRESHOLD = 0.01  # EGB's
 
 
@@ -36,11 +41,14 @@ class Decision:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, and how many decisions among how many options."""
-    parser.add_argument("--model", default="smollm2-135m", help="a file of conf/model, on transformers")
+    parser.add_argument("--table", choices=["forms", "costs", "gold"], default="forms")
+    parser.add_argument("--model", default="smollm2-135m", help="a file of conf/model")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="texts in it, such as path=FOLDER")
     parser.add_argument("--cases", type=int, default=2)
     parser.add_argument("--candidates", type=int, nargs="+", default=[9, 10])
     parser.add_argument("--at-once", type=int, default=8)
+    label_costs.add_arguments(parser)
+    label_gold.add_arguments(parser)
 
 
 def built_with(model: dict[str, Any], cases: int, candidates: int) -> Built:
@@ -55,7 +63,7 @@ def built_with(model: dict[str, Any], cases: int, candidates: int) -> Built:
     return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10, tool_calls=10))
 
 
-def decisions_of(built: Built) -> list[Decision]:
+def decisions_of(built: Built, form: str) -> list[Decision]:
     """Every substep of every case."""
     found = []
     for case_id in built.dataset.case_ids():
@@ -68,7 +76,8 @@ def decisions_of(built: Built) -> list[Decision]:
             call = problem.reference.calls.get(substep.id)
             right = call.tool if call else NO_TOOL
             place = options.index(right) if right in options else None
-            found.append(Decision(index_prompt(episode, view, Acting()), place))
+            asked = choice_prompt(episode, view, Acting(), "names" if form == NAMES else "numbers")
+            found.append(Decision(asked, place))
     return found
 
 
@@ -100,8 +109,14 @@ def distance(one: Choice, other: Choice) -> float:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print a line for each number of options and form; the last columns compare with the first form."""
+    """Print the table that is asked for."""
     model = model_config(arguments.model) | dict(pair.split("=", 1) for pair in arguments.set)
+    tables = {"forms": forms, "costs": label_costs.run, "gold": label_gold.run}
+    tables[arguments.table](arguments, model, console)
+
+
+def forms(arguments: argparse.Namespace, model: dict[str, Any], console: Console) -> None:
+    """Print a line for each number of options and form; the last columns compare with the first form."""
     table = Table(title=f"{arguments.model}: decisions of {arguments.cases} SLATE cases without history")
     names = "options|labels|decisions|entropy|unassigned|right, %|passes|kept by EGB|same choice, %|variation, most"
     for column in names.split("|"):
@@ -109,8 +124,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     for candidates in arguments.candidates:
         natural: list[Choice] = []
         for form in FORMS:
-            built = built_with(model | {"labels": form}, arguments.cases, candidates)
-            decisions = decisions_of(built)
+            numbers = {} if form == NAMES else {"labels": form}
+            built = built_with(model | numbers, arguments.cases, candidates)
+            decisions = decisions_of(built, form)
             engine: Any = built.engine
             found = asyncio.run(choices_of(engine, decisions, arguments.at_once))
             natural = natural or found

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from grid.engines.base import ChoiceAnswer, Prompt, Section, option_numbers
-from grid.engines.http.chat import messages
+from grid.engines.http.chat import messages, plain
 from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
@@ -56,6 +56,38 @@ def test_every_form_of_labels_is_exact(form: str) -> None:
         expected, unassigned = brute_force(model, one, count, "", form)
         assert np.abs(np.array(choice.probabilities) - expected).sum() < 1e-9
         assert choice.unassigned == pytest.approx(unassigned)
+
+
+@pytest.mark.parametrize("prefix", ["", "final: "])
+def test_choices_by_name_are_exact(prefix: str) -> None:
+    model, called = TinyModel(), ("find_12", "find_123", "find", "send", "<|end|>")
+    asked = prompt("a", answer=ChoiceAnswer(called, called))
+    encode = model.tokenizer.encode
+    front = encode(model.tokenizer.decode(model.tokenizer.chat(messages(asked))) + prefix)
+    labels = [tuple(encode(f'{{"tool": "{plain(name)}"')) for name in called]
+    following: dict[tuple[int, ...], set[int]] = {}
+    for label in labels:
+        for place, token in enumerate(label):
+            following.setdefault(label[:place], set()).add(token)
+
+    def score(label: tuple[int, ...]) -> float:
+        rows = [np.exp(model.logs([*front, *label[:place]])) for place in range(len(label))]
+        ways = [sorted(following[label[:place]]) for place in range(len(label))]
+        shares = [row[token] / row[way].sum() for token, row, way in zip(label, rows, ways, strict=True)]
+        return float(np.prod(shares))
+
+    async def run(made: OpenAIHTTP) -> Any:
+        await made.load()
+        before = len(server.bodies("/v1/completions"))
+        return await made.choose(asked, seed=0), server.bodies("/v1/completions")[before:]
+
+    with LocalServer(model.play) as server:
+        made = engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, answer_prefix=prefix)
+        found, bodies = asyncio.run(run(made))
+    assert found.probabilities == pytest.approx([score(label) for label in labels])
+    assert sum(found.probabilities) == pytest.approx(1)
+    assert found.usage.forward_passes == len(bodies) == 3, "at the first letter, behind find and behind find_"
+    assert 0 < found.unassigned < 1
 
 
 @pytest.mark.parametrize(
@@ -168,6 +200,16 @@ def with_numbers_joined(model: TinyModel, asked: Asked) -> Reply:
     return reply
 
 
+def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
+    """Makes the brace that begins a call part of the token in front of it."""
+    reply = model.play(asked)
+    place = str(asked.body.get("prompt", "")).find('{"tool') if asked.path == "/tokenize" else -1
+    if place >= 0:
+        front = len(model.tokenizer.encode(asked.body["prompt"][:place]))
+        reply.body["tokens"][front - 1 : front + 1] = [99]
+    return reply
+
+
 @pytest.mark.parametrize(
     ("lacking", "says"),
     [
@@ -177,6 +219,7 @@ def with_numbers_joined(model: TinyModel, asked: Asked) -> Reply:
         (without_tokenizer, "/tokenize: HTTP 404"),
         (with_texts_for_tokens, "tokens were sent, it counts"),
         (with_an_opening_of_its_own, "does not give a chat's tokens back from their text"),
+        (with_braces_joined, "gives the name get_time no tokens of its own at the start of an answer"),
         (with_numbers_joined, "gives the number 0 no tokens of its own at the start of an answer"),
     ],
 )

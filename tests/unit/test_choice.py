@@ -1,8 +1,9 @@
-"""Exact choice against brute force, on random conditional distributions over several tokenizations of numbers."""
+"""Exact choice against brute force, on random conditional distributions over several tokenizations of the labels."""
 
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.engines.base import option_numbers
-from grid.engines.choice import ChoiceSearch, Distribution, Prefix
+from grid.engines.choice import ChoiceSearch, Distribution, NameSearch, NumberSearch, Prefix
 
 VOCABULARY = 120
 DIGITS = list(range(10))
 PAIRS = list(range(10, 110))  # tokens of two digits, 00 to 99
 
 
+@lru_cache(maxsize=4096)
 def logs_of(seed: int, prefix: Prefix, sharpness: float) -> np.ndarray:
     """A random full-vocabulary distribution that depends on the prefix."""
     key = hashlib.sha256(f"{seed}{prefix}".encode()).digest()
@@ -70,7 +72,10 @@ def exact_choice(
     printed: bool = False,
     terminated: bool = False,
 ) -> Distribution:
-    search = ChoiceSearch(labels, digits, bound=bound, printed=printed, terminated=terminated)
+    return searched(NumberSearch(labels, digits, bound=bound, printed=printed, terminated=terminated), model)
+
+
+def searched(search: ChoiceSearch, model: Model) -> Distribution:
     while search.wanted:
         search.feed(model.answer(search.wanted)[:, search.tokens])
     return search.result()
@@ -158,11 +163,99 @@ def test_the_order_of_options_does_not_matter() -> None:
 def test_bad_labels_and_bad_numbers_are_refused() -> None:
     for labels in ([(1,), (1,)], [()]):
         with pytest.raises(ValueError, match="distinct"):
-            ChoiceSearch(labels, DIGITS)
-    search = ChoiceSearch([(1,), (2,)], DIGITS)
+            NumberSearch(labels, DIGITS)
+    search = NumberSearch([(1,), (2,)], DIGITS)
     with pytest.raises(ValueError, match="NaN"):
         search.feed(np.full((1, 2), np.nan))
-    nothing = ChoiceSearch([(1,), (2,)], DIGITS)
+    nothing = NumberSearch([(1,), (2,)], DIGITS)
+    nothing.feed(np.full((1, 2), -np.inf))
+    with pytest.raises(ValueError, match="no option"):
+        nothing.result()
+
+
+QUOTES = ((110,), (111,))  # two tokens that end a name
+
+
+def some_names(options: int, seed: int) -> list[list[Prefix]]:
+    """Names of one to six tokens of three, so that many share a beginning and some begin another, with their ends."""
+    rng = np.random.default_rng(seed)
+    names: dict[Prefix, None] = {}
+    while len(names) < options:
+        names[tuple(map(int, rng.integers(0, 3, rng.integers(1, 7))))] = None
+    return [[(*name, *quote) for quote in QUOTES] for name in names]
+
+
+def by_schema(labels: list[list[Prefix]], seed: int, sharpness: float) -> np.ndarray:
+    """Every name by itself: at each token its share of all tokens that go on some name."""
+    following: dict[Prefix, set[int]] = {}
+    for label in (label for ways in labels for label in ways):
+        for depth, token in enumerate(label):
+            following.setdefault(label[:depth], set()).add(token)
+    scores = []
+    for ways in labels:
+        scores.append(0.0)
+        for label in ways:
+            score = 1.0
+            for depth, token in enumerate(label):
+                row = np.exp(logs_of(seed, label[:depth], sharpness))
+                score *= row[token] / row[sorted(following[label[:depth]])].sum()
+            scores[-1] += score
+    return np.array(scores)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([2, 9, 10, 37, 100]), st.integers(0, 999), st.floats(0.1, 4.0))
+def test_names_are_renormalised_at_every_token_as_a_sampler_under_a_schema_does(
+    options: int, seed: int, sharpness: float
+) -> None:
+    labels, model = some_names(options, seed), Model(seed, sharpness)
+    found = searched(NameSearch(labels, bound=0.0), model)
+    scores = by_schema(labels, seed, sharpness)
+    assert scores.sum() == pytest.approx(1)
+    assert np.abs(np.array(found.probabilities) - scores).sum() / 2 < 1e-12
+    assert found.error_bound == 0.0
+    at_the_root = len({label[0] for ways in labels for label in ways}) == 1
+    assert found.passes == sum(model.rounds) <= options - 1 + at_the_root, "only where names part, and at the root"
+    assert 0 < found.unassigned < 1
+
+
+@settings(max_examples=40)
+@given(st.sampled_from([10, 37, 100]), st.integers(0, 999), st.floats(1.0, 6.0), st.sampled_from([1e-6, 1e-3, 1e-1]))
+def test_names_that_are_left_out_cost_no_more_than_the_bound_says(
+    options: int, seed: int, sharpness: float, bound: float
+) -> None:
+    labels = some_names(options, seed)
+    exact = searched(NameSearch(labels, bound=0.0), Model(seed, sharpness))
+    found = searched(NameSearch(labels, bound=bound), Model(seed, sharpness))
+    distance = np.abs(np.array(found.probabilities) - np.array(exact.probabilities)).sum() / 2
+    assert distance <= found.error_bound + 1e-12
+    assert found.passes <= exact.passes
+
+
+def test_names_that_part_at_once_take_one_pass_and_what_they_do_not_begin_with_is_unassigned() -> None:
+    model = Model(1, 1.0)
+    found = searched(NameSearch([[(1, 5, 6)], [(2, 7)], [(3, 110), (3, 111)]]), model)
+    row = np.exp(logs_of(1, (), 1.0))[[1, 2, 3]]
+    assert (model.rounds, found.passes, found.levels) == ([1], 1, 1)
+    assert found.probabilities == pytest.approx(tuple(row / row.sum()))
+    assert found.unassigned == pytest.approx(1 - row.sum())
+    assert searched(NameSearch([[(1, 2)]]), Model(1, 1.0)).probabilities == (1.0,)
+
+
+def test_a_way_that_all_take_is_gone_without_a_pass() -> None:
+    """`(9, 9, 1)`, `(9, 9, 2)` and `(8,)` part at the root and behind `(9, 9)`."""
+    search = NameSearch([[(9, 9, 1)], [(9, 9, 2)], [(8,)]], bound=0.0)
+    found = searched(search, Model(2, 1.0))
+    assert search.asked == [(), (9, 9)]
+    assert (found.passes, found.levels) == (2, 2)
+
+
+def test_bad_names_are_refused() -> None:
+    bad: list[list[list[Prefix]]] = [[[(1,)], [(1,)]], [[()]], [[(1,)], [(1, 2)]]]
+    for labels in bad:
+        with pytest.raises(ValueError, match="label"):
+            NameSearch(labels)
+    nothing = NameSearch([[(1,)], [(2,)]])
     nothing.feed(np.full((1, 2), -np.inf))
     with pytest.raises(ValueError, match="no option"):
         nothing.result()

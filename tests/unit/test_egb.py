@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from grid.engines.base import ChoiceAnswer, ToolCallAnswer
 from grid.errors import ConfigError
 from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
 from grid.sweep.make import make
-from grid.types import Trajectory
+from grid.types import NO_TOOL, Trajectory
 from tests.engines import Scripted
 from tests.world import RIGHT, certain, episode, right_arguments, small_world
 
@@ -217,3 +218,21 @@ def test_a_first_choice_whose_arguments_are_unreadable_is_not_tried_again() -> N
     trajectory, _, resolved = solve(EGBLogits(), Garbled(script, right_arguments))
     assert resolved
     assert [tool for _, tool in starts(trajectory)] == ["no_tool", "quote"]
+
+
+def test_by_name_the_question_is_the_sampled_one_without_a_thought() -> None:
+    named, sampling = Scripted(ONE_WRONG, right_arguments), Scripted(ONE_WRONG, right_arguments)
+    trajectory, _, resolved = solve(EGBLogits(labels="names"), named)
+    solve(EGBSampling(thought=0), sampling)
+    chosen = [prompt for prompt in named.prompts if isinstance(prompt.answer, ChoiceAnswer)]
+    sampled = [prompt for prompt in sampling.prompts if isinstance(prompt.answer, ToolCallAnswer)]
+    assert [prompt.sections for prompt in chosen[:4]] == [prompt.sections for prompt in sampled[:4]]
+    assert resolved
+    for prompt, step in zip(chosen, trajectory.decisions, strict=False):
+        assert isinstance(prompt.answer, ChoiceAnswer)
+        assert sorted(prompt.answer.names) == sorted((*step.candidates, NO_TOOL))
+        texts = zip(prompt.answer.names, prompt.answer.options, strict=True)
+        assert all(text.startswith(name) for name, text in texts)
+    indexed = Scripted(ONE_WRONG, right_arguments)
+    same, _, _ = solve(EGBLogits(), indexed)
+    assert [step.options for step in same.decisions] == [step.options for step in trajectory.decisions]

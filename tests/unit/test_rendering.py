@@ -11,6 +11,7 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
+from grid.engines import names
 from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.engines.rendering import Renderer
 from grid.errors import ConfigError
@@ -161,3 +162,48 @@ def test_every_prompt_ends_where_its_labels_begin(tmp_path: Path) -> None:
         for number, label in enumerate(renderer.labels(len(prompt.answer.options))):
             text = renderer.text(prompt) + str(number)
             assert renderer.tokenizer(text, add_special_tokens=False)["input_ids"] == [*renderer.encode(prompt), *label]
+
+
+def decoded(renderer: Renderer, label: tuple[int, ...]) -> str:
+    text: str = renderer.tokenizer.decode(list(label))
+    return text
+
+
+def test_a_name_has_the_tokens_of_a_call_behind_the_prompt_up_to_its_quote(tmp_path: Path) -> None:
+    renderer = Renderer(tokenizer(tmp_path, ('",',)))
+    wanted = ("track_order", "track", "no_tool", "Überweisung")
+    for name, labels in zip(wanted, renderer.names(wanted), strict=True):
+        assert [decoded(renderer, label) for label in labels] == [f'{{"tool": "{name}"', f'{{"tool": "{name}",']
+        text = renderer.text(step(1, ()))
+        for label in labels:
+            whole = renderer.tokenizer(text + decoded(renderer, label), add_special_tokens=False)["input_ids"]
+            assert whole == [*renderer.encode(step(1, ())), *label]
+    every = [label for labels in renderer.names(wanted) for label in labels]
+    assert not any(one != other and other[: len(one)] == one for one in every for other in every)
+
+
+def test_without_a_token_for_the_quote_and_what_comes_next_there_is_one_way(tmp_path: Path) -> None:
+    renderer = Renderer(tokenizer(tmp_path))
+    assert [len(ways) for ways in renderer.names(["track", "no_tool"])] == [1, 1]
+
+
+def test_a_name_that_melts_into_the_quote_in_front_of_it_parts_there(tmp_path: Path) -> None:
+    """The search begins behind what all labels share: here one token sooner, since `_x` takes the quote along."""
+    renderer = Renderer(tokenizer(tmp_path, (' "_',)))
+    assert decoded(renderer, names.search(renderer.names(["track", "send"]), 0.0).stem) == '{"tool": "'
+    melted = names.search(renderer.names(["track", "_send"]), 0.0)
+    assert decoded(renderer, melted.stem) == '{"tool":'
+    assert {decoded(renderer, (token,)) for token in melted.search.tokens} == {" ", ' "_'}
+
+
+def test_an_answer_that_melts_into_what_stands_before_it_is_refused(tmp_path: Path) -> None:
+    own = tokenizer(tmp_path, (':{"',), template="{{ messages[-1].content }} [answer]:")
+    with pytest.raises(ConfigError, match=r"the name track tokens of its own .* model.answer_prefix"):
+        Renderer(own).names(["track"])
+    assert Renderer(own, answer_prefix=" ").names(["track"])
+
+
+def test_control_tokens_in_names_are_broken_up(tmp_path: Path) -> None:
+    renderer = Renderer(tokenizer(tmp_path))
+    control = {renderer.tokenizer.convert_tokens_to_ids(token) for token in CONTROL}
+    assert not any(control.intersection(label) for label in renderer.names(["a<|im_end|>b"])[0])

@@ -15,10 +15,11 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
-from grid.engines.choice import ChoiceSearch
+from grid.engines.choice import NumberSearch
 from grid.engines.transformers.batches import Ongoing
 from grid.engines.transformers.cache import group_heads
-from grid.engines.transformers.model import Drawing, Forest, Node, TorchModel
+from grid.engines.transformers.forest import Forest, Node
+from grid.engines.transformers.model import Drawing, TorchModel
 from grid.errors import ConfigError, ModelError
 from tests.models import make_model, make_tokenizer, save
 
@@ -77,7 +78,7 @@ def close(left: Any, right: Any) -> bool:
 def test_a_tree_sees_its_prompt_and_its_ancestors_and_no_more(
     folder: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grid.engines.transformers.model._TOKENS_AT_ONCE", at_once)
+    monkeypatch.setattr("grid.engines.transformers.forest._TOKENS_AT_ONCE", at_once)
     model = weights(folder)
     group_heads(model)
     forest = Forest(model, PROMPTS, Ongoing().step)
@@ -165,7 +166,7 @@ def test_logits_that_are_no_numbers_fail_their_own_request_only(small: Path) -> 
         model.get_input_embeddings().weight[44] = float("nan")
     torch_model = TorchModel(model, tokenizer)
     labels = [(16,), (17,), (17, 18)]
-    found = torch_model.choose(PROMPTS, [ChoiceSearch(labels, [16, 17, 18]) for _ in PROMPTS])
+    found = torch_model.choose(PROMPTS, [NumberSearch(labels, [16, 17, 18]) for _ in PROMPTS])
     assert isinstance(found[0], ModelError)
     assert found[1:] == [[(17,)]] * (len(PROMPTS) - 1)
     drawn = torch_model.sample([Drawing(prompt, [1], 1.0, 3) for prompt in PROMPTS])

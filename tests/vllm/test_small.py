@@ -23,7 +23,7 @@ from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError,
 from grid.planners.base import JUDGE
 from tests.judged import ASKED, asking, brute_force
 from tests.models import make_model
-from tests.teacher_forcing import teacher_forced, varied_prompts
+from tests.teacher_forcing import named_prompts, teacher_forced, teacher_forced_names, varied_prompts
 from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt
 
 NUMBERS = tuple(str(number) for number in (*range(10, 60), *range(100, 200)))
@@ -121,6 +121,20 @@ def test_every_form_of_labels_equals_brute_force(
     chosen = small.together(*(engine.choose(prompt, seed=0) for prompt in prompts))
     for choice, forced in zip(chosen, teacher_forced(folders[0], prompts, form=form), strict=True):
         assert variation(choice, forced) < 1e-3
+
+
+@needs_vllm
+def test_choices_by_name_equal_brute_force(
+    plain: Running, folders: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain.engine, "mass_bound", 0.0)
+    prompts = named_prompts(12, seed=2, options=(2, 9, 10, 37))
+    with plain.counting() as counted:
+        chosen = plain.together(*(plain.engine.choose(prompt, seed=0) for prompt in prompts))
+    for choice, forced in zip(chosen, teacher_forced_names(folders[0], prompts), strict=True):
+        assert variation(choice, forced) < 1e-4
+    assert sum(counted.finished_in_step) == sum(choice.usage.forward_passes for choice in chosen)
+    assert counted.prompt == sum(choice.usage.input_tokens for choice in chosen)
 
 
 @needs_vllm

@@ -69,7 +69,9 @@ def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:
     for section in prompt.sections:
         texts["system" if section.kind == "role" else "user"].append("\n".join(section.lines(padded)))
     joined = {role: "\n\n".join(parts) for role, parts in texts.items() if parts}
-    return [
-        {"role": role, "content": _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)}
-        for role, text in joined.items()
-    ]
+    return [{"role": role, "content": plain(text)} for role, text in joined.items()]
+
+
+def plain(text: str) -> str:
+    """The text, what looks like a control token broken up."""
+    return _CONTROL.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)

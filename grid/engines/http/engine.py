@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from grid.engines import names
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import (
     CHOOSE,
@@ -29,12 +30,12 @@ from grid.engines.base import (
     ToolCallAnswer,
     option_numbers,
 )
-from grid.engines.choice import ChoiceSearch
+from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.http import sampler as http_sampler
-from grid.engines.http.chat import Chat, Models, messages
+from grid.engines.http.chat import Chat, Models, messages, plain
 from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
 from grid.engines.http.token_server import TokenServer
-from grid.engines.language_model import Labels, check_labels
+from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.probe import CHOICE_PROBE
 from grid.engines.spans import Span, covered
 from grid.errors import ConfigError, ContextError, ModelError
@@ -83,7 +84,7 @@ class OpenAIHTTP:
         sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
             which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
             OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
-        labels: of options: `natural`, `terminated` or `padded`, as for a model held here.
+        labels: of numbered options: `natural`, `terminated` or `padded`, as for a model held here.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
 
     Raises:
@@ -180,6 +181,7 @@ class OpenAIHTTP:
             try:
                 await self._server[1].labels(self._numbers(_LABELS))
                 await self.choose(CHOICE_PROBE, seed=0)
+                await self._server[1].names([_CLOCK.name])
             except RefusedError as error:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
@@ -234,7 +236,7 @@ class OpenAIHTTP:
         return Sampled(tuple(answer.text for answer in found), usage, covered(answer.span for answer in answers))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options' numbers, level by level of their trie, on the server's own tokens.
+        """The exact distribution over the options, level by level of their labels' trie, on the server's own tokens.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -244,15 +246,8 @@ class OpenAIHTTP:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         _, server = self._loaded()
-        labels, digits = await server.labels(self._numbers(len(prompt.answer.options))), await server.digits()
-        search = ChoiceSearch(
-            labels,
-            digits,
-            bound=self.mass_bound,
-            printed=self.printed_form,
-            terminated=self.labels == "terminated",
-        )
-        tokens, usage = await server.encode(self._messages(prompt), max(map(len, labels))), Usage()
+        search, stem, longest = await self._search(server, prompt.answer)
+        tokens, usage = [*await server.encode(self._messages(prompt), longest), *stem], Usage()
         spans: list[Span] = []
         try:
             while wanted := search.wanted:
@@ -266,6 +261,14 @@ class OpenAIHTTP:
             raise ModelError(str(error)) from None
         return Choice(found.probabilities, usage, found.unassigned, found.error_bound, covered(spans))
 
+    async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix, int]:
+        """A fresh search for the options, the tokens in front of its root, and the most that a label has."""
+        if answer.names:
+            named = await server.names(list(map(plain, answer.names)))
+            return *names.search(named, self.mass_bound), max(len(label) for ways in named for label in ways)
+        labels = await server.labels(self._numbers(len(answer.options)))
+        return number_search(self, labels, await server.digits()), (), max(map(len, labels))
+
     async def _check_model(self, client: HTTPClient) -> None:
         """Raise ConfigError where the server does not list the model, or would choose its sampler."""
         try:
@@ -274,9 +277,9 @@ class OpenAIHTTP:
             if error.status in (404, 405, 501):
                 return  # not every provider has a list; the first completion will show
             raise
-        names = [model.id for model in listed.data]
-        if self.model not in names:
-            some = client.shown(", ".join(names)) or "none"
+        found = [model.id for model in listed.data]
+        if self.model not in found:
+            some = client.shown(", ".join(found)) or "none"
             raise ConfigError("model.model", self.model, f"a model that {self.base_url} lists: {some}")
         http_sampler.check(self.sampling, self.exact_choice, (model.owned_by for model in listed.data))
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from grid.engines import names
 from grid.engines.choice import Prefix
 from grid.engines.http.client import HTTPClient, RefusedError, gathered
 from grid.engines.spans import Span
@@ -95,16 +96,27 @@ class TokenServer:
 
     async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
         """The tokens of the numbers where the answer begins."""
+        return await self._answers(numbers, [f"the number {number}" for number in numbers])
+
+    async def names(self, wanted: Sequence[str]) -> list[tuple[Prefix, ...]]:
+        """The labels of each option's name, from where the answer begins (`names.py`)."""
+        texts = [(text, f"the name {name}") for name in wanted for text in names.beginnings(name)]
+        rows = await self._answers(*zip(*texts, strict=True))
+        each = len(rows) // len(wanted)
+        return [names.ways(rows[start : start + each]) for start in range(0, len(rows), each)]
+
+    async def _answers(self, texts: Sequence[str], called: Sequence[str]) -> list[Prefix]:
+        """The tokens that answers have which begin with these texts, `called` so in an error."""
         await self._read()
         async with self._reading:
-            fresh = [number for number in numbers if number not in self._labels]
-            rows = await gathered(self._tokens(self._opening + number) for number in fresh)
+            fresh = {text: what for text, what in zip(texts, called, strict=True) if text not in self._labels}
+            rows = await gathered(self._tokens(self._opening + text) for text in fresh)
             size = len(self._front)
-            for number, row in zip(fresh, rows, strict=True):
+            for (text, what), row in zip(fresh.items(), rows, strict=True):
                 if row[:size] != self._front or len(row) == size:
-                    raise self._unfit(f"gives the number {number} no tokens of its own at the start of an answer")
-                self._labels[number] = tuple(row[size:])
-        return [self._labels[number] for number in numbers]
+                    raise self._unfit(f"gives {what} no tokens of its own at the start of an answer")
+                self._labels[text] = tuple(row[size:])
+        return [self._labels[text] for text in texts]
 
     async def digits(self) -> list[int]:
         """All tokens that would continue a number: those whose text begins with a digit."""

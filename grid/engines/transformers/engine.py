@@ -140,19 +140,19 @@ class HuggingFace(LanguageModel):
         return Sampled(texts, Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn))), seconds)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options' numbers, from forward passes alone.
+        """The exact distribution over the options, from forward passes alone.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
             ModelError: logits that are not numbers, or that leave no option any mass.
         """
         loaded = await self._ready()
-        first, longest = self.search(loaded.renderer, prompt)
-        tokens = self.fitting(loaded.renderer, prompt, longest, loaded.context)
+        first, stem, longest = self.search(loaded.renderer, prompt)
+        tokens = [*self.fitting(loaded.renderer, prompt, longest, loaded.context), *stem]
         choosing = _Choosing(tokens, lambda: self.search(loaded.renderer, prompt)[0])
         size = len(tokens) + len(first.tokens)
         (search, nodes), seconds = await loaded.batches.ask(CHOOSE, choosing, size)
-        sent = len(tokens) + sum(len(tokens) + len(node) for node in nodes)
+        sent = sum(len(tokens) + len(node) for node in search.asked)
         return replace(self.choice(search, sent, sent - len(tokens) - len(nodes)), computed_seconds=seconds)
 
     async def _ready(self) -> _Loaded:

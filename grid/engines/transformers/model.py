@@ -1,142 +1,26 @@
 """A causal language model of transformers, driven by hand: exact choices and samples of several prompts at once.
 
-Both are trees. Prompts are computed once, padded behind, and every further token is a node appended to its prompt's row
-of the key-value cache; a mask lets it see the prompt and its own ancestors only. So neither the branches of a choice
-nor the completions of one prompt compute or store the prompt twice.
+Both are trees (`forest.py`), so that neither the branches of a choice nor the completions of one prompt compute the
+prompt twice or store it twice.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import Cache
 
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.transformers.batches import Ongoing
-from grid.engines.transformers.cache import group_heads, roomy_cache, stack
+from grid.engines.transformers.cache import group_heads
+from grid.engines.transformers.forest import FULL, SLIDING, Forest, Node, attention_kinds, lineage
 from grid.engines.transformers.grammar import forbid
 from grid.errors import ConfigError, ModelError
 
-FULL, SLIDING = "full_attention", "sliding_attention"
-_TOKENS_AT_ONCE = 2048  # of prompts: more is no faster, slower on a CPU, and takes memory
 NOT_NUMBERS = "the model's logits are not numbers (NaN)"
-
-
-@dataclass
-class Node:
-    """One token behind a prompt: the prompt's row, and its ancestors' columns in the cache (its own comes to them)."""
-
-    row: int
-    token: int
-    columns: list[int]
-
-
-class Forest:
-    """A batch of prompts, each the root of a tree of continuations; `logits` (rows, vocabulary) stand behind them.
-
-    `step` is called before every forward pass.
-    """
-
-    def __init__(self, model: Any, prompts: Sequence[Sequence[int]], step: Callable[[], None]) -> None:
-        self._model, self._step = model, step
-        self._rows = list(range(len(prompts)))
-        self._lengths = [len(prompt) - 1 for prompt in prompts]  # the last tokens are the trees' roots
-        self._longest = max(self._lengths)
-        self._positions = np.full((len(prompts), self._longest), -1)  # of every column of the cache; -1 is padding
-        for row, length in enumerate(self._lengths):
-            self._positions[row, :length] = range(length)
-        self._cache = stack(
-            len(prompts), [(rows, self._computed([prompts[row] for row in rows])) for rows in self._shares()]
-        )
-        self.logits = self.grow([Node(row, prompt[-1], []) for row, prompt in enumerate(prompts)])
-        self._longest, self._lengths = self._longest + 1, list(map(len, prompts))
-
-    def grow(self, nodes: Sequence[Node]) -> torch.Tensor:
-        """Append a level of nodes, their ancestors grown before; returns the logits behind each (nodes, vocabulary).
-
-        A row that gets no node is dropped: it can get none any more.
-        """
-        self._keep(sorted({node.row for node in nodes}))
-        row_of = {row: index for index, row in enumerate(self._rows)}
-        filled: Counter[int] = Counter()
-        places = [(row_of[node.row], filled.update([node.row]) or filled[node.row] - 1) for node in nodes]
-        before, width = self._positions.shape[1], max(filled.values())
-        ids = np.zeros((len(self._rows), width), dtype=np.int64)
-        positions = np.zeros_like(ids)
-        seen = np.zeros((len(self._rows), width, before + width), dtype=bool)
-        seen[:, :, : self._longest] = self._positions[:, None, : self._longest] >= 0
-        seen[:, :, before:] = np.eye(width, dtype=bool)
-        for node, (row, place) in zip(nodes, places, strict=True):
-            ids[row, place] = node.token
-            positions[row, place] = self._lengths[node.row] + len(node.columns)
-            seen[row, place, node.columns] = True
-            node.columns.append(before + place)
-        self._positions = np.concatenate([self._positions, positions], axis=1)
-        logits = self._forward(self._cache, ids, positions, self._mask(seen, positions))
-        return logits[[row for row, _ in places], [place for _, place in places]]
-
-    def _shares(self) -> list[list[int]]:
-        """The rows in shares of similar length, none with more tokens than is computed at once (or a single row)."""
-        shares: list[list[int]] = []
-        for row in sorted(self._rows, key=lambda row: -self._lengths[row]):
-            longest = self._lengths[shares[-1][0]] if shares else 0
-            if shares and longest * (len(shares[-1]) + 1) <= _TOKENS_AT_ONCE:
-                shares[-1].append(row)
-            else:
-                shares.append([row])
-        return shares
-
-    def _computed(self, prompts: Sequence[Sequence[int]]) -> Cache:
-        """The keys and values of all tokens but the last, padded behind."""
-        longest = max(map(len, prompts)) - 1
-        cache = roomy_cache()
-        if longest:  # what a token sees stands before it, so that padding behind needs no mask
-            ids = np.array([[*prompt[:-1], *[0] * (longest + 1 - len(prompt))] for prompt in prompts])
-            self._forward(cache, ids, np.tile(np.arange(longest), (len(prompts), 1)), None, logits_to_keep=1)
-        return cache
-
-    def _keep(self, rows: list[int]) -> None:
-        if rows != self._rows:
-            kept = [self._rows.index(row) for row in rows]
-            self._cache.batch_select_indices(torch.tensor(kept, device=self._model.device))
-            self._positions, self._rows = self._positions[kept], rows
-
-    def _mask(self, seen: np.ndarray, positions: np.ndarray) -> Any:
-        """The additive mask of each kind of attention in the model; `seen` is (rows, queries, columns).
-
-        None where every row is one unpadded chain, for which transformers takes faster ways.
-        """
-        if seen.all():
-            return None
-        config = self._model.config.get_text_config()
-        masks = {}
-        for kind in attention_kinds(config):
-            near = seen
-            if kind == SLIDING:
-                near = seen & (positions[:, :, None] - self._positions[:, None, :] < config.sliding_window)
-            hidden = torch.from_numpy(~near[:, None]).to(self._model.device)
-            mask = torch.zeros(hidden.shape, dtype=self._model.dtype, device=self._model.device)
-            masks[kind] = mask.masked_fill_(hidden, torch.finfo(self._model.dtype).min)
-        return masks if len(masks) > 1 else next(iter(masks.values()))
-
-    def _forward(self, cache: Cache, ids: np.ndarray, positions: np.ndarray, mask: Any, **options: int) -> torch.Tensor:
-        self._step()
-        with torch.inference_mode():
-            output = self._model(
-                input_ids=torch.from_numpy(ids).to(self._model.device),
-                position_ids=torch.from_numpy(positions).to(self._model.device),
-                attention_mask=mask,
-                past_key_values=cache,
-                use_cache=True,
-                **options,
-            )
-        logits: torch.Tensor = output.logits
-        return logits
 
 
 @dataclass(frozen=True)
@@ -196,24 +80,21 @@ class TorchModel:
         forest = Forest(self._model, prompts, (batch or Ongoing()).step)
         grown: list[dict[Prefix, Node]] = [{} for _ in prompts]
         failed: dict[int, ModelError] = {}
-        logits, wanted = forest.logits, list(range(len(prompts)))
+        logits, wanted = forest.logits, {row: [row] for row in range(len(prompts))}  # rows to places in the logits
         while wanted:
             level: list[Node] = []
-            start = 0
-            for row in wanted:
+            following: dict[int, list[int]] = {}
+            for row, places in wanted.items():
                 search = searches[row]
-                own = slice(start, start + len(search.wanted))
-                start = own.stop
                 try:
-                    search.feed(_logs(logits[own], search.tokens))
+                    search.feed(_logs(logits[places], search.tokens))
                 except ValueError as error:
                     failed[row] = ModelError(str(error))
                     continue
                 for prefix in search.wanted:
-                    parent = grown[row].get(prefix[:-1])
-                    grown[row][prefix] = Node(row, prefix[-1], list(parent.columns) if parent else [])
-                    level.append(grown[row][prefix])
-            wanted = sorted({node.row for node in level})
+                    level += lineage(grown[row], row, prefix)
+                    following.setdefault(row, []).append(len(level) - 1)
+            wanted = following
             logits = forest.grow(level) if level else logits
         return [failed[row] if row in failed else list(nodes) for row, nodes in enumerate(grown)]
 
@@ -263,12 +144,6 @@ class TorchModel:
         if drawing.finished is None or "}" not in self._tokenizer.decode([token]):
             return False
         return drawing.finished(self._tokenizer.decode(branch.drawn))
-
-
-def attention_kinds(config: Any) -> set[str]:
-    """The kinds of attention that the layers of a model with this text config have."""
-    kinds = getattr(config, "layer_types", None)
-    return set(kinds) if kinds else {SLIDING if getattr(config, "sliding_window", None) else FULL}
 
 
 def _logs(logits: torch.Tensor, tokens: list[int]) -> np.ndarray:

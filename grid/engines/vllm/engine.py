@@ -152,7 +152,7 @@ class VLLM(LanguageModel):
         return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
-        """The exact distribution over the options' numbers; a round of one-token requests for each level.
+        """The exact distribution over the options; a round of one-token requests for each level.
 
         Raises:
             ContextError: the prompt does not fit the model's context.
@@ -161,8 +161,8 @@ class VLLM(LanguageModel):
             EngineError: vLLM refused or ended a request.
         """
         started, renderer = await self._loaded()
-        search, longest = self.search(renderer, prompt)
-        tokens = self.fitting(renderer, prompt, longest, started.context)
+        search, stem, longest = self.search(renderer, prompt)
+        tokens = [*self.fitting(renderer, prompt, longest, started.context), *stem]
         sent, cached, spans = 0, 0, list[Span]()
         while search.wanted:
             asked = search.tokens
