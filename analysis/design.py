@@ -182,7 +182,7 @@ def _contrasts(frame: pd.DataFrame, part: Part, reference: Mapping[str, str]) ->
 def _check(found: Design) -> None:
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
-        raise AnalysisError("one cluster: robust errors need several, each a case of its own")
+        raise AnalysisError("one cluster: robust errors need several")
     for name, values in zip(found.names[1:], found.matrix.T[1:], strict=True):
         if np.ptp(values) < _TINY:
             raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "6"
 
 EPISODES = pa.schema(
     [
@@ -21,6 +21,7 @@ EPISODES = pa.schema(
         ("retriever", pa.string()),
         ("judge", pa.string()),
         ("case_id", pa.string()),
+        ("cluster", pa.string()),
         ("trial", pa.int32()),
         ("seed", pa.int64()),
         ("attempt_id", pa.string()),
@@ -29,6 +30,7 @@ EPISODES = pa.schema(
         ("error_message", pa.string()),
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
+        ("solvable", pa.bool_()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
         ("exact_match", pa.bool_()),
@@ -46,6 +48,7 @@ EPISODES = pa.schema(
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
         ("branches", pa.int32()),
+        ("branched_steps", pa.int32()),
         ("unassigned", pa.float64()),
         ("repeated_call", pa.bool_()),
         ("input_tokens", pa.int64()),
@@ -91,6 +94,8 @@ STEPS = pa.schema(
         ("observation", pa.string()),
         ("entropy", pa.float64()),
         ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),
+        ("n_options", pa.int32()),
+        ("reference_rank", pa.int32()),
         ("tool_matches", pa.bool_()),
         ("unassigned", pa.float64()),
         ("error_bound", pa.float64()),
