@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _SETTING = "model, dataset, robustness, retriever, judge, planner, dataset_version, setting_id, code"
-_BASELINES = """SELECT model, dataset, robustness, retriever, planner, count(*) AS cases,
-  avg(success) AS success, avg(tool_match) AS tool_match_rate, avg(acted) AS action_accuracy
-FROM (
-  SELECT model, dataset, robustness, retriever, case_id, 'retriever''s first' AS planner, NULL::DOUBLE AS success,
+_RETRIEVAL = """  SELECT model, dataset, robustness, retriever, case_id, 'retriever''s first' AS planner,
     avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted
   FROM d GROUP BY ALL
   UNION ALL BY NAME
@@ -20,11 +17,23 @@ FROM (
     avg(if(reference_rank IS NULL, 0, 1 / n_options)) FILTER (tool_required) AS tool_match,
     avg(if(tool_required, 1 - 1 / n_options, 1 / n_options)) AS acted
   FROM d GROUP BY ALL
-  UNION ALL BY NAME
-  SELECT model, dataset, robustness, case_id, 'solvable cases' AS planner, max(solvable::INT) AS success
-  FROM e WHERE solvable IS NOT NULL GROUP BY ALL
-)
-GROUP BY ALL"""
+"""
+_BASELINES = {
+    "retrieval": f"""
+SELECT model, dataset, robustness, retriever, planner, count(*) AS cases, avg(tool_match) AS tool_match_rate,
+  avg(acted) AS action_accuracy
+FROM (
+{_RETRIEVAL})
+GROUP BY ALL
+""",
+    "solvable": """
+SELECT model, dataset, robustness, 'solvable cases' AS planner, count(*) AS cases, avg(solvable) AS success
+FROM (SELECT model, dataset, robustness, case_id, max(solvable::INT) AS solvable
+  FROM e WHERE solvable IS NOT NULL GROUP BY ALL)
+GROUP BY ALL
+""",
+}
+"""The rows of a table that no planner made, by what they come from."""
 
 
 def _text(value: object) -> str:
@@ -39,10 +48,12 @@ def latest(root: Path, condition: str = "true") -> str:
     )
 
 
-def results(root: Path, model: str, dataset: str) -> str:
-    """Counts, rates and costs of each setting of one model and dataset; behind them the baselines' rates."""
+def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
+    """Counts, rates and costs of each setting of one model and dataset; and `baselines`: `retrieval`, `solvable`."""
+    decisions = f",\n{_decisions(root)}" if "retrieval" in baselines else ""
+    parts = [_BASELINES[name] for name in baselines]
     return (
-        f"{latest(root, _of(model, dataset))},\n{_decisions(root)}\nSELECT {_SETTING}, trial,\n"
+        f"{latest(root, _of(model, dataset))}{decisions}\nSELECT {_SETTING}, trial,\n"
         "  count(DISTINCT case_id) AS cases, count(DISTINCT cluster) AS clusters, count(*) AS cells,\n"
         "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
         "  avg(success::INT) FILTER (solvable) AS success_solvable,\n"
@@ -50,8 +61,8 @@ def results(root: Path, model: str, dataset: str) -> str:
         "  avg(input_tokens) AS input_tokens, avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
         "  avg(forward_passes) AS forward_passes, avg(wall_seconds) AS wall_seconds,\n"
         "  avg(resolved_checks) AS resolved_checks, avg(branched_steps) AS branched_steps,\n"
-        "  avg(unassigned) AS unassigned\n"
-        f"FROM e GROUP BY ALL\nUNION ALL BY NAME\n{_BASELINES}\nORDER BY ALL"
+        f"  avg(unassigned) AS unassigned\nFROM e GROUP BY ALL\n{''.join(f'UNION ALL BY NAME{part}' for part in parts)}"
+        "ORDER BY ALL"
     )
 
 
@@ -60,16 +71,16 @@ def _of(model: str, dataset: str) -> str:
 
 
 def _decisions(root: Path) -> str:
-    """The expression `d`: of each substep the decision that most first passes met."""
+    """The expression `d`: of each substep the decision that the first passes of most settings met."""
     return (
-        "d AS (SELECT model, dataset, robustness, retriever, case_id, substep_id, tool_required, n_options,\n"
-        "    reference_rank\n"
-        "  FROM (SELECT * FROM e WHERE status = 'ok' QUALIFY row_number() OVER (\n"
-        "    PARTITION BY setting_id, dataset_version, code, case_id ORDER BY trial) = 1)\n"
-        f"  JOIN {_text(f'{root}/steps/*.parquet')} AS s USING (cell_id, attempt_id)\n"
-        "  WHERE branch = 0 AND tool_required IS NOT NULL AND n_options IS NOT NULL GROUP BY ALL\n"
+        "f AS (SELECT * FROM e WHERE status = 'ok' QUALIFY row_number() OVER (\n"
+        "  PARTITION BY setting_id, dataset_version, code, case_id ORDER BY trial) = 1),\n"
+        "d AS (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, case_id, substep_id,\n"
+        "    tool_required, n_options, reference_rank, count(*) AS met\n"
+        f"  FROM f JOIN {_text(f'{root}/steps/*.parquet')} AS s USING (cell_id, attempt_id)\n"
+        "  WHERE branch = 0 AND tool_required IS NOT NULL AND n_options IS NOT NULL GROUP BY ALL)\n"
         "  QUALIFY row_number() OVER (PARTITION BY robustness, retriever, case_id, substep_id\n"
-        "    ORDER BY count(*) DESC, n_options, reference_rank NULLS LAST) = 1)"
+        "    ORDER BY met DESC, n_options, reference_rank NULLS LAST) = 1)"
     )
 
 

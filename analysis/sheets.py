@@ -65,7 +65,8 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
         rows += [_rates(row, solvable) for row in group.to_dict("records")]
         own = baselines[baselines["robustness"] == robustness]
         rows += [_baseline(row, solvable) for row in own.to_dict("records")]
-    caption = _RATES + f"; {_OF_SOLVABLE}" * solvable + f"; {_BASELINES}" * _has(baselines, FIRST)
+    retrieved = _has(baselines, FIRST)
+    caption = _RATES + f"; {_OF_SOLVABLE}" * solvable + f"; {_BASELINES}" * retrieved
     return Sheet(
         name=f"results {place.model} {place.dataset}",
         title=place.title,
@@ -74,7 +75,7 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
         figures=["cases", "cells", "failed", "success", *["solvable"] * solvable, "tool match", "action acc."],
         rows=rows,
         values=_joined(results, baselines),
-        query=queries.results(root, *place),
+        query=queries.results(root, *place, *["retrieval"] * retrieved, *["solvable"] * _has(baselines, SOLVABLE)),
         notes=_notes(results),
         breaks=frozenset(breaks - {0}),
     )
@@ -116,7 +117,7 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
             *(row[name] for name in _LABELS),
             *(f"{row[count]:,}" for count in ("cases", "clusters")),
             *(cell for rate in tables.PAIRED for cell in _interval(row, rate)),
-            " : ".join(_figure(row[name], ".1f") for name in (tables.CHECKS, f"{tables.CHECKS}_reference")),
+            "/".join(_figure(row[name], ".1f") for name in (tables.CHECKS, f"{tables.CHECKS}_reference")),
         ]
         for row in differences.to_dict("records")
     ]
@@ -124,7 +125,7 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
         name=f"differences {reference} {place.model} {place.dataset}",
         title=f"{place.title}: difference to {reference}, paired over cases",
         caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; none where no case differs or all "
-        f"are of one cluster; checks: how often a case the planner and {reference} asked whether it was resolved",
+        f"are of one cluster; checks: how often a case the planner/{reference} asked whether it was resolved",
         labels=_LABELS,
         figures=[*figures, "checks"],
         rows=rows,
