@@ -122,7 +122,8 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
 def _without_alone(frame: pd.DataFrame, formula: Formula, spec: Spec) -> tuple[pd.DataFrame, list[str]]:
     """The rows without those of factor levels that stand in one of several clusters, and these levels.
 
-    A cluster's residuals sum to 0 over such a level: its coefficient's robust error would be that of other levels alone.
+    A cluster's residuals sum to 0 over such a level, so that the robust error of its coefficient would know of other
+    levels alone.
     """
     places = frame.groupby(spec.cluster, sort=False, observed=True).ngroup()
     found = []

@@ -37,9 +37,9 @@ def folded(episodes: pd.DataFrame) -> pd.DataFrame:
 def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 2: for each dataset, model and robustness, accuracy and mean tokens a case for FH and SH.
 
-    Columns: `cases` and their `clusters` (that both planners have; `unpaired` are other cases), each measure with `_fh` and `_sh`,
-    `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with `_low` and
-    `_high`, its 95% interval; NaN where there is none.
+    Columns: `cases` and their `clusters` (that both planners have; `unpaired` are other cases), each measure with
+    `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with
+    `_low` and `_high`, its 95% interval; NaN where there is none.
     """
     rows = []
     for found, cases in _places(episodes, _MEASURES):
@@ -63,8 +63,8 @@ def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
 def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals.
 
-    Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`, each with
-    `_low` and `_high`. A model and dataset without both settings is left out.
+    Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
+    each with `_low` and `_high`. A model and dataset without both settings is left out.
     """
     wanted = episodes[episodes["robustness"].astype(str).isin([HIGH, LOW])]
     rows: list[dict[str, object]] = []

@@ -1,8 +1,8 @@
 """95% intervals over clusters of cases: cases that share a template are no independent draws.
 
-The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are low
-where clusters are few or unequal; for a mean both have the closed form below. Where each case is a cluster of its own it
-is Student's t interval over cases.
+The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
+where clusters are few or unequal; for a mean both have the closed form below. Where each case is a cluster of its own,
+it is Student's t interval over cases.
 """
 
 from __future__ import annotations

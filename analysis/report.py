@@ -13,8 +13,10 @@ from analysis.render import Sheet, terminal
 from analysis.spec import Spec
 from grid.text.untrusted import shown
 
-_WIDTH = 120
+_WIDTH = 160
 """Columns that most tables need; narrower terminals get this many all the same, wider tables as many as they need."""
+_READABLE = 120
+"""Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
 _LONG = "coefficients"
 """The table that a terminal is spared: every coefficient; the page and the files have it."""
@@ -27,7 +29,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         AnalysisError: `analysis` names a column that is not there.
         StoreError: the folder cannot be read.
     """
-    console = wide(console)
+    console = wide(console, _READABLE)
     episodes = load.episodes(root)
     if episodes.empty:
         console.print(shown(f"{root} holds no episodes yet"), markup=False)

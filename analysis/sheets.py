@@ -59,7 +59,8 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
     """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines."""
     place = _place(results)
     solvable = bool(results["success_solvable"].notna().any())
-    rows, breaks = [], set()
+    rows: list[list[str]] = []
+    breaks: set[int] = set()
     for robustness, group in results.groupby("robustness", sort=False, observed=True):
         breaks.add(len(rows))
         rows += [_rates(row, solvable) for row in group.to_dict("records")]
@@ -124,8 +125,8 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
     return Sheet(
         name=f"differences {reference} {place.model} {place.dataset}",
         title=f"{place.title}: difference to {reference}, paired over cases",
-        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; none where no case differs or all "
-        f"are of one cluster; checks: how often a case the planner/{reference} asked whether it was resolved",
+        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; none where no case differs or "
+        f"all are of one cluster; checks: how often a case the planner/{reference} asked whether it was resolved",
         labels=_LABELS,
         figures=[*figures, "checks"],
         rows=rows,
@@ -152,8 +153,8 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
     return Sheet(
         name=f"entropy {place.model} {place.dataset}",
         title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
-        caption="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error rate; "
-        "right, wrong: mean entropy of right and of wrong choices",
+        caption="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error "
+        "rate; right, wrong: mean entropy of right and of wrong choices",
         labels=_LABELS,
         figures=["max", *(f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)), "right", "wrong"],
         rows=rows,
@@ -191,7 +192,7 @@ def _baseline(row: Mapping[Any, Any], solvable: bool) -> list[str]:
 def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     """All rows of a table's values; counts stay whole numbers."""
     counts = ["cases", "clusters", "cells", "failed"]
-    texts = {name: str for name in SETTING}
+    texts = dict.fromkeys(SETTING, str)
     joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
     return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns="repeated")
 
@@ -226,5 +227,3 @@ def _interval(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
     mark = "*" if low > 0 or high < 0 else " "
     shown = f"[{100 * low:+.1f}, {100 * high:+.1f}]" if pd.notna(low) else "none"
     return f"{100 * row[rate]:+.1f}{mark}", shown
-
-

@@ -1,6 +1,8 @@
-"""Intervals are over clusters of cases: they cover, equal what libraries and the matrix form say, and know their limits."""
+"""Intervals are over clusters of cases: they cover, and equal what libraries and the matrix form say."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +15,18 @@ from analysis.intervals import interval, ratio
 from analysis.tables import paired_differences, results
 from tests.unit.test_tables import row
 
-Floats = npt.NDArray[np.float64]
 CLUSTERS, LARGEST, TRIALS = 66, 8, 3
 START, GAIN = -0.5, 0.4
 TEMPLATE, CASE, BY_PLANNER = 1.0, 1.0, 1.0
 """Deviations on the logit scale: of templates, of cases in one, and of the gain from template to template."""
 
 
-def of(values: Floats | list[float], clusters: Floats | list[int]) -> pd.Series:
+def of(values: npt.NDArray[np.floating[Any]] | list[float], clusters: npt.NDArray[np.int_] | list[int]) -> pd.Series[float]:
     index = pd.MultiIndex.from_arrays([list(clusters), range(len(values))], names=["cluster", "case_id"])
     return pd.Series(np.asarray(values, dtype=float), index=index)
 
 
-def drawn(rng: np.random.Generator) -> tuple[pd.Series, pd.Series, list[str]]:
+def drawn(rng: np.random.Generator) -> tuple[pd.Series[float], pd.Series[float], list[str]]:
     """Two planners' mean success over trials by case, and what clusters these are of."""
     template = np.repeat(np.arange(CLUSTERS), rng.integers(1, LARGEST + 1, CLUSTERS))
     logit = START + rng.normal(0, TEMPLATE, CLUSTERS)[template] + rng.normal(0, CASE, len(template))
@@ -46,7 +47,7 @@ DIFFERENCE = EGB - mean_success(START, TEMPLATE, CASE)
 
 
 def covered(grids: int, seed: int) -> dict[str, float]:
-    """The share of grids whose interval holds the truth, of a difference and of a mean, over clusters and over cases."""
+    """The share of grids whose interval holds the truth: of a difference and a mean, over clusters and over cases."""
     rng = np.random.default_rng(seed)
     held: dict[str, list[bool]] = {}
     for _ in range(grids):

@@ -17,7 +17,16 @@ from rich.console import Console
 
 from analysis.load import SETTING, episodes
 from analysis.report import print_report
-from analysis.tables import CHECKS, COSTS, ENTROPY_BINS, RATES, entropy_errors, paired_differences, reference_of, results
+from analysis.tables import (
+    CHECKS,
+    COSTS,
+    ENTROPY_BINS,
+    RATES,
+    entropy_errors,
+    paired_differences,
+    reference_of,
+    results,
+)
 from grid import store
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -179,7 +188,8 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
 
 
 def test_success_on_the_solvable_cases() -> None:
-    rows = [row("react", case, trial, float(case == 0)) | {"solvable": case < 2} for case in range(4) for trial in (0, 1)]
+    cells = [(case, trial) for case in range(4) for trial in range(2)]
+    rows = [row("react", case, trial, float(case == 0)) | {"solvable": case < 2} for case, trial in cells]
     (found,) = results(pd.DataFrame(rows)).to_dict("records")
     assert (found["success_mean"], found["success_solvable"]) == (0.25, 0.5)
 
@@ -195,8 +205,11 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
     costs = found["costs lexical slate"]
     place = [*costs.labels, *costs.figures].index("checks")
     assert {line[1]: line[place : place + 2] for line in costs.rows} == {
-        "react": ["0.0", "0.0"], "retry": ["2.0", "1.0"], "reflexion": ["3.0", "2.0"], "self_consistency": ["0.0", "3.0"],
-    }  # fmt: skip
+        "react": ["0.0", "0.0"],
+        "retry": ["2.0", "1.0"],
+        "reflexion": ["3.0", "2.0"],
+        "self_consistency": ["0.0", "3.0"],
+    }
     to_react = {line[1]: line[-1] for line in found["differences react lexical slate"].rows}
     assert to_react == {"retry": "2.0/0.0", "reflexion": "3.0/0.0", "self_consistency": "0.0/0.0"}
     to_retry = {line[1]: line[-1] for line in found["differences retry lexical slate"].rows}
@@ -206,10 +219,12 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
 def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) -> None:
     for place, cases in (("case", 1), ("cluster", 3)):
         rows = [
-            row(planner, case, 0, float(won)) | {"cluster": "template", "success": won, "created_at": NOON, "attempt_id": "a"}
-            for planner, won in (("react", False), ("egb", True)) for case in range(cases)
-        ]  # fmt: skip
-        costs = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+            row(planner, case, 0, float(won)) | {"cluster": "template", "success": won}
+            for planner, won in (("react", False), ("egb", True))
+            for case in range(cases)
+        ]
+        costs: dict[str, object] = {"created_at": NOON, "attempt_id": "a"}
+        costs |= {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
         store.write(tmp_path / place, {"episodes": [line | costs for line in rows]})
         sheets = {sheet.name: sheet for sheet in print_report(tmp_path / place, Console(file=io.StringIO()))}
         (line,) = sheets["differences react lexical slate"].rows
