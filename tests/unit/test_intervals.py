@@ -15,13 +15,14 @@ from analysis.intervals import interval, ratio
 from analysis.tables import paired_differences, results
 from tests.unit.test_tables import row
 
+Numbers = npt.NDArray[np.floating[Any]]
 CLUSTERS, LARGEST, TRIALS = 66, 8, 3
 START, GAIN = -0.5, 0.4
 TEMPLATE, CASE, BY_PLANNER = 1.0, 1.0, 1.0
 """Deviations on the logit scale: of templates, of cases in one, and of the gain from template to template."""
 
 
-def of(values: npt.NDArray[np.floating[Any]] | list[float], clusters: npt.NDArray[np.int_] | list[int]) -> pd.Series[float]:
+def of(values: Numbers | list[float], clusters: npt.NDArray[np.int_] | list[int]) -> pd.Series[float]:
     index = pd.MultiIndex.from_arrays([list(clusters), range(len(values))], names=["cluster", "case_id"])
     return pd.Series(np.asarray(values, dtype=float), index=index)
 
