@@ -52,10 +52,15 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     _check_outcome(frame, formula.outcome)
     frame, notes = _z_scored(frame, [name for name in spec.z_scored.columns if name in formula.columns()], spec)
     clusters_in = rows.groupby(spec.cluster, sort=False, observed=True).ngroups
-    kept, separated = _without_separated(frame, formula, spec)
-    if len(kept) < len(frame):
-        lost["of levels whose outcomes are all equal"] = len(frame) - len(kept)
-        _check_outcome(kept, formula.outcome)
+    several, alone = _without_alone(frame, formula, spec)
+    kept, separated = _without_separated(several, formula, spec)
+    for reason, count in (
+        (f"of levels that stand in one cluster: {', '.join(alone)}", len(frame) - len(several)),
+        ("of levels whose outcomes are all equal", len(several) - len(kept)),
+    ):
+        if count:
+            lost[reason] = count
+            _check_outcome(kept, formula.outcome)
     names, matrix = _matrix(kept, formula, spec.reference)
     clusters = kept.groupby(spec.cluster, sort=False, observed=True).ngroup()
     outcome = kept[formula.outcome].to_numpy(dtype=np.float64)
@@ -112,6 +117,28 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
         scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
         frame = frame.assign(**{name: scored.mask(flat, 0.0)})
     return frame, notes
+
+
+def _without_alone(frame: pd.DataFrame, formula: Formula, spec: Spec) -> tuple[pd.DataFrame, list[str]]:
+    """The rows without those of factor levels that stand in one of several clusters, and these levels.
+
+    A cluster's residuals sum to 0 over such a level, so that the robust error of its coefficient would know of other
+    levels alone.
+    """
+    places = frame.groupby(spec.cluster, sort=False, observed=True).ngroup()
+    found = []
+    while places.nunique() > 1:
+        for name in formula.factors():
+            levels = places.groupby(frame[name].astype(str), sort=True).nunique()
+            alone = levels[levels == 1].index
+            if len(alone):
+                break
+        else:
+            break
+        found += [f"{name}={level}" for level in alone]
+        kept = ~frame[name].astype(str).isin(alone)
+        frame, places = frame[kept], places[kept]
+    return frame, found
 
 
 def _without_separated(frame: pd.DataFrame, formula: Formula, spec: Spec) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -182,7 +209,7 @@ def _contrasts(frame: pd.DataFrame, part: Part, reference: Mapping[str, str]) ->
 def _check(found: Design) -> None:
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
-        raise AnalysisError("one cluster: robust errors need several, each a case of its own")
+        raise AnalysisError("one cluster: robust errors need several")
     for name, values in zip(found.names[1:], found.matrix.T[1:], strict=True):
         if np.ptp(values) < _TINY:
             raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")

@@ -20,8 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from analysis import tables
 from analysis.horizon import FH, PLACE, SH
+from analysis.intervals import CLUSTER, Interval, interval
 from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
@@ -52,7 +52,7 @@ class Drawing:
 def success_against(episodes: pd.DataFrame, column: str) -> str:
     """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
 
-    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (Student's t over cases).
+    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (Student's t over clusters).
     """
     groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
 
@@ -73,7 +73,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
     """Mean input and output tokens a case for FH and SH; `comparisons` are table 2's rows, the lines; an SVG element.
 
-    Bars are 95% intervals (Student's t over cases).
+    Bars are 95% intervals (Student's t over clusters).
     """
     places = [tuple(row) for row in comparisons[PLACE].to_numpy()]
     groups = {tuple(map(str, key)): group for key, group in episodes.groupby(PLACE, observed=True)}
@@ -98,7 +98,7 @@ def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
 
 
 def _points(
-    axis: Axes, means: Sequence[tables.Interval], heights: npt.NDArray[np.float64], colour: str, marker: str, name: str
+    axis: Axes, means: Sequence[Interval], heights: npt.NDArray[np.float64], colour: str, marker: str, name: str
 ) -> None:
     centre = np.array([found.mean for found in means])
     reach = np.nan_to_num([[found.mean - found.low, found.high - found.mean] for found in means]).T
@@ -129,9 +129,9 @@ def _binned(values: pd.Series[float]) -> pd.Series[Any]:
     return pd.Series(np.clip(np.searchsorted(edges, values, side="right"), 1, len(edges) - 1), index=values.index)
 
 
-def _interval(group: pd.DataFrame, planner: str, column: str) -> tables.Interval:
+def _interval(group: pd.DataFrame, planner: str, column: str) -> Interval:
     own = group[group["planner"].astype(str) == planner]
-    return tables.interval(own.groupby("case_id", observed=True)[column].mean().dropna())
+    return interval(own.groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna())
 
 
 def _label(place: Any) -> str:

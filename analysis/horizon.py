@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from analysis.tables import Interval, interval
+from analysis.intervals import CLUSTER, Interval, count, interval, ratio
 
 FH, SH = "fh", "sh"
 HIGH, LOW = "tools_forgiving", "tools_strict"
@@ -39,9 +37,9 @@ def folded(episodes: pd.DataFrame) -> pd.DataFrame:
 def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 2: for each dataset, model and robustness, accuracy and mean tokens a case for FH and SH.
 
-    Columns: `cases` (that both planners have; `unpaired` are others), each measure with `_fh` and `_sh`,
-    `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with `_low` and
-    `_high`, its 95% interval over cases; NaN where there is none.
+    Columns: `cases` and their `clusters` (that both planners have; `unpaired` are other cases), each measure with
+    `_fh` and `_sh`, `success_difference` (SH - FH) and `input_tokens_ratio`, `output_tokens_ratio` (SH / FH), each with
+    `_low` and `_high`, its 95% interval; NaN where there is none.
     """
     rows = []
     for found, cases in _places(episodes, _MEASURES):
@@ -63,15 +61,15 @@ def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals over cases.
+    """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals.
 
-    Columns: dataset, model, `cases` (with all four values), `change_fh`, `change_sh`, `change_difference`, each with
-    `_low` and `_high`. A model and dataset without both settings is left out.
+    Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
+    each with `_low` and `_high`. A model and dataset without both settings is left out.
     """
     wanted = episodes[episodes["robustness"].astype(str).isin([HIGH, LOW])]
     rows: list[dict[str, object]] = []
     for key, group in wanted.groupby(["dataset", "model"], sort=True, observed=True):
-        means = group.groupby(["case_id", "planner", "robustness"], observed=True)["success"].mean()
+        means = group.groupby([CLUSTER, "case_id", "planner", "robustness"], observed=True)["success"].mean()
         wide = means.unstack(["planner", "robustness"]).reindex(
             columns=pd.MultiIndex.from_product([[FH, SH], [HIGH, LOW]])
         )
@@ -79,26 +77,11 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
         if all(change.isna().all() for change in changes.values()):
             continue
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
-        found["cases"] = len(wide.dropna())
+        found |= {"cases": len(wide.dropna()), "clusters": count(wide.dropna())}
         for planner, change in changes.items():
             found |= _named(f"change_{planner}", interval(change.dropna()))
         rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna())))
     return pd.DataFrame(rows)
-
-
-def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
-    """The ratio of two means over the same cases, with its 95% interval (delta method on its logarithm, Student's t).
-
-    NaN where a mean is not positive; without bounds where there are fewer than two cases or neither varies.
-    """
-    count, top, bottom = len(above), float(above.mean()), float(below.mean())
-    if not (top > 0 and bottom > 0):
-        return Interval(math.nan, math.nan, math.nan)
-    deviation = float((above / top - below / bottom).std(ddof=1)) if count > 1 else 0.0
-    if deviation < 1e-12:
-        return Interval(top / bottom, math.nan, math.nan)
-    half = float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
-    return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
 
 
 def _places(
@@ -109,13 +92,13 @@ def _places(
     Means are over the cases that both planners have, so that a difference is that of what stands beside it.
     """
     for key, group in episodes.groupby(PLACE, sort=True, observed=True):
-        means = group.groupby(["case_id", "planner"], observed=True)[list(measures)].mean()
+        means = group.groupby([CLUSTER, "case_id", "planner"], observed=True)[list(measures)].mean()
         wide = cast(pd.DataFrame, means.unstack("planner")).reindex(
             columns=pd.MultiIndex.from_product([measures, [FH, SH]])
         )
         paired = wide.dropna()
         found: dict[str, object] = dict(zip(PLACE, map(str, key), strict=True))
-        found |= {"cases": len(paired), "unpaired": len(wide) - len(paired)}
+        found |= {"cases": len(paired), "clusters": count(paired), "unpaired": len(wide) - len(paired)}
         shown = wide if paired.empty else paired
         for measure in measures:
             found |= {f"{measure}_{planner}": shown[measure][planner].mean() for planner in (FH, SH)}

@@ -16,13 +16,14 @@ from grid import store
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
 _APART = [*SETTING, "retriever", "judge", "setting_id", "dataset_version", "code"]
-_TEXTS = [*_APART, "case_id", "status", "error_kind"]
+_TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
-    "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned",
+    "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned", "solvable", "resolved_checks",
+    "branched_steps",
 ]  # fmt: skip
 _FACTORS = ["last_step", "engine"]  # further texts that are categories
-_FLAGS = ["success", "exact_match", "repeated_call"]
+_FLAGS = ["success", "solvable", "exact_match", "repeated_call"]
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 
 

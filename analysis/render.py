@@ -58,6 +58,8 @@ def terminal(sheet: Sheet) -> Table:
         title=_rich(sheet.title),
         caption="\n".join(map(_rich, [sheet.caption, *sheet.notes])),
         box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
         title_justify="left",
         caption_justify="left",
     )

@@ -17,11 +17,11 @@ from grid.store.schema import EPISODES
 MAX_CHARACTERS = 50_000
 MAX_DEPTH = 20
 
-_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "last_step")
+_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "cluster", "last_step")
 _NUMBERS = (
     "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
     "depth", "breadth", "plan_nodes", "n_steps", "tool_calls", "resolved_checks", "replans", "branches",
-    "branched_steps", "repeated_call", "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls",
+    "branched_steps", "solvable", "repeated_call", "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls",
     "forward_passes", "wall_seconds",
 )  # fmt: skip
 COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import gee, horizon, load, queries
+from analysis import gee, horizon, intervals, load, queries
 from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
@@ -20,7 +20,7 @@ COLUMNS = ["depth", "breadth", "last_step", "repeated_call"]
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 _EVERY = "all regression coefficients (planning_horizon C.1)"
 _STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-PAIRED = "95% intervals: Student's t over cases, each case its mean over trials"
+PAIRED = f"95% intervals: {intervals.TOLD}"
 
 
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             [
                 row["dataset"],
                 row["model"],
-                f"{row['cases']:,}",
+                *_of_cases(row),
                 *(_number(row[f"success_{planner}"], ".3f") for planner in (horizon.FH, horizon.SH)),
                 _bounded(row, "success_difference", "+.3f"),
                 *_tokens(row, "input_tokens"),
@@ -75,7 +75,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             ]
             for row in group.to_dict("records")
         ]
-        figures = "cases|FH|SH|SH − FH|in FH|in SH|SH / FH|out FH|out SH|SH / FH"
+        figures = "cases|clusters|FH|SH|SH − FH|in FH|in SH|SH / FH|out FH|out SH|SH / FH"
         found.append(
             Sheet(
                 name=f"accuracy {robustness}",
@@ -104,12 +104,12 @@ def robustness_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             title=f"table 4: change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)",
             caption=PAIRED,
             labels=["dataset", "model"],
-            figures=["cases", "FH", "SH", "SH − FH"],
+            figures=["cases", "clusters", "FH", "SH", "SH − FH"],
             rows=[
                 [
                     row["dataset"],
                     row["model"],
-                    f"{row['cases']:,}",
+                    *_of_cases(row),
                     *(_bounded(row, name, "+.3f") for name in names),
                 ]
                 for row in changes.to_dict("records")
@@ -128,12 +128,12 @@ def repeated_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
             caption=f"in %: the same tool with identical arguments at least twice; {PAIRED}",
             labels=["dataset", "model"],
-            figures=["cases", "FH", "SH", "SH − FH"],
+            figures=["cases", "clusters", "FH", "SH", "SH − FH"],
             rows=[
                 [
                     row["dataset"],
                     row["model"],
-                    f"{row['cases']:,}",
+                    *_of_cases(row),
                     *(_number(100 * row[f"repeated_call_{planner}"], ".1f") for planner in (horizon.FH, horizon.SH)),
                     _bounded(row, "repeated_call_difference", "+.1f", 100),
                 ]
@@ -210,6 +210,10 @@ def _coefficient(row: Mapping[Any, Any], name: str) -> str:
 
 def _where(*robustness: str) -> str:
     return queries.where({**PLANNERS, "robustness": list(robustness)})
+
+
+def _of_cases(row: Mapping[Any, Any]) -> list[str]:
+    return [f"{row[count]:,}" for count in ("cases", "clusters")]
 
 
 def _unpaired(group: pd.DataFrame) -> list[str]:

@@ -2,59 +2,70 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from analysis.intervals import CLUSTER, count, interval
 from analysis.load import SETTING
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
-COSTS = ["input_tokens", "output_tokens", "llm_calls", "forward_passes", "wall_seconds"]
-UNASSIGNED = "unassigned"
+CHECKS = "resolved_checks"
+COSTS = [
+    "input_tokens", "output_tokens", "llm_calls", "forward_passes", "wall_seconds", CHECKS, "branched_steps",
+    "unassigned",
+]  # fmt: skip
 ENTROPY_BINS = 5
 _GROUP = SETTING[:3]
-_ROUNDING = 1e-12  # below it a deviation is no variation
-
-
-class Interval(NamedTuple):
-    """A mean and the bounds of its 95% interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts, rates and costs.
 
     Each rate has its mean over trials (of the trial's mean over cases) and its standard deviation over trials (ddof
-    1, NaN with one trial); each cost its mean per case, and so has `unassigned`, NaN where nothing was scored.
+    1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so that there is nothing
+    to deviate). `success_solvable` is the mean over trials on the cases that are solvable. Each cost has its mean per
+    case. NaN where nothing is known.
     """
-    by_trial = episodes.groupby([*SETTING, "trial"], sort=False)[RATES].mean()
-    over_trials = by_trial.groupby(SETTING, sort=False).agg(["mean", "std"])
+    solvable = episodes["success"].where(episodes["solvable"] == 1.0)
+    by_trial = episodes.assign(success_solvable=solvable).groupby([*SETTING, "trial"], sort=False)
+    means = by_trial[[*RATES, "success_solvable"]].mean().groupby(SETTING, sort=False)
+    over_trials = means[RATES].agg(["mean", "std"])
     over_trials.columns = over_trials.columns.map("_".join)
     grouped = episodes.groupby(SETTING, sort=False)
-    counts = grouped.agg(
+    found = grouped.agg(
         cases=("case_id", "nunique"),
+        clusters=(CLUSTER, "nunique"),
         cells=("cell_id", "size"),
         failed=("status", lambda s: int((s != "ok").sum())),
     )
-    return counts.join(over_trials).join(grouped[[*COSTS, UNASSIGNED]].mean()).reset_index()
+    found = found.join(over_trials).join(means[["success_solvable"]].mean()).join(grouped[COSTS].mean())
+    found = found.assign(repeated=_repeated(episodes))
+    for rate in RATES:
+        found[f"{rate}_std"] = found[f"{rate}_std"].mask(found["repeated"])
+    return found.reset_index()
+
+
+def _repeated(episodes: pd.DataFrame) -> pd.Series[bool]:
+    """By setting, whether it has several trials in which every case has the same rates."""
+    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[RATES]
+    differ = (by_case.nunique(dropna=False) > 1).any(axis=1).groupby(SETTING, sort=False).any()
+    several = episodes.groupby(SETTING, sort=False)["trial"].nunique() > 1
+    return several & ~differ
 
 
 def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.DataFrame:
     """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
 
-    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high`.
-    Empty where no planner has a reference (`reference_of`).
+    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high`,
+    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
+    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`).
     """
     rows = []
-    by_case = episodes.groupby([*SETTING, "case_id"], sort=False)[PAIRED].mean()
+    by_case = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*PAIRED, CHECKS]].mean()
     for key, group in by_case.groupby(level=[*_GROUP], sort=False):
         planners = [str(planner) for planner in group.index.unique("planner")]
         values = group.droplevel([*_GROUP])
@@ -64,13 +75,18 @@ def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.D
                 continue
             own = cast(pd.DataFrame, values.xs(planner, level="planner"))
             theirs = cast(pd.DataFrame, values.xs(against, level="planner"))
-            differences = (own - theirs).dropna(how="all")
-            found: dict[str, object] = {"cases": len(differences)}
-            for rate in PAIRED:
-                mean, low, high = interval(differences[rate].dropna())
-                found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high}
-            rows.append(dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | found)
+            found = dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | {"reference": against}
+            rows.append(found | _compared(own, theirs))
     return pd.DataFrame(rows)
+
+
+def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
+    differences = (own - theirs).dropna(how="all", subset=PAIRED)
+    found: dict[str, object] = {"cases": len(differences), "clusters": count(differences)}
+    for rate in PAIRED:
+        mean, low, high = interval(differences[rate].dropna())
+        found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high}
+    return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
 
 
 def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
@@ -89,17 +105,6 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
 def _name(label: str) -> str:
     """A label's planner without changes, retriever and id: `react[temperature=0] / bm25` is `react`."""
     return label.partition("[")[0].partition(" ")[0]
-
-
-def interval(differences: pd.Series[float]) -> Interval:
-    """Mean and 95% t interval; without bounds (NaN) where there are fewer than two values or none varies."""
-    count = len(differences)
-    mean = float(differences.mean()) if count else math.nan
-    deviation = float(differences.std(ddof=1)) if count > 1 else 0.0
-    if deviation < _ROUNDING:
-        return Interval(mean, math.nan, math.nan)
-    half = float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
-    return Interval(mean, mean - half, mean + half)
 
 
 def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:

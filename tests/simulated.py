@@ -23,13 +23,14 @@ def z(values: pd.Series[float]) -> pd.Series[float]:
     return (values - values.mean()) / values.std(ddof=0)
 
 
-def cases(rng: np.random.Generator, count: int) -> pd.DataFrame:
-    """Questions with depths of 2 to 7 and breadths of 1 to 2.5."""
+def cases(rng: np.random.Generator, count: int, largest: int = 1) -> pd.DataFrame:
+    """Questions with depths of 2 to 7 and breadths of 1 to 2.5, in clusters of 1 to `largest`."""
     depth = rng.integers(2, 8, count).astype(float)
     breadth = np.ceil(depth * rng.uniform(0.8, 2.5, count)).clip(depth) / depth
     last = [LAST[place] for place in rng.integers(0, len(LAST), count)]
+    template = np.repeat(np.arange(count), rng.integers(1, largest + 1, count))[:count]
     return pd.DataFrame({"case_id": [f"case-{i}" for i in range(count)], "depth": depth, "breadth": breadth,
-                         "last_step": last})  # fmt: skip
+                         "last_step": last, "cluster": [f"template-{i}" for i in template]})  # fmt: skip
 
 
 def episodes(
@@ -39,14 +40,17 @@ def episodes(
     truth: Mapping[str, float] = TRUTH,
     within: float = 0.5,
     robustness: str = "tools_forgiving",
+    largest: int = 1,
+    between: float = 0.0,
 ) -> pd.DataFrame:
     """One row per question, planner and trial; successes of one question are correlated, each with its exact mean.
 
-    The correlation comes from a Gaussian copula (`within` is its latent correlation), so that the coefficients are
-    those of the marginal model, which is the one that a GEE fits.
+    The correlation comes from a Gaussian copula, so that the coefficients are those of the marginal model, which is
+    the one that a GEE fits. `within` is its latent correlation in one question, `between` that of a planner's
+    successes on questions of one cluster (of 1 to `largest`).
     """
     rng = np.random.default_rng(seed)
-    found = cases(rng, count)
+    found = cases(rng, count, largest)
     frame = found.merge(pd.DataFrame({"planner": ["fh", "sh"]}), how="cross")
     frame = frame.merge(pd.DataFrame({"trial": range(trials)}), how="cross")
     single = (frame["planner"] == "sh").astype(float)
@@ -54,7 +58,11 @@ def episodes(
     for name in ("depth", "breadth"):
         eta += (truth[name] + truth[f"{name}:SH"] * single) * z(frame[name])
     shared = rng.normal(size=count)[frame["case_id"].str.slice(5).astype(int)]
-    latent = np.sqrt(within) * shared + np.sqrt(1 - within) * rng.normal(size=len(frame))
+    latent = np.sqrt(within) * shared + np.sqrt(1 - within - between) * rng.normal(size=len(frame))
+    if between:
+        by_planner = rng.normal(size=(count, 2))
+        template = frame["cluster"].str.slice(9).astype(int)
+        latent += np.sqrt(between) * by_planner[template, single.astype(int)]
     success = stats.norm.cdf(latent) < special.expit(eta)
     return frame.assign(success=success.astype(float), model="lexical", dataset="kqa_synthetic", robustness=robustness)
 
@@ -78,6 +86,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(found) | {
         "cell_id": cell,
         "cell_key": cell,
+        "cluster": found["cluster"],
         "setting_id": "/".join(labels),
         "attempt_id": "simulated",
         "sweep": "simulated",
@@ -94,6 +103,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "output_tokens": 25 * nodes,
         "llm_calls": calls,
         "forward_passes": 0,
+        "resolved_checks": 0,
         "unassigned": 0.01 * nodes if single else None,
         "wall_seconds": 0.01 * calls,
         "created_at": NOON,

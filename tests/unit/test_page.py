@@ -29,9 +29,9 @@ def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
     text = written(tmp_path)
     assert len(text.encode()) < 2_000_000
     sheets = print_report(tmp_path, Console(file=io.StringIO()))
-    assert text.count("<table>") == len(sheets) == 8
+    assert text.count("<table>") == len(sheets) == 9
     assert text.count("<svg") == 3
-    assert text.count("QUALIFY row_number()") == len(sheets) + 3
+    assert text.count("WITH e AS (") == len(sheets) + 3
     for sheet in sheets:
         for cell in (cell for row in sheet.rows for cell in row):
             assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
@@ -61,7 +61,7 @@ def test_labels_are_escaped_everywhere(tmp_path: Path) -> None:
     assert "&lt;script src=" in text
     assert "$x$" in text, "no mathematics in figures' labels"
     write_tables(tmp_path / "tables", print_report(tmp_path, Console(file=io.StringIO())))
-    assert len(list((tmp_path / "tables").iterdir())) == 3 * 5
+    assert len(list((tmp_path / "tables").iterdir())) == 3 * 6
 
 
 def test_figures_are_deterministic(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 5).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     text = written(tmp_path)
-    assert text.count("<table>") == 1
+    assert text.count("<table>") == 2
     assert "<svg" not in text
 
 
@@ -92,7 +92,7 @@ def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    assert found.stdout.count("<table>") == 8
+    assert found.stdout.count("<table>") == 9
     assert "Content Security Policy" not in found.stderr
     assert "CONSOLE" not in found.stderr
 
@@ -112,7 +112,7 @@ def test_the_command_prints_tables_and_writes_the_page_and_files(
         assert title in printed
     assert "all regression coefficients" not in printed, "it is long: the page and the files have it"
     assert (tmp_path / "swept" / "report.html").is_file()
-    assert (tmp_path / "tables" / "08_coefficients.tex").is_file()
+    assert (tmp_path / "tables" / "09_coefficients.tex").is_file()
 
 
 def test_the_command_fits_another_regression(

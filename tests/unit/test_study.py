@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from analysis import drawings, horizon, study
+from analysis.intervals import CLUSTER, ratio
 from analysis.report import print_report
 from analysis.spec import load
 from grid import store
@@ -27,6 +28,7 @@ def frame(values: dict[tuple[str, str], list[float]]) -> pd.DataFrame:
             "robustness": robustness,
             "planner": planner,
             "case_id": f"case-{case}",
+            "cluster": f"template-{case}",
             "success": value,
             "repeated_call": value,
             "input_tokens": (100 if planner == "fh" else 300) * (case + 1),
@@ -65,7 +67,8 @@ def test_intervals_of_a_ratio_cover_it() -> None:
     for _ in range(400):
         shared = rng.lognormal(5, 0.5, 60)
         below, above = shared * rng.lognormal(0, 0.2, 60), 3 * shared * rng.lognormal(0, 0.2, 60)
-        found = horizon.ratio(pd.Series(above), pd.Series(below))
+        cases = pd.Index(range(60), name=CLUSTER)
+        found = ratio(pd.Series(above, cases), pd.Series(below, cases))
         held.append(found.low <= 3 <= found.high)
     assert 0.92 <= np.mean(held) <= 0.98
 
@@ -107,7 +110,7 @@ def rows_of(query: str) -> pd.DataFrame:
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     sheets = {sheet.name: sheet for sheet in print_report(folder, Console(file=io.StringIO()))}
     rows = {name: rows_of(sheet.query) for name, sheet in sheets.items()}
-    assert len(sheets) == 8
+    assert len(sheets) == 9
 
     table = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
     shown = sheets["accuracy tools_forgiving"].values.iloc[0]

@@ -17,7 +17,16 @@ from rich.console import Console
 
 from analysis.load import SETTING, episodes
 from analysis.report import print_report
-from analysis.tables import COSTS, ENTROPY_BINS, RATES, entropy_errors, paired_differences, reference_of, results
+from analysis.tables import (
+    CHECKS,
+    COSTS,
+    ENTROPY_BINS,
+    RATES,
+    entropy_errors,
+    paired_differences,
+    reference_of,
+    results,
+)
 from grid import store
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -33,11 +42,13 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "cell_id": f"{planner}/{robustness}/{case}/{trial}",
         "cell_key": f"{planner}/{robustness}/{case}/{trial}",
         "case_id": f"case-{case}",
+        "cluster": f"case-{case}",
         "trial": trial,
         "status": "ok" if value is not None else "failed",
         **dict.fromkeys(RATES, np.nan if value is None else value),
         **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
         "unassigned": None,
+        "solvable": None,
     }
 
 
@@ -55,7 +66,7 @@ def test_results_by_hand() -> None:
         assert found[f"{rate}_mean"] == pytest.approx(by_trial.mean())
         assert found[f"{rate}_std"] == pytest.approx(by_trial.std(ddof=1))
     assert (found["cases"], found["cells"], found["failed"]) == (3, 6, 0)
-    for index, cost in enumerate(COSTS):
+    for index, cost in enumerate(COSTS[:-1]):
         assert found[cost] == pytest.approx(10 * index + 0.5)
 
 
@@ -158,6 +169,79 @@ def test_entropy_bins_by_setting() -> None:
     assert found.tolist() == [1.0, 2.0]
 
 
+def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path: Path) -> None:
+    """Argmax and a deterministic fill repeat themselves: `± 0.0` would tell of runs that never were."""
+    rows = [row("egb_logits", case, trial, float(case % 2)) for case in range(4) for trial in range(3)]
+    rows += [row("react", case, trial, float(case == trial)) for case in range(4) for trial in range(3)]
+    found = results(pd.DataFrame(rows)).set_index("planner")
+    assert found["repeated"].to_dict() == {"egb_logits": True, "react": False}
+    assert found["success_std"]["react"] == 0.0, "its trials differ by case, and their means are equal by chance"
+    assert np.isnan(found["success_std"]["egb_logits"])
+    one = results(pd.DataFrame(rows).query("trial == 0"))
+    assert not one["repeated"].any(), "one trial repeats nothing"
+    costs = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+    told = {"created_at": NOON, "attempt_id": "a"} | costs
+    store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
+    sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
+    assert {line[1]: line[5] for line in sheet.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
+    assert sheet.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
+
+
+def test_success_on_the_solvable_cases() -> None:
+    cells = [(case, trial) for case in range(4) for trial in range(2)]
+    rows = [row("react", case, trial, float(case == 0)) | {"solvable": case < 2} for case, trial in cells]
+    (found,) = results(pd.DataFrame(rows)).to_dict("records")
+    assert (found["success_mean"], found["success_solvable"]) == (0.25, 0.5)
+
+
+def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -> None:
+    asked = {"react": 0, "retry": 2, "reflexion": 3, "self_consistency": 0}
+    rows = [row(planner, case, 0, float(case == place)) | {CHECKS: checks, "branched_steps": place}
+            for place, (planner, checks) in enumerate(asked.items()) for case in range(4)]  # fmt: skip
+    told = {"created_at": NOON, "attempt_id": "a", **dict.fromkeys(["input_tokens", "llm_calls"], 1)}
+    told |= dict.fromkeys(["output_tokens", "forward_passes"], 1)
+    store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
+    found = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
+    costs = found["costs lexical slate"]
+    place = [*costs.labels, *costs.figures].index("checks")
+    assert {line[1]: line[place : place + 2] for line in costs.rows} == {
+        "react": ["0.0", "0.0"],
+        "retry": ["2.0", "1.0"],
+        "reflexion": ["3.0", "2.0"],
+        "self_consistency": ["0.0", "3.0"],
+    }
+    to_react = {line[1]: line[-1] for line in found["differences react lexical slate"].rows}
+    assert to_react == {"retry": "2.0/0.0", "reflexion": "3.0/0.0", "self_consistency": "0.0/0.0"}
+    to_retry = {line[1]: line[-1] for line in found["differences retry lexical slate"].rows}
+    assert to_retry == {"reflexion": "3.0/2.0"}, "the control of those who ask"
+
+
+def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) -> None:
+    for place, cases in (("case", 1), ("cluster", 3)):
+        rows = [
+            row(planner, case, 0, float(won)) | {"cluster": "template", "success": won}
+            for planner, won in (("react", False), ("egb", True))
+            for case in range(cases)
+        ]
+        costs: dict[str, object] = {"created_at": NOON, "attempt_id": "a"}
+        costs |= {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+        store.write(tmp_path / place, {"episodes": [line | costs for line in rows]})
+        sheets = {sheet.name: sheet for sheet in print_report(tmp_path / place, Console(file=io.StringIO()))}
+        (line,) = sheets["differences react lexical slate"].rows
+        assert line[2:6] == [str(cases), "1", "+100.0 ", "none"]
+        assert "one cluster" in " ".join(sheets["differences react lexical slate"].notes)
+
+
+def test_tables_fit_120_columns(tmp_path: Path) -> None:
+    planners = {"react": 0.2, "egb_logits": 0.6, "self_consistency_plan": 0.5}
+    for robustness in ("none", "inaccurate_plan"):
+        written(tmp_path, planners, robustness)
+    text = io.StringIO()
+    print_report(tmp_path, Console(file=text, width=80))
+    tables, _, _ = text.getvalue().partition("results: ")
+    assert max(map(len, tables.splitlines())) <= 120
+
+
 def printed(root: Path) -> str:
     out = io.StringIO()
     print_report(root, Console(file=out, width=250))
@@ -173,7 +257,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             wins = case < 10 * share
             ids = {"cell_id": f"{planner}/{robustness}/{model}/{case}", "attempt_id": "first"}
             found = row(planner, case, 0, float(wins), robustness) | ids | {"cell_key": ids["cell_id"]}
-            costs = {cost: int(found[cost]) for cost in COSTS if cost != "wall_seconds"}
+            costs = {cost: int(found[cost]) for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
             found |= costs | {"success": wins, "model": model, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
@@ -185,15 +269,15 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.7})
     text = printed(tmp_path)
     assert "lexical on slate" in text
-    first = {line.split()[1]: line for line in text.splitlines() if line.strip().startswith("none ")}
+    first = {line.split()[1]: line for line in text.splitlines()[:8] if line.strip().startswith("none ")}
     assert first.keys() == {"react", "egb"}
     assert first["react"].split()[2:6] == ["10", "10", "0", "20.0"]
     assert first["egb"].split()[2:6] == ["10", "10", "0", "70.0"]
     # Five of ten cases differ, by one each: 50 points, with t(9) * sd / sqrt(10) = 2.262 * 0.527 / 3.162 to each side.
     assert "+50.0*" in text
     assert "[+12.3, +87.7]" in text
-    assert "8/8 = 100%" in text, "react's errors lie in the last bin"
-    assert "0/7 = 0%" in text, "egb's right choices in the first"
+    assert "8/8 100%" in text, "react's errors lie in the last bin"
+    assert "0/7 0%" in text, "egb's right choices in the first"
     assert "0.250" in text
     assert "2.000" in text
     assert f"{tmp_path}/episodes/*.parquet" in text
@@ -206,8 +290,8 @@ def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: 
     for case, share in enumerate((0.5, 0.9)):
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
         store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
-    lines = [line.split() for line in printed(tmp_path).splitlines() if line.strip().startswith("none ")]
-    assert {line[1]: line[-1] for line in lines[:2]} == {"egb": "70.0", "react": "none"}
+    _, costs, *_ = print_report(tmp_path, Console(file=io.StringIO()))
+    assert {line[1]: line[-1] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
 
 
 def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
@@ -216,8 +300,8 @@ def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:
         config = json.dumps({"model": {"answer_prefix": prefix}})
         store.write(tmp_path, {"episodes": [found | {"cell_id": model, "config": config}]})
     sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
-    assert 'begin with "<|x|>" (model.answer_prefix)' in sheets["results oss slate"].caption
-    assert "begin with" not in sheets["results plain slate"].caption
+    assert 'begin with "<|x|>" (model.answer_prefix)' in sheets["costs oss slate"].caption
+    assert "begin with" not in sheets["costs plain slate"].caption
 
 
 def test_markup_in_labels_is_shown_literally(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""What needs no model: the retriever's first tool, chance, and how many cases are solvable at all.
+
+They come from the first passes' decisions on a followed outline, which know how many options there were and where the
+reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.load import SETTING
+from grid import store
+
+FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
+PLACE = ["model", "dataset", "robustness"]
+_SUBSTEP = [*PLACE, "retriever", "case_id", "substep_id"]
+_CELL = ["setting_id", "dataset_version", "code", "case_id"]
+_DECISION = ["tool_required", "n_options", "reference_rank"]
+_COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
+
+
+def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
+    """A row for each baseline of each model, dataset and robustness setting, named in the column `planner`.
+
+    `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
+    probability. Both have a tool match and an action accuracy, but no arguments, and so no success. The success of
+    `solvable cases` is their share. Columns: `SETTING`, `cases` and the rates, NaN where not defined. No row where
+    nothing is known: no outline was followed, or no case is known to be solvable or not.
+    """
+    found = [_of_retrieval(decisions(root, episodes)), _solvable(episodes)]
+    return pd.concat(found, ignore_index=True).reindex(columns=_COLUMNS)
+
+
+def decisions(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
+    """One decision for each substep of a case that some first pass met; of trials the first that ran counts.
+
+    Where settings differ, as planners that choose among the tools of the whole query do, it is the most frequent; then
+    the one with the fewest options, then the one in which the reference's tool stands first.
+    """
+    cells = episodes[episodes["status"] == "ok"].drop_duplicates(_CELL)[["cell_id", *_SUBSTEP[:-1]]]
+    known = (pc.field("branch") == 0) & pc.field("tool_required").is_valid() & pc.field("n_options").is_valid()
+    mine = pc.field("cell_id").isin(pa.array(cells["cell_id"], pa.string()))
+    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "substep_id", *_DECISION], known & mine).to_pandas()
+    met = cells.merge(steps, on="cell_id").groupby([*_SUBSTEP, *_DECISION], dropna=False, observed=True).size()
+    ordered = met.reset_index(name="met").sort_values(
+        ["met", "n_options", "reference_rank"], ascending=[False, True, True], kind="stable", na_position="last"
+    )
+    return ordered.drop_duplicates(_SUBSTEP)
+
+
+def _of_retrieval(taken: pd.DataFrame) -> pd.DataFrame:
+    """The rates of `FIRST` and `CHANCE`: means over cases of the share of a case's substeps."""
+    needed, options = taken["tool_required"].astype(bool), taken["n_options"].astype(float)
+    ranks = taken["reference_rank"]
+    matches = {FIRST: (ranks == 0).astype(float), CHANCE: ranks.notna() / options}
+    acted = {FIRST: needed.astype(float), CHANCE: (1 / options).where(~needed, 1 - 1 / options)}
+    parts = []
+    for name in (FIRST, CHANCE):
+        rated = taken.assign(tool_match_rate_mean=matches[name].where(needed), action_accuracy_mean=acted[name])
+        by_case = rated.groupby([*PLACE, "retriever", "case_id"], observed=True)
+        means = by_case[["tool_match_rate_mean", "action_accuracy_mean"]].mean()
+        grouped = means.groupby([*PLACE, "retriever"], observed=True)
+        parts.append(grouped.mean().assign(cases=grouped.size()).reset_index().assign(planner=name))
+    found = pd.concat(parts, ignore_index=True)
+    if found["retriever"].nunique() > 1:
+        found["planner"] = found["planner"] + " / " + found["retriever"].astype(str)
+    return found
+
+
+def _solvable(episodes: pd.DataFrame) -> pd.DataFrame:
+    """The share of the cases all of whose arguments follow from what a planner sees."""
+    known = episodes.dropna(subset=["solvable"]).groupby([*PLACE, "case_id"], observed=True)["solvable"].max()
+    grouped = known.groupby(PLACE, observed=True)
+    return grouped.mean().rename("success_mean").to_frame().assign(cases=grouped.size(), planner=SOLVABLE).reset_index()

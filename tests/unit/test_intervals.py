@@ -1,0 +1,136 @@
+"""Intervals are over clusters of cases: they cover, and equal what libraries and the matrix form say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import special, stats
+
+from analysis.intervals import interval, ratio
+from analysis.tables import paired_differences, results
+from tests.unit.test_tables import row
+
+Numbers = npt.NDArray[np.floating[Any]]
+CLUSTERS, LARGEST, TRIALS = 66, 8, 3
+START, GAIN = -0.5, 0.4
+TEMPLATE, CASE, BY_PLANNER = 1.0, 1.0, 1.0
+"""Deviations on the logit scale: of templates, of cases in one, and of the gain from template to template."""
+
+
+def of(values: Numbers | list[float], clusters: npt.NDArray[np.int_] | list[int]) -> pd.Series[float]:
+    index = pd.MultiIndex.from_arrays([list(clusters), range(len(values))], names=["cluster", "case_id"])
+    return pd.Series(np.asarray(values, dtype=float), index=index)
+
+
+def drawn(rng: np.random.Generator) -> tuple[pd.Series[float], pd.Series[float], list[str]]:
+    """Two planners' mean success over trials by case, and what clusters these are of."""
+    template = np.repeat(np.arange(CLUSTERS), rng.integers(1, LARGEST + 1, CLUSTERS))
+    logit = START + rng.normal(0, TEMPLATE, CLUSTERS)[template] + rng.normal(0, CASE, len(template))
+    better = logit + GAIN + rng.normal(0, BY_PLANNER, CLUSTERS)[template]
+    react, egb = (rng.binomial(TRIALS, special.expit(own)) / TRIALS for own in (logit, better))
+    return of(react, template), of(egb, template), [f"template-{place}" for place in template]
+
+
+def mean_success(start: float, *deviations: float) -> float:
+    """The expectation of a logistic of a normal, by quadrature."""
+    places, weights = np.polynomial.hermite_e.hermegauss(80)
+    values = special.expit(start + np.sqrt(np.sum(np.square(deviations))) * places)
+    return float(weights @ values / weights.sum())
+
+
+EGB = mean_success(START + GAIN, TEMPLATE, CASE, BY_PLANNER)
+DIFFERENCE = EGB - mean_success(START, TEMPLATE, CASE)
+
+
+def covered(grids: int, seed: int) -> dict[str, float]:
+    """The share of grids whose interval holds the truth: of a difference and a mean, over clusters and over cases."""
+    rng = np.random.default_rng(seed)
+    held: dict[str, list[bool]] = {}
+    for _ in range(grids):
+        react, egb, _ = drawn(rng)
+        for name, values, truth in (("difference", egb - react, DIFFERENCE), ("mean", egb, EGB)):
+            for over, own in (("clusters", values), ("cases", of(values.to_numpy(), list(range(len(values)))))):
+                found = interval(own)
+                held.setdefault(f"{name} over {over}", []).append(found.low <= truth <= found.high)
+    return {name: float(np.mean(own)) for name, own in held.items()}
+
+
+def test_intervals_over_clusters_cover_and_those_over_cases_do_not() -> None:
+    shares = covered(300, seed=0)
+    for name in ("difference", "mean"):
+        assert 0.93 <= shares[f"{name} over clusters"] <= 0.97, shares
+        assert shares[f"{name} over cases"] < 0.90, shares
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clusters", [3, 6, 12])
+def test_few_clusters_cover_too(clusters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.CLUSTERS", clusters)
+    shares = covered(1000, seed=1)
+    for name in ("difference", "mean"):
+        assert 0.91 <= shares[f"{name} over clusters"] <= 0.98, shares
+
+
+def test_the_tables_differences_are_over_clusters() -> None:
+    react, egb, clusters = drawn(np.random.default_rng(0))
+    rows = [
+        row(planner, case, 0, value) | {"cluster": clusters[case]}
+        for planner, values in (("react", react), ("egb", egb))
+        for case, value in enumerate(values)
+    ]
+    (found,) = paired_differences(pd.DataFrame(rows)).to_dict("records")
+    assert (found["cases"], found["clusters"]) == (len(react), CLUSTERS)
+    assert (found["success"], found["success_low"], found["success_high"]) == pytest.approx(interval(egb - react))
+    assert set(results(pd.DataFrame(rows))["clusters"]) == {CLUSTERS}
+
+
+def test_cases_that_are_all_clusters_of_their_own_give_students_interval() -> None:
+    values = np.random.default_rng(0).normal(size=12)
+    half = stats.t.ppf(0.975, 11) * values.std(ddof=1) / np.sqrt(12)
+    assert interval(of(values, list(range(12)))) == pytest.approx(
+        (values.mean(), values.mean() - half, values.mean() + half)
+    )
+
+
+def test_clusters_of_one_size_give_statsmodels_interval() -> None:
+    clusters = np.repeat(np.arange(9), 4)
+    values = np.random.default_rng(0).normal(size=36) + np.random.default_rng(1).normal(size=9)[clusters]
+    fit = sm.OLS(values, np.ones(36)).fit(cov_type="cluster", cov_kwds={"groups": clusters}, use_t=True)
+    (theirs,) = fit.conf_int()
+    assert interval(of(values, clusters))[1:] == pytest.approx(tuple(theirs))
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 8, 3, 5], [1, 20], [7, 1, 1, 1]])
+def test_unequal_clusters_give_the_matrix_form(sizes: list[int]) -> None:
+    """CR2 and its degrees of freedom as Bell and McCaffrey (2002) write them, of a regression on a constant."""
+    clusters = np.repeat(np.arange(len(sizes)), sizes)
+    values = np.random.default_rng(2).normal(size=len(clusters))
+    total = len(values)
+    annihilator = np.eye(total) - 1 / total
+    residuals, score, columns = annihilator @ values, [], []
+    for cluster in range(len(sizes)):
+        own = clusters == cluster
+        roots, vectors = np.linalg.eigh(annihilator[np.ix_(own, own)])
+        inverse = np.where(roots > 1e-9, np.maximum(roots, 1e-9) ** -0.5, 0)
+        weights = np.ones(own.sum()) @ (vectors * inverse) @ vectors.T / total
+        score.append(weights @ residuals[own])
+        columns.append(annihilator[:, own] @ weights)
+    gram = np.array(columns) @ np.array(columns).T
+    half = stats.t.ppf(0.975, np.trace(gram) ** 2 / np.sum(gram**2)) * np.sqrt(np.sum(np.square(score)))
+    assert interval(of(values, clusters)) == pytest.approx((values.mean(), values.mean() - half, values.mean() + half))
+
+
+def test_one_cluster_has_no_interval() -> None:
+    for values in ([0.5], [0.0, 1.0, 0.5]):
+        found = interval(of(values, [0] * len(values)))
+        assert found.mean == 0.5
+        assert np.isnan([found.low, found.high]).all()
+        found = ratio(of(values, [0] * len(values)), of([2.0] * len(values), [0] * len(values)))
+        assert found.mean == 0.25
+        assert np.isnan([found.low, found.high]).all()
+    assert np.isnan(interval(of([], [])).mean)
