@@ -78,6 +78,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(found) | {
         "cell_id": cell,
         "cell_key": cell,
+        "cluster": found["case_id"],
         "setting_id": "/".join(labels),
         "attempt_id": "simulated",
         "sweep": "simulated",

@@ -87,6 +87,13 @@ class Dataset(Protocol):
         """The cases in the dataset's order, at most `limit` of them."""
         ...
 
+    def cluster(self, case_id: str) -> str:
+        """What the case shares with others: the same name for all that were made from one template.
+
+        Such cases succeed and fail together, so that intervals are over clusters. Planners do not see it.
+        """
+        ...
+
     def problem(self, case_id: str) -> Problem:
         """One case. Its candidates are the whole library."""
         ...

@@ -100,6 +100,13 @@ class UltraTool:
         """The usable ones of the first `limit` queries."""
         return list(self._read[0])
 
+    def cluster(self, case_id: str) -> str:
+        """The set of tools that the reference calls: queries of one set ask for the same in other words.
+
+        Of the released 700 there are 253, the largest has 46 queries. The tools that a query offers are the same sets.
+        """
+        return "+".join(sorted({call.tool for call in self._read[0][case_id].calls.values() if call}))
+
     def problem(self, case_id: str) -> Problem:
         """One query, its tools played by the lookup simulator."""
         record = self._read[0][case_id]

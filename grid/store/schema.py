@@ -21,6 +21,7 @@ EPISODES = pa.schema(
         ("retriever", pa.string()),
         ("judge", pa.string()),
         ("case_id", pa.string()),
+        ("cluster", pa.string()),
         ("trial", pa.int32()),
         ("seed", pa.int64()),
         ("attempt_id", pa.string()),
@@ -164,13 +165,13 @@ TABLES: dict[str, pa.Schema] = {
     "sections": SECTIONS,
 }
 IDS = {
-    "episodes": ("cell_id", "cell_key"),
+    "episodes": ("cell_id", "cell_key", "cluster"),
     "steps": ("cell_id",),
     "attempts": (),
     "messages": ("cell_id",),
     "sections": ("digest",),
 }
-"""Columns without a null: rows are told apart by them."""
+"""Columns without a null: rows are told apart by them, and counted by them."""
 DIGESTS = {"sections": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (

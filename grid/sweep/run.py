@@ -267,6 +267,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "sampler": built.engine.sampler,
         "dataset_version": built.dataset.version,
         "case_id": cell.case_id,
+        "cluster": built.dataset.cluster(cell.case_id),
         "trial": cell.trial,
         "seed": cell.seed,
         "config": setting.text,

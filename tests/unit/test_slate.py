@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -159,6 +160,17 @@ def test_a_resolution_depends_on_at_least_half_of_the_other_calls(cases: list[Ca
             pending += producers
         others = made.keys() - set(case.resolution)
         assert len(others & needed) >= len(others) / 2, case.case_id
+
+
+def test_a_cluster_is_the_workflow_that_its_cases_were_drawn_from(slates: dict[int, Slate]) -> None:
+    workflows = {name: workflow for part in stock.load_all() for name, workflow in part.workflows.items()}
+    for slate in slates.values():
+        clusters = Counter(map(slate.cluster, slate.case_ids()))
+        assert clusters.keys() == workflows.keys()
+        assert max(clusters.values()) <= 8
+        for name, case in slate.case_records.items():
+            tools = [substep.call.tool for substep in case.substeps() if substep.call]
+            assert tools == [substep.call for _, substep in workflows[slate.cluster(name)].calls()]
 
 
 def test_users_alternate(slates: dict[int, Slate]) -> None:
@@ -323,6 +335,16 @@ def drop_the_query(record: Record) -> str:
     return "query="
 
 
+def drop_the_workflow(record: Record) -> str:
+    del record["workflow"]
+    return "workflow="
+
+
+def leave_the_workflow_blank(record: Record) -> str:
+    record["workflow"] = " "
+    return "workflow=' '"
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -338,6 +360,8 @@ def drop_the_query(record: Record) -> str:
         resolve_by_nothing,
         make_the_plan_a_word,
         drop_the_query,
+        drop_the_workflow,
+        leave_the_workflow_blank,
     ],
 )
 def test_a_malformed_case_is_refused_with_file_and_line(small: Path, damage: Callable[[Record], str]) -> None:

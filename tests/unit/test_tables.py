@@ -33,6 +33,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "cell_id": f"{planner}/{robustness}/{case}/{trial}",
         "cell_key": f"{planner}/{robustness}/{case}/{trial}",
         "case_id": f"case-{case}",
+        "cluster": f"case-{case}",
         "trial": trial,
         "status": "ok" if value is not None else "failed",
         **dict.fromkeys(RATES, np.nan if value is None else value),

@@ -147,6 +147,14 @@ def test_an_argument_is_required_where_the_schema_lists_it(make: Make, listed: A
     assert not any(p.required for p in dataset.tools["cancel_booking"].parameters), "its schema lists none"
 
 
+def test_a_cluster_is_the_set_of_tools_that_the_reference_calls(make: Make) -> None:
+    write, book = "file_write(file_path='a', content='b')", "book_flight(flight='LH1', seat='1A')"
+    plans = [(write, book), (book, write, "No tool required"), (write, write), (book, write, book)]
+    dataset = make(*(query(*((f"{n}. Do", call) for n, call in enumerate(plan, 1))) for plan in plans))
+    both, alone = "book_flight+file_write", "file_write"
+    assert [dataset.cluster(case_id) for case_id in dataset.case_ids()] == [both, both, alone, both]
+
+
 def test_unescaped_quotes(make: Make) -> None:
     call = "file_write(file_path='Desktop/Work_Tasks.txt', content='Preparation for Tomorrow's Meeting, \"at 9\"')"
     dataset = make(query(("1. Write", call)))
@@ -391,6 +399,8 @@ def test_nearly_all_released_queries_are_cases(released: UltraTool) -> None:
     assert len(released.case_ids()) + len(released.skipped) == 700
     assert len(released.skipped) <= 0.03 * 700, Counter(skip.reason for skip in released.skipped)
     assert len(released.tools) > 200
+    clusters = Counter(map(released.cluster, released.case_ids()))
+    assert (len(clusters), max(clusters.values())) == (253, 46)
 
 
 def test_the_reference_calls_resolve_every_released_case(released: UltraTool) -> None:

@@ -85,6 +85,10 @@ class Kqa:
         """The first `limit` test questions."""
         return list(self.questions)[: self.limit]
 
+    def cluster(self, case_id: str) -> str:
+        """The shape of the question's program: its DAG's functions in their order, whatever they are asked about."""
+        return " ".join(step.function for step in self.questions[case_id].dag)
+
     def problem(self, case_id: str) -> Problem:
         """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
         question = self.questions[case_id]

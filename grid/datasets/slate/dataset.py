@@ -84,6 +84,10 @@ class Slate:
         short = [name for name, case in self.case_records.items() if len(case.visible_plan().substeps) <= longest]
         return short[: self.limit]
 
+    def cluster(self, case_id: str) -> str:
+        """The workflow that the case was drawn from."""
+        return self.case_records[case_id].workflow
+
     def problem(self, case_id: str) -> Problem:
         """One case, its tools played by the lookup simulator."""
         return self._problems(case_id)
