@@ -12,8 +12,8 @@ LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
-# An argument's. Any text: what ends a model that rambles is the completion's `max_tokens`. Under a pattern xgrammar 0.2.8
-# takes no escape, so that no value could hold a double quote, a backslash or a new line.
+# An argument's. Any text: what ends a model that rambles is the completion's `max_tokens`. Under a pattern xgrammar
+# 0.2.8 takes no escape, so that no value could hold a double quote, a backslash or a new line.
 _TEXT = {"type": "string"}
 
 

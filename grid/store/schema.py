@@ -30,6 +30,7 @@ EPISODES = pa.schema(
         ("error_message", pa.string()),
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
+        ("solvable", pa.bool_()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
         ("exact_match", pa.bool_()),

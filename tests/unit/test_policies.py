@@ -119,6 +119,11 @@ def test_inaccurate_plan_rewords_its_share_of_tool_substeps_and_nothing_else() -
             assert after.text in (before.text, broadened(plain.library[call.tool]))
     low, high = stats.binom.interval(0.999, tool_steps, 0.105)
     assert low <= changed <= high
+    plans = [[after.case.plan for _, after in problems(InaccuratePlan(), seed)] for seed in (5, 6)]
+    assert plans[0] == plans[1], "no trial and no seed draws another"
+    for (plain, fewer), (_, more) in zip(problems(InaccuratePlan()), problems(InaccuratePlan(share=0.3)), strict=True):
+        steps = (plain.case.plan.substeps, fewer.case.plan.substeps, more.case.plan.substeps)
+        assert all(few == many for before, few, many in zip(*steps, strict=True) if before != few)
     everything = problems(InaccuratePlan(share=1.0))[:20]
     assert all(
         (before.text != after.text) == bool(plain.reference.calls[before.id])
