@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from grid.datasets.null import Null
 from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.records import CASES
 from grid.errors import ConfigError
@@ -29,8 +30,12 @@ def test_a_case_without_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest
     error = refused(job(tmp_path))
     assert error.key == "dataset"
     assert f"a cluster for every case, and '{Slate().case_ids()[0]}' has {nothing!r}" in str(error)
-    monkeypatch.delattr(Slate, "cluster")
-    assert "a cluster for every case" in str(refused(job(tmp_path)))
+
+
+def test_a_dataset_that_knows_no_clusters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Null, "cluster")
+    refusal = str(refused(job(tmp_path, dataset={"_target_": "grid.datasets.null.Null"})))
+    assert "a cluster for every case, and '0000000' has None" in refusal
 
 
 def test_limits_and_paths_cannot_be_swept(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ class Kqa:
 class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json`, demonstrations from `train.json`, by `seed`.
 
-    Both are balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the questions that
-    were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever way.
+    Both are balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the questions
+    that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever way.
     """
 
     path: str | None = None
