@@ -14,6 +14,14 @@ GIVEN, DRAFTED = "given", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
 
+Resolution: TypeAlias = Literal["last", "all"]
+"""Whose outcomes resolve a case whose tools are looked up: its last call's, or every call's that no other call uses.
+
+Either way a case is resolved when those outcomes were obtained, by whatever calls before, beside or after them. A call
+obtains an outcome when it gives every argument of the reference's in an equal form, and none besides that its tool does
+not declare optional.
+"""
+
 
 class Candidates(Protocol):
     """Which tools a substep is offered, best first."""
@@ -85,6 +93,13 @@ class Dataset(Protocol):
 
     def case_ids(self) -> Sequence[str]:
         """The cases in the dataset's order, at most `limit` of them."""
+        ...
+
+    def cluster(self, case_id: str) -> str:
+        """What the case shares with others: the same name for all that were made from one template.
+
+        Such cases succeed and fail together, so that intervals are over clusters. Planners do not see it.
+        """
         ...
 
     def problem(self, case_id: str) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grid.text.untrusted import loads
 from grid.types import Json
@@ -35,6 +35,16 @@ def parse_call(text: str, names: Sequence[str]) -> dict[str, Json] | None:
         # The first of two equal names holds: a later one stands inside a value.
         arguments.setdefault(mark[1], _literal(body[mark.end() : end].strip().rstrip(",").strip()))
     return arguments
+
+
+def completed(listed: Mapping[str, Json], parsed: Mapping[str, Json]) -> dict[str, Json]:
+    """The listed arguments; one that breaks off (`Notes of March 1` for `Notes of March 18, 2023`) as parsed."""
+    return {
+        name: full
+        if isinstance(value, str) and isinstance(full := parsed.get(name), str) and full.startswith(value)
+        else value
+        for name, value in listed.items()
+    }
 
 
 def _literal(text: str) -> Json:

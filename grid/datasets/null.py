@@ -35,6 +35,10 @@ class Null:
         """Their numbers."""
         return [f"{number:07d}" for number in range(min(self.cases, self.limit or self.cases))]
 
+    def cluster(self, case_id: str) -> str:
+        """One for all: there is one case under many numbers."""
+        return "null"
+
     def problem(self, case_id: str) -> Problem:
         """The one case there is, under its number."""
         return Problem(

@@ -8,11 +8,13 @@ from typing import Any
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, ToolCallAnswer
 from grid.types import MAX_SCORE, NO_TOOL, ToolSpec
 
-MAX_CHARACTERS = 120  # of a string argument: a model that rambles still comes to its end
+LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
-_TEXT = {"$ref": "#/$defs/text"}  # one definition, so that it is compiled once
+# An argument's. Any text: what ends a model that rambles is the completion's `max_tokens`. Under a pattern xgrammar
+# 0.2.8 takes no escape, so that no value could hold a double quote, a backslash or a new line.
+_TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
@@ -20,16 +22,13 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
     """
-    definitions = {"text": {"type": "string", "pattern": f"^.{{0,{MAX_CHARACTERS}}}$"}}
     if isinstance(answer, OutlineAnswer):
-        lines = {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": answer.most}
-        return _object({"outline": lines}, ["outline"]) | {"$defs": definitions}
+        lines = {"type": "array", "items": _text(LINE), "minItems": 1, "maxItems": answer.most}
+        return _object({"outline": lines}, ["outline"])
     if isinstance(answer, ScoreAnswer):
         score = {"enum": list(range(MAX_SCORE + 1))}
         return _object({"score": score, "explanation": _text(EXPLANATION)}, ["score", "explanation"])
     thought = answer.thought if isinstance(answer, ToolCallAnswer) else 0
-    if thought:
-        definitions["thought"] = _text(thought)
     calls = [_call(tool.name, _arguments(tool), thought > 0) for tool in answer.tools]
     if answer.may_decline:
         calls.append(_call(NO_TOOL, _object({}, []), thought > 0))
@@ -37,7 +36,7 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, PlanAnswer):
         plan = {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}
         call = _object({"plan": plan}, ["plan"])
-    return call | {"$defs": definitions}
+    return call | {"$defs": {"thought": _text(thought)}} if thought else call
 
 
 def _text(most: int) -> dict[str, Any]:

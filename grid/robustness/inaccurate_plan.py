@@ -2,6 +2,7 @@
 
 The paper rewrites "Use file writing tool to create and write content" into "Perform file operation" and "Search for
 files matching pattern" into "Find relevant files": the kind of action stays, and the field that the tool belongs to.
+It rewrote them once, 10.5% of all: a changed plan is part of the benchmark, and no trial draws another.
 """
 
 from __future__ import annotations
@@ -53,18 +54,22 @@ _BY_VERB = {verb: text for verbs, text in _INTENTS for verb in verbs.split()}
 
 @dataclass(frozen=True, config=STRICT)
 class InaccuratePlan:
-    """Each substep that needs a tool is reworded with probability `share` (the paper's 10.5%)."""
+    """Of the substeps that need a tool `share` are reworded (the paper's 10.5%), by lot.
+
+    Which ones follows from the case: they are the same in every trial, under every seed and planner, and those of a
+    smaller `share` are among those of a larger.
+    """
 
     share: Annotated[float, Field(ge=0, le=1)] = 0.105
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with some substeps' texts broadened."""
-        substeps = tuple(self._reworded(substep, problem, seed) for substep in problem.case.plan.substeps)
+        """The same problem with some substeps' texts broadened; `seed` draws nothing."""
+        substeps = tuple(self._reworded(substep, problem) for substep in problem.case.plan.substeps)
         return replace(problem, case=replace(problem.case, plan=Plan(substeps)))
 
-    def _reworded(self, substep: Substep, problem: Problem, seed: int) -> Substep:
+    def _reworded(self, substep: Substep, problem: Problem) -> Substep:
         call = problem.reference.calls[substep.id]
-        if call is None or derive_seed(seed, "inaccurate_plan", problem.case.id, substep.id) / 2**63 >= self.share:
+        if call is None or derive_seed(0, "inaccurate_plan", problem.case.id, substep.id) / 2**63 >= self.share:
             return substep
         return replace(substep, text=broadened(problem.library[call.tool]))
 

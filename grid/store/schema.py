@@ -166,13 +166,13 @@ TABLES: dict[str, pa.Schema] = {
     "sections": SECTIONS,
 }
 IDS = {
-    "episodes": ("cell_id", "cell_key"),
+    "episodes": ("cell_id", "cell_key", "cluster"),
     "steps": ("cell_id",),
     "attempts": (),
     "messages": ("cell_id",),
     "sections": ("digest",),
 }
-"""Columns without a null: rows are told apart by them."""
+"""Columns without a null: rows are told apart by them, and counted by them."""
 DIGESTS = {"sections": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (

@@ -18,7 +18,7 @@ GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
 OPTIONS = "options"
 """The key of a setting that is no group."""
 NO_INFLUENCE = (
-    *("dataset.path", "dataset.limit", "dataset.max_substeps"),
+    *("dataset.path", "dataset.limit", "dataset.order", "dataset.max_substeps"),
     *("model.serving", "judge.serving", "planner.parallel"),
 )
 """Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
@@ -96,7 +96,8 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, lazily."""
     whole = {"setting": setting.id, "dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    data = {key: value for key, value in parts["dataset"].items() if key != "outline"}  # compared, so paired
+    compared = ("outline", "resolution")  # so paired
+    data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},
         "seed": setting.seed,

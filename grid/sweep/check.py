@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
+from grid.datasets.base import Dataset
 from grid.errors import ConfigError
 from grid.planners.base import JUDGE
 from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
@@ -71,6 +72,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
             shared_ids[key] = built.dataset.case_ids()
+            _check_clusters(built.dataset, shared_ids[key], setting.labels["dataset"])
         case_ids[setting.id] = shared_ids[key]
         if not case_ids[setting.id]:
             reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
@@ -98,6 +100,15 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
     )
     return Checked(plan, invalid, skipped)
+
+
+def _check_clusters(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
+    """Raise ConfigError where a case has no cluster: without one no interval is right."""
+    cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
+    for case_id in case_ids:
+        found = cluster(case_id)
+        if not (isinstance(found, str) and found.strip()):
+            raise ConfigError("dataset", label, f"a cluster for every case, and {case_id!r} has {found!r}")
 
 
 def _check_root(given: str, root: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from grid.datasets.base import DRAFTED, Problem
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
+from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import score
 from grid.planners.base import JUDGE, Episode
 from grid.planners.options import Retrieved
@@ -132,9 +133,10 @@ async def _run_cell(
     problem: Problem | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
+    fair: bool | None = None
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
-        reference = problem.reference
+        reference, fair = problem.reference, solvable(problem)
         episode = episode_of(built, problem, cell.seed)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -153,7 +155,7 @@ async def _run_cell(
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
-    row["error_traceback"] = trace
+    row |= {"error_traceback": trace, "solvable": fair}
     row |= _times(time.perf_counter() - started, stamp)
     steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
     kept = episode.messages if episode and keep.keeps(row) else None
@@ -267,6 +269,7 @@ def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_
         "sampler": built.engine.sampler,
         "dataset_version": built.dataset.version,
         "case_id": cell.case_id,
+        "cluster": built.dataset.cluster(cell.case_id),
         "trial": cell.trial,
         "seed": cell.seed,
         "config": setting.text,

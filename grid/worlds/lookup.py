@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from grid.text import references
@@ -25,6 +26,11 @@ class Entry:
     outcome: Observation
     open_arguments: frozenset[str] = frozenset()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """The arguments that its tool declares optional."""
+        return frozenset(name for name, parameter in self.parameters.items() if not parameter.required)
 
     def about(self, name: str) -> str:
         """An argument's name and description."""
@@ -50,7 +56,8 @@ class LookupSimulator:
     """A case's tools, played from its table of reference calls.
 
     The state is the set of substeps whose outcome was obtained, by whatever path. The case is resolved when it
-    holds every substep of `resolution`.
+    holds every substep of `resolution`. An argument that a call gives and an entry lacks is no fault where the tool
+    declares it optional; of several entries the call then means the one that lacks the fewest.
     """
 
     entries: tuple[Entry, ...]
@@ -66,11 +73,15 @@ class LookupSimulator:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
         obtained = own_state(state, frozenset)
         tool, arguments = self._by_reference_names(call)
-        outcome = None
+        meant: dict[int, list[Entry]] = {}
         for entry in self.entries:
-            if entry.call.tool == tool and _same_arguments(entry, arguments):
-                obtained, outcome = obtained | entry.substeps, outcome or entry.outcome
-        return obtained, outcome or default_outcome(call.tool)
+            more = _more(entry, arguments)
+            if entry.call.tool == tool and more <= entry.optional and _same_arguments(entry, arguments):
+                meant.setdefault(len(more), []).append(entry)
+        if not meant:
+            return obtained, default_outcome(call.tool)
+        nearest = meant[min(meant)]
+        return obtained.union(*(entry.substeps for entry in nearest)), nearest[0].outcome
 
     def resolved(self, state: State) -> bool:
         """Whether every outcome of the resolution has been obtained."""
@@ -87,14 +98,16 @@ class LookupSimulator:
         return same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()}
 
 
+def _more(entry: Entry, arguments: Mapping[str, Json]) -> set[str]:
+    """The arguments that the entry lacks; an empty one is none."""
+    known = entry.call.arguments.keys() | entry.open_arguments
+    return {name for name, value in arguments.items() if name not in known and value not in (None, "")}
+
+
 def _same_arguments(entry: Entry, arguments: Mapping[str, Json]) -> bool:
-    wanted = entry.call.arguments
-    for name, value in arguments.items():
-        if name not in wanted and name not in entry.open_arguments and value not in (None, ""):
-            return False
     return all(
         name in entry.open_arguments or (name in arguments and equivalent(value, arguments[name], entry.about(name)))
-        for name, value in wanted.items()
+        for name, value in entry.call.arguments.items()
     )
 
 

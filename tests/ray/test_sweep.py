@@ -234,7 +234,7 @@ def test_results_of_another_version_are_refused_and_left_alone(sweep: Run, tmp_p
 def test_a_second_sweep_of_a_name_is_refused(sweep: Run, tmp_path: Path) -> None:
     root = tmp_path / "results" / "held"
     with store.locked(root):
-        store.write(root, {"episodes": [{"cell_id": "a", "cell_key": "a", "status": "ok"}]})
+        store.write(root, {"episodes": [{"cell_id": "a", "cell_key": "a", "cluster": "a", "status": "ok"}]})
         before = files(root)
         refused(sweep(tmp_path, "name=held", "dataset.limit=1", "trials=1"), "results/held", "another sweep")
         assert files(root) == before
@@ -294,6 +294,9 @@ class OneBrokenCase:
 
     def case_ids(self) -> Sequence[str]:
         return self.inner.case_ids()
+
+    def cluster(self, case_id: str) -> str:
+        return self.inner.cluster(case_id)
 
     def problem(self, case_id: str) -> Problem:
         problem = self.inner.problem(case_id)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from grid.datasets.slate.dataset import generate
+from grid.datasets.null import Null
+from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.records import CASES
 from grid.errors import ConfigError
 from grid.sweep.check import Job, check_sweep
@@ -21,6 +22,20 @@ def refused(*jobs: Job) -> ConfigError:
 
 def test_equal_settings_count_once(tmp_path: Path) -> None:
     assert len(check_sweep([job(tmp_path), job(tmp_path)]).plan.settings) == 1
+
+
+@pytest.mark.parametrize("nothing", ["", " ", None])
+def test_a_case_without_a_cluster_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: object) -> None:
+    monkeypatch.setattr(Slate, "cluster", lambda self, case_id: nothing)
+    error = refused(job(tmp_path))
+    assert error.key == "dataset"
+    assert f"a cluster for every case, and '{Slate().case_ids()[0]}' has {nothing!r}" in str(error)
+
+
+def test_a_dataset_that_knows_no_clusters_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(Null, "cluster")
+    refusal = str(refused(job(tmp_path, dataset={"_target_": "grid.datasets.null.Null"})))
+    assert "a cluster for every case, and '0000000' has None" in refusal
 
 
 def test_limits_and_paths_cannot_be_swept(tmp_path: Path) -> None:

@@ -80,13 +80,15 @@ def test_nothing_public_of_an_episode_leads_to_the_reference(dataset: str, outli
     run = episode_of(built, problem, seed=3)
     trajectory = asyncio.run(solve(built, run))
     assert run.messages
-    kinds = set()
+    kinds, cluster = set(), built.dataset.cluster(problem.case.id)
     for way, found in (*reachable(run), *reachable(trajectory)):
         assert not isinstance(found, SECRET), way
         assert found not in (built.engine, built.dataset, problem.world, problem.reference.calls), way
+        assert found != cluster, way
         kinds.add(type(found).__name__)
     assert {"Case", "Prompt", "Message", "Step", "Observation"} <= kinds, "the walk goes everywhere"
     shown = "\n".join(message.prompt.text() for message in run.messages)
+    assert cluster not in shown
     own = built.dataset.problem(problem.case.id).case.plan.substeps
     assert all((f"{substep.id} {substep.text}" in shown) == (outline == "given") for substep in own)
 
@@ -108,6 +110,9 @@ class Small:
 
     def __init__(self, world: Counting) -> None:
         self.world = world
+
+    def cluster(self, case_id: str) -> str:
+        return "small"
 
     def problem(self, case_id: str) -> Problem:
         case = episode(Scripted(certain())).case

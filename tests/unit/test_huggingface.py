@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import sys
 from collections.abc import Coroutine
@@ -145,14 +146,20 @@ def test_tool_calls_are_sampled_under_their_schema_and_texts_are_not(folder: Pat
         made.sample(TEXT, n=5, temperature=1.0, max_tokens=40, seed=3),
     )
     arguments = {tool.name: {parameter.name for parameter in tool.parameters} for tool in TOOLS} | {NO_TOOL: set()}
-    tools = set()
+    tools, whole = set(), 0
     for completion in called.completions:
+        begun = re.match(r'\{"thought": "[^"]*", "tool": "(\w+)", "arguments": \{', completion)
+        assert begun
+        tools.add(begun[1])
+        if not completion.endswith("}"):  # this model seldom ends a text, and `max_tokens` does
+            continue
+        whole += 1
         answer = json.loads(completion)
         assert list(answer) == ["thought", "tool", "arguments"]
         assert answer["arguments"].keys() <= arguments[answer["tool"]]
         call = read_call(completion)
         assert [call.tool, call.arguments, call.thought] == [*map(answer.get, ("tool", "arguments", "thought"))]
-        tools.add(answer["tool"])
+    assert whole > 3
     assert tools == arguments.keys()
     assert not any(completion.startswith("{") for completion in text.completions)
     (free,) = together(engine(folder, structured=False).sample(CALL, n=5, temperature=1.0, max_tokens=40, seed=3))

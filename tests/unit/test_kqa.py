@@ -313,6 +313,16 @@ def test_a_case_shows_its_question_and_all_tools_only(synthetic: KqaSynthetic) -
     assert problem.library == TOOLS
 
 
+def test_a_cluster_is_the_shape_of_a_program(synthetic: KqaSynthetic) -> None:
+    clusters: dict[str, list[Question]] = {}
+    for case_id, question in synthetic.questions.items():
+        clusters.setdefault(synthetic.cluster(case_id), []).append(question)
+    assert 250 < len(clusters) < 320
+    assert max(map(len, clusters.values())) < 20
+    for alike in clusters.values():
+        assert len({(question.last, len(question.dag)) for question in alike}) == 1
+
+
 def test_demonstrations_are_the_nearest_training_questions(synthetic: KqaSynthetic) -> None:
     tests = {question.text for question in synthetic.questions.values()}
     same_last = []

@@ -76,6 +76,38 @@ def test_an_empty_extra_argument_is_no_argument(empty: Json) -> None:
     assert walk.make(ToolCall("find_order", RIGHT | {"extra": empty})) == Observation(OUTCOMES["1.1"])
 
 
+def test_an_extra_argument_that_the_tool_declares_optional_does_no_harm() -> None:
+    note = Parameter("note", "string", "", required=False)
+    tools = {"find_order": ToolSpec("find_order", "", (note, Parameter("desk", "string", "")))}
+    walk = Walk(LookupSimulator(build_entries(CALLS, OUTCOMES, tools=tools), frozenset({"1.1"}), SAME))
+    assert walk.make(ToolCall("find_order", RIGHT | {"desk": "x"})).failed, "it is not optional"
+    assert walk.make(ToolCall("find_order", RIGHT | {"other": "x"})).failed, "its tool has no such argument"
+    assert walk.make(ToolCall("find_order", {"note": "x"})).failed, "the reference's own are still needed"
+    assert walk.make(ToolCall("find_order", RIGHT | {"note": "x"})) == Observation(OUTCOMES["1.1"])
+    assert walk.resolved
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"to": "Rome"}, {"1"}),
+        ({"to": "Rome", "day": "2025-05-01"}, {"2"}),
+        ({"to": "Rome", "day": "2025-05-02"}, {"1"}),
+        ({"to": "Rome", "day": "2025-05-01", "seat": "2A"}, {"2"}),
+        ({"day": "2025-05-01"}, set()),
+    ],
+)
+def test_of_several_calls_the_one_that_lacks_the_fewest_is_meant(arguments: dict[str, Json], meant: set[str]) -> None:
+    calls = {"1": ToolCall("fly", {"to": "Rome"}), "2": ToolCall("fly", {"to": "Rome", "day": "2025-05-01"})}
+    outcomes: dict[str, dict[str, Json]] = {"1": {"flight": "A"}, "2": {"flight": "B"}}
+    tool = ToolSpec("fly", "", tuple(Parameter(name, "string", "", required=False) for name in ("to", "day", "seat")))
+    entries = build_entries(calls, outcomes, tools={tool.name: tool})
+    walk = Walk(LookupSimulator(entries, frozenset(calls)))
+    found = walk.make(ToolCall("fly", arguments))
+    assert walk.state == meant
+    assert [found.content] == [outcomes[step] for step in meant] or (found.failed and not meant)
+
+
 def test_a_functional_equivalent_gives_the_same_outcome_by_its_own_names() -> None:
     walk = simulator()
     same = ToolCall("locate_purchase", {"purchase": "AB-17", "bought_on": "15 January 2023", "paid": 1299})

@@ -27,5 +27,6 @@ def test_every_case_is_one_call_that_resolves_it(tmp_path: Path) -> None:
     assert [row["case_id"] for row in rows["episodes"]] == [f"{number:07d}" for number in range(5)]
     for row in rows["episodes"]:
         assert (row["status"], row["success"], row["tool_match_rate"], row["n_steps"]) == ("ok", True, 1.0, 1)
+        assert row["cluster"] == "null"
         assert (row["llm_calls"], row["tool_calls"], row["input_tokens"]) == (1, 1, 0)
     assert len(rows["steps"]) == 5

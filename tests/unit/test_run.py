@@ -31,6 +31,9 @@ class SmallDataset:
     version = "small-1"
     outline = GIVEN
 
+    def cluster(self, case_id: str) -> str:
+        return "small"
+
     def problem(self, case_id: str) -> Problem:
         case = episode(Scripted(certain())).case
         reference = Reference({step: CALLS.get(step) for step in RIGHT}, ("2.2",))

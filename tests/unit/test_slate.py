@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +22,7 @@ from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.stats import statistics
 from grid.errors import ConfigError, DataError
+from grid.metrics.solvable import solvable
 from grid.text import references
 from grid.types import Observation, ToolCall
 from tests.walks import Walk
@@ -161,6 +163,17 @@ def test_a_resolution_depends_on_at_least_half_of_the_other_calls(cases: list[Ca
         assert len(others & needed) >= len(others) / 2, case.case_id
 
 
+def test_a_cluster_is_the_workflow_that_its_cases_were_drawn_from(slates: dict[int, Slate]) -> None:
+    workflows = {name: workflow for part in stock.load_all() for name, workflow in part.workflows.items()}
+    for slate in slates.values():
+        clusters = Counter(map(slate.cluster, slate.case_ids()))
+        assert clusters.keys() == workflows.keys()
+        assert max(clusters.values()) <= 8
+        for name, case in slate.case_records.items():
+            tools = [substep.call.tool for substep in case.substeps() if substep.call]
+            assert tools == [substep.call for _, substep in workflows[slate.cluster(name)].calls()]
+
+
 def test_users_alternate(slates: dict[int, Slate]) -> None:
     for slate in slates.values():
         users = [case.user for case in slate.case_records.values()]
@@ -220,9 +233,43 @@ def test_the_case_a_planner_sees_holds_no_reference_call(slates: dict[int, Slate
     assert len(problem.candidates(problem.case, problem.case.plan.substeps[0])) == 1000
 
 
-def test_limit_takes_the_first_cases_and_wrong_values_are_refused(slates: dict[int, Slate]) -> None:
-    assert Slate(limit=3).case_ids() == slates[0].case_ids()[:3]
-    for wrong in ({"limit": 0}, {"cases": 0}, {"library_seed": -1}, {"limit": "3"}, {"unknown": 1}):
+def test_limit_draws_a_sample_that_longer_ones_begin_with(slates: dict[int, Slate]) -> None:
+    whole = slates[0].case_ids()
+    assert sorted(whole) == list(Slate(order="file").case_ids())
+    assert whole != sorted(whole)
+    categories = Counter(case.category for case in slates[0].case_records.values())
+    for limit in (20, 40, 100):
+        chosen = Slate(limit=limit).case_ids()
+        assert chosen == whole[:limit]
+        drawn = Counter(slates[0].case_records[name].category for name in chosen)
+        assert all(abs(drawn[name] - count * limit / 300) <= 1.5 for name, count in categories.items())
+    assert len({*map(slates[0].cluster, whole[:50])}) >= 40, "by lot it would be 38"
+
+
+def test_all_calls_resolve_where_that_is_asked(slates: dict[int, Slate]) -> None:
+    both = [(slates[0].problem(name), Slate(resolution="all").problem(name)) for name in slates[0].case_ids()[:100]]
+    assert any(len(whole.reference.resolution) > 1 for _, whole in both)
+    for last, whole in both:
+        calls = {step: call for step, call in whole.reference.calls.items() if call}
+        assert last.reference.resolution == (list(calls)[-1],)
+        assert set(whole.reference.resolution) == set(references.final_steps(calls)) >= {*last.reference.resolution}
+        assert whole.world.resolution == frozenset(whole.reference.resolution)  # type: ignore[attr-defined]
+
+
+def test_every_case_is_solvable(slates: dict[int, Slate]) -> None:
+    assert all(solvable(slates[0].problem(case_id)) for case_id in slates[0].case_ids())
+
+
+def test_wrong_values_are_refused() -> None:
+    for wrong in (
+        {"order": "best"},
+        {"resolution": "first"},
+        {"limit": 0},
+        {"cases": 0},
+        {"library_seed": -1},
+        {"limit": "3"},
+        {"unknown": 1},
+    ):
         with pytest.raises(ValidationError):
             Slate(**wrong)
 
@@ -243,7 +290,7 @@ def test_a_folder_is_read_as_what_was_generated(slates: dict[int, Slate], tmp_pa
 
 def test_a_small_folder_is_sound(small: Path) -> None:
     slate = Slate(path=str(small))
-    assert slate.case_ids() == ["slate-0000", "slate-0001", "slate-0002"]
+    assert sorted(slate.case_ids()) == ["slate-0000", "slate-0001", "slate-0002"]
     assert slate.skipped == ()
 
 
@@ -323,6 +370,16 @@ def drop_the_query(record: Record) -> str:
     return "query="
 
 
+def drop_the_workflow(record: Record) -> str:
+    del record["workflow"]
+    return "workflow="
+
+
+def leave_the_workflow_blank(record: Record) -> str:
+    record["workflow"] = " "
+    return "workflow=' '"
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -338,6 +395,8 @@ def drop_the_query(record: Record) -> str:
         resolve_by_nothing,
         make_the_plan_a_word,
         drop_the_query,
+        drop_the_workflow,
+        leave_the_workflow_blank,
     ],
 )
 def test_a_malformed_case_is_refused_with_file_and_line(small: Path, damage: Callable[[Record], str]) -> None:

@@ -26,7 +26,8 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 def episode(cell: str, attempt: str = "first", minute: int = 0, **more: object) -> dict[str, Any]:
     created = NOON + dt.timedelta(minutes=minute)
-    return {"cell_id": cell, "cell_key": cell, "attempt_id": attempt, "status": "ok", "created_at": created} | more
+    ids = {"cell_id": cell, "cell_key": cell, "cluster": "a", "attempt_id": attempt}
+    return ids | {"status": "ok", "created_at": created} | more
 
 
 def step(cell: str, attempt: str = "first", index: int = 0, **more: object) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import pytest
 from grid.datasets.base import Problem
 from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
 from grid.errors import ConfigError, DataError
+from grid.metrics.solvable import solvable
 from grid.text.references import reference, resolve
 from grid.types import Json, ToolCall
 from tests.walks import Walk
@@ -55,12 +56,12 @@ Make = Callable[..., UltraTool]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def build(*rows: Row, listed: Sequence[Row] = (), limit: int | None = None) -> UltraTool:
+    def build(*rows: Row, listed: Sequence[Row] = (), **keys: Any) -> UltraTool:
         (tmp_path / "test_set").mkdir(exist_ok=True)
         nothing: Row = {"question": "Another.", "reference": []}
         for name, lines in ((QUERIES, rows), (USAGE, [nothing, *listed])):
             (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        return UltraTool(str(tmp_path), limit)
+        return UltraTool(str(tmp_path), **keys)
 
     return build
 
@@ -145,6 +146,14 @@ def test_an_argument_is_required_where_the_schema_lists_it(make: Make, listed: A
     dataset = make(query(("1. Book", "book_flight(flight='LH1', seat='1A')"), tools=[book, CANCEL]))
     assert {p.name for p in dataset.tools["book_flight"].parameters if p.required} == wanted
     assert not any(p.required for p in dataset.tools["cancel_booking"].parameters), "its schema lists none"
+
+
+def test_a_cluster_is_the_set_of_tools_that_the_reference_calls(make: Make) -> None:
+    write, book = "file_write(file_path='a', content='b')", "book_flight(flight='LH1', seat='1A')"
+    plans = [(write, book), (book, write, "No tool required"), (write, write), (book, write, book)]
+    dataset = make(*(query(*((f"{n}. Do", call) for n, call in enumerate(plan, 1))) for plan in plans))
+    both, alone = "book_flight+file_write", "file_write"
+    assert [dataset.cluster(case_id) for case_id in sorted(dataset.case_ids())] == [both, both, alone, both]
 
 
 def test_unescaped_quotes(make: Make) -> None:
@@ -239,19 +248,98 @@ FINE = query(("1. Write", "file_write(file_path='a', content='b')"))
 def test_every_reason_to_skip_is_counted(make: Make) -> None:
     listed = usage("1. A", "file_write", {"colour": "red"}, question="Listed.")
     dataset = make(FINE, *SKIPPED.values(), FINE, FINE | {"plan": []}, listed=[listed])
-    assert list(dataset.case_ids()) == ["ultratool-0000", "ultratool-0007"]
+    assert sorted(dataset.case_ids()) == ["ultratool-0000", "ultratool-0007"]
     assert [(skip.record, skip.reason) for skip in dataset.skipped] == [
         *((f"ultratool-{index:04d}", reason) for index, reason in enumerate(SKIPPED, 1)),
         ("ultratool-0008", "no step calls a tool"),
     ]
 
 
-def test_limit_counts_skipped_queries(make: Make) -> None:
+def test_limit_counts_cases(make: Make) -> None:
     rows = (FINE, SKIPPED["no step calls a tool"], FINE, FINE)
-    dataset = make(*rows, limit=3)
+    dataset = make(*rows, limit=2, order="file")
     assert list(dataset.case_ids()) == ["ultratool-0000", "ultratool-0002"]
     assert [skip.record for skip in dataset.skipped] == ["ultratool-0001"]
-    assert list(make(*rows, limit=100).case_ids()) == ["ultratool-0000", "ultratool-0002", "ultratool-0003"]
+    assert list(make(*rows, limit=100, order="file").case_ids()) == [f"ultratool-000{n}" for n in (0, 2, 3)]
+
+
+def test_limit_draws_domains_by_their_shares_and_more_cases_are_further_ones(make: Make) -> None:
+    """The released file is in order of domain, and its first hundred queries are its easiest."""
+    rows = [
+        FINE | {"domain": domain}
+        for domain, count in (("Office", 60), ("Travel", 30), ("Bank", 10))
+        for _ in range(count)
+    ]
+    whole = list(make(*rows).case_ids())
+    assert sorted(whole) == list(make(*rows, order="file").case_ids())
+    for limit in (10, 20, 40, 70):
+        chosen = list(make(*rows, limit=limit).case_ids())
+        assert chosen == whole[:limit]
+        drawn = Counter(rows[int(name[-4:])]["domain"] for name in chosen)
+        for domain, share in (("Office", 0.6), ("Travel", 0.3), ("Bank", 0.1)):
+            assert abs(drawn[domain] - share * limit) <= 1.5, (limit, drawn)
+
+
+def test_resolution_is_every_final_call_or_the_last(make: Make) -> None:
+    row = query(
+        ("1. Book", "book_flight(flight='LH1', seat='1A')"),
+        ("2. Cancel it", "cancel_booking(booking_number='<booking number>', reason='ill')"),
+        ("3. Write", "file_write(file_path='a', content='b')"),
+    )
+    for resolution, steps in (("all", ("2", "3")), ("last", ("3",))):
+        problem = only(make(row, resolution=resolution))
+        assert problem.reference.resolution == steps
+        walk = Walk(problem.world)
+        walk.make(ToolCall("file_write", {"file_path": "a", "content": "b"}))
+        assert walk.resolved == (resolution == "last")
+
+
+def test_an_argument_that_the_schema_does_not_require_may_be_given_as_well(make: Make) -> None:
+    call = ("1. Book", "book_flight(flight='LH1')")
+    book = BOOK | {"arguments": BOOK["arguments"] | {"required": ["flight", "seat"]}}
+    for spec, obtained in ((BOOK, True), (book, False)):
+        walk = Walk(only(make(query(call, tools=[spec]))).world)
+        walk.make(ToolCall("book_flight", {"flight": "LH1", "seat": "1A"}))
+        assert walk.resolved == obtained
+
+
+SOLVABLE = {
+    "in the query": ("Write 'b  c' to A.TXT!", "file_write(file_path='a.txt', content='B c')", (), True),
+    "not in the query": ("Write something to a.txt", "file_write(file_path='a.txt', content='B c')", (), False),
+    "in a substep": ("Write it.", "file_write(file_path='a.txt', content='B')", ("a.txt takes B",), True),
+    "a date in another form": (
+        "Book LH1 on May 1st, 2025.", "book_flight(flight='LH1', seat='2025-05-01')", (), True,
+    ),
+    "another date": ("Book LH1 on May 2nd, 2025.", "book_flight(flight='LH1', seat='2025-05-01')", (), False),
+    "a number in another form": ("LH1 for 1,200 dollars", "book_flight(flight='LH1', seat='$1200.00')", (), True),
+    "a part of a word": ("Write abc to a.txt", "file_write(file_path='a.txt', content='b')", (), False),
+    "open": ("Say that I am ill", "cancel_booking(booking_number='<booking number>', reason='ill')", (), True),
+    "a truth value": ("LH1, please", "book_flight(flight='LH1', seat=True)", (), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOLVABLE)
+def test_a_case_is_solvable_when_all_its_arguments_are_told(make: Make, name: str) -> None:
+    question, call, told, expected = SOLVABLE[name]
+    steps = [(f"{n}. {text}", "No tool required") for n, text in enumerate(told, 1)]
+    assert solvable(only(make(query(*steps, ("9. Do", call), question=question)))) is expected
+
+
+def test_outcomes_tell_later_calls_only(make: Make) -> None:
+    book = ("1. Book", "book_flight(flight='LH1', seat='1A')")
+    tied = query(
+        book, ("2. C", "cancel_booking(booking_number='<booking number>', reason='ill')"), question="LH1 1A ill"
+    )
+    assert solvable(only(make(tied))) is True
+    number = run(only(make(tied)))[0]["1"]["booking_number"]
+    cancel = f"cancel_booking(booking_number='{number}', reason='ill')"
+    for plan, expected in (((book, ("2. C", cancel)), True), ((("1. C", cancel), ("2. " + book[0], book[1])), False)):
+        assert solvable(only(make(query(*plan, question="LH1 1A ill")))) is expected
+
+
+def test_only_the_calls_that_the_resolution_takes_must_be_told(make: Make) -> None:
+    row = query(("1. A", "book_flight(flight='X9')"), ("2. B", "file_write(file_path='a')"), question="Write a")
+    assert [solvable(only(make(row, resolution=which))) for which in ("all", "last")] == [False, True]
 
 
 def test_outcomes_follow_from_tool_and_arguments(make: Make) -> None:
@@ -391,11 +479,18 @@ def test_nearly_all_released_queries_are_cases(released: UltraTool) -> None:
     assert len(released.case_ids()) + len(released.skipped) == 700
     assert len(released.skipped) <= 0.03 * 700, Counter(skip.reason for skip in released.skipped)
     assert len(released.tools) > 200
+    clusters = Counter(map(released.cluster, released.case_ids()))
+    assert (len(clusters), max(clusters.values())) == (253, 46)
 
 
 def test_the_reference_calls_resolve_every_released_case(released: UltraTool) -> None:
     unresolved = [case_id for case_id in released.case_ids() if not run(released.problem(case_id))[1]]
     assert unresolved == []
+
+
+def test_how_many_released_cases_are_solvable(released: UltraTool) -> None:
+    told = [solvable(released.problem(case_id)) for case_id in released.case_ids()]
+    assert 540 <= told.count(True) <= 590
 
 
 @pytest.mark.parametrize(

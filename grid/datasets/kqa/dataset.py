@@ -14,10 +14,12 @@ from grid.code_digest import code_digest
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
+from grid.datasets.kqa.balance import balanced
 from grid.datasets.kqa.demonstrations import Nearest
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
+from grid.datasets.sampling import Order
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
@@ -85,6 +87,10 @@ class Kqa:
         """The first `limit` test questions."""
         return list(self.questions)[: self.limit]
 
+    def cluster(self, case_id: str) -> str:
+        """The shape of the question's program: its DAG's functions in their order, whatever they are asked about."""
+        return " ".join(step.function for step in self.questions[case_id].dag)
+
     def problem(self, case_id: str) -> Problem:
         """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
         question = self.questions[case_id]
@@ -132,11 +138,13 @@ class Kqa:
 class KqaPro(Kqa):
     """The released KQA Pro: questions drawn from `val.json`, demonstrations from `train.json`, by `seed`.
 
-    Both are balanced by DAG nodes, and so is every first part that `limit` takes.
+    Both are balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the questions
+    that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever way.
     """
 
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
     cases: Annotated[int, Field(ge=1)] | None = 1000
     demonstrations_from: Annotated[int, Field(ge=1)] | None = 1000
     seed: Annotated[int, Field(ge=0)] = 0
@@ -152,10 +160,22 @@ class KqaPro(Kqa):
         """As configured."""
         return self.cases, self.demonstrations_from
 
+    def case_ids(self) -> Sequence[str]:
+        """The first `limit` of the questions that were drawn."""
+        questions = list(self.questions.values())
+        if self.order == "file":
+            questions.sort(key=lambda question: int(question.id.rpartition("-")[2]))
+        elif self.cases is None:  # all, as they stand
+            questions = list(balanced(questions, self.seed, nodes=lambda question: len(question.dag)))
+        return [question.id for question in questions[: self.limit]]
+
 
 @dataclass(config=STRICT)
 class KqaSynthetic(Kqa):
-    """A generated knowledge base with 500 test and 1,000 training questions, made once for a seed and cached."""
+    """A generated knowledge base with 500 test and 1,000 training questions, made once for a seed and cached.
+
+    The questions stand in a balanced order, so that the first so many are a sample.
+    """
 
     limit: Annotated[int, Field(ge=1)] | None = None
     seed: Annotated[int, Field(ge=0)] = 0

@@ -25,14 +25,14 @@ def build_cases(stocks: Sequence[Stock], pools: Pools, count: int, seed: int) ->
     """Draw `count` cases: users alternate, complexities come in their shares, workflows are dealt evenly."""
     rng = random.Random(f"slate-{seed}")
     complexities = _complexities(count, rng)
-    decks: dict[tuple[User, Complexity], Iterator[tuple[Stock, Workflow]]] = {}
+    decks: dict[tuple[User, Complexity], Iterator[tuple[Stock, str]]] = {}
     cases = []
     for index, complexity in enumerate(complexities):
         user: User = "buyer" if index % 2 == 0 else "seller"
         if (user, complexity) not in decks:
             decks[user, complexity] = _deal(stocks, user, complexity, rng)
         stock, workflow = next(decks[user, complexity])
-        draft = _Draft(stock, workflow, pools, random.Random(f"slate-{seed}-{index}"))
+        draft = _Draft(stock, workflow, stock.workflows[workflow], pools, random.Random(f"slate-{seed}-{index}"))
         cases.append(draft.case(f"slate-{index:04d}"))
     return cases
 
@@ -46,9 +46,9 @@ def _complexities(count: int, rng: random.Random) -> list[Complexity]:
 
 def _deal(
     stocks: Sequence[Stock], user: User, complexity: Complexity, rng: random.Random
-) -> Iterator[tuple[Stock, Workflow]]:
-    """The workflows of a kind in seeded order, each once before any comes again."""
-    deck = [(s, w) for s in stocks for w in s.workflows.values() if (w.user, w.complexity) == (user, complexity)]
+) -> Iterator[tuple[Stock, str]]:
+    """The names of the workflows of a kind in seeded order, each once before any comes again."""
+    deck = [(s, n) for s in stocks for n, w in s.workflows.items() if (w.user, w.complexity) == (user, complexity)]
     if not deck:
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
     while True:
@@ -60,6 +60,7 @@ class _Draft:
     """One case in the making. `outputs` maps a substep id to its outcome's raw values."""
 
     stock: Stock
+    name: str
     workflow: Workflow
     pools: Pools
     rng: random.Random
@@ -83,6 +84,7 @@ class _Draft:
             user=self.workflow.user,
             category=self.stock.query_category,
             complexity=self.workflow.complexity,
+            workflow=self.name,
             query=query,
             plan=plan,
             resolution=[list(self.outputs)[-1]],

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,15 +16,17 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem, Resolution
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
+from grid.datasets.sampling import Order, ordered
 from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
 from grid.errors import ConfigError
 from grid.strict import STRICT
+from grid.text.references import final_steps
 from grid.types import Case, Skipped, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
@@ -32,16 +35,20 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 class Slate:
     """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`.
 
-    `max_substeps` leaves longer cases out, before `limit` counts.
+    A case is resolved by the outcome that its record names, which is its last call's (§6.1: the final result), or, with
+    `resolution` all, by those of all calls that no other call uses. `limit` draws a sample: query categories and in
+    them workflows have their shares (`order`). `max_substeps` leaves longer cases out, before `limit` counts.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
     max_substeps: Annotated[int, Field(ge=1)] | None = None
     library_seed: Annotated[int, Field(ge=0)] = 0
     cases: Annotated[int, Field(ge=1, le=100_000)] = 300
     outline: Outline = "given"
+    resolution: Resolution = "last"
 
     @cached_property
     def root(self) -> Path:
@@ -79,10 +86,15 @@ class Slate:
         return ()
 
     def case_ids(self) -> Sequence[str]:
-        """The first `limit` cases of at most `max_substeps`."""
+        """The first `limit` of the cases of at most `max_substeps`."""
         longest = self.max_substeps or math.inf
         short = [name for name, case in self.case_records.items() if len(case.visible_plan().substeps) <= longest]
-        return short[: self.limit]
+        strata = (lambda name: self.case_records[name].category, self.cluster)
+        return ordered(short, self.order, strata)[: self.limit]
+
+    def cluster(self, case_id: str) -> str:
+        """The workflow that the case was drawn from."""
+        return self.case_records[case_id].workflow
 
     def problem(self, case_id: str) -> Problem:
         """One case, its tools played by the lookup simulator."""
@@ -97,12 +109,14 @@ class Slate:
         record = self.case_records[case_id]
         reference = record.reference()
         calls: dict[str, ToolCall] = {step: call for step, call in reference.calls.items() if call}
+        if self.resolution == "all":
+            reference = replace(reference, resolution=tuple(final_steps(calls)))
         entries = build_entries(calls, record.outcomes(), tools=self.tools)
         library = tuple(self.tools.values())
         return Problem(
             case=Case(case_id, record.query, record.visible_plan()),
             reference=reference,
-            world=LookupSimulator(entries, frozenset(record.resolution), self._same_function),
+            world=LookupSimulator(entries, frozenset(reference.resolution), self._same_function),
             candidates=lambda case, substep: library,
             library=self.tools,
             same_function={name: same.tool for name, same in self._same_function.items()},

@@ -77,12 +77,16 @@ class StepRecord(_Record):
 
 
 class CaseRecord(_Record):
-    """One line of `cases.jsonl`; `resolution` names the substeps whose outcomes resolve the case."""
+    """One line of `cases.jsonl`; `resolution` names the substeps whose outcomes resolve the case.
+
+    `workflow` names the template that it was made from: the cases of one are a cluster.
+    """
 
     case_id: str = Field(min_length=1)
     user: Literal["buyer", "seller"]
     category: str
     complexity: Literal["simple", "moderate", "complex", "advanced"]
+    workflow: str = Field(pattern=r"\S")
     query: str = Field(min_length=1)
     plan: list[StepRecord] = Field(min_length=1)
     resolution: list[str] = Field(min_length=1)
