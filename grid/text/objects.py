@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z_$][\w$-]*+)",
     re.S,
 )
+_BRACKET = re.compile(r"[{}\[\]]")
 _END = re.compile(r"\s*+(?:\Z|```|<)")
 _LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
@@ -237,10 +238,10 @@ _DECODER = decoder(object_pairs_hook=_members, strict=False)
 def _balanced(text: str, start: int) -> int:
     """Where as many brackets have been closed as opened; the text's end where that never is."""
     depth = 0
-    for match in re.finditer(r"[{}\[\]]", text[start:]):
+    for match in _BRACKET.finditer(text, start):
         depth += 1 if match.group() in "{[" else -1
         if not depth:
-            return start + match.end()
+            return match.end()
     return len(text)
 
 
