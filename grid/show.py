@@ -74,6 +74,8 @@ def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
     labels = {group: getattr(given, group) for group in GROUPS}
     config = OmegaConf.create({group: _file(group, name) for group, name in labels.items()})
+    if "limit" in config.dataset:
+        config.dataset.limit = None  # any case can be looked at
     changed = OmegaConf.from_dotlist(given.values)
     for group in changed:
         if group not in _KEYS:

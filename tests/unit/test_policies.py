@@ -183,6 +183,6 @@ def test_every_disturbance_hurts_the_lexical_policys_choice_of_tools() -> None:
         return np.array([row["tool_match_rate"] for row in episodes])
 
     undisturbed = match()
-    for setting in (InaccuratePlan(), Extraneous(k=10)):
+    for setting in (InaccuratePlan(share=0.5), Extraneous(k=10)):
         loss = undisturbed - match(setting)
         assert loss.mean() > 2 * loss.std(ddof=1) / np.sqrt(len(loss))
