@@ -240,7 +240,7 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)
-    going_back = ("egb_logits", "egb_sampling", "reflexion", "retry", "self_consistency_plan")
+    going_back = ("egb_logits", "egb_names", "egb_sampling", "reflexion", "retry", "self_consistency_plan")
     assert (BRANCHING in needs) == (planner in going_back)
 
 
