@@ -140,9 +140,9 @@ class EGBLogits(EntropyGuidedBranching):
     EGB-Sampling (with a `thought`, which nothing else here has), or `chosen`, the most probable option, then its
     arguments. The paper says only 'single-pass selection' (line 29). That it samples is inferred from table 5:
     EGB-Logits makes 149.6 forward passes a case, and one distribution takes 11 (lines 4 and 10). 149.6 is 13.6 × 11: a
-    distribution for each step of a first pass of 13.6 steps, and none in any suffix. The calls beyond such a first pass
-    are as many for both estimators, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10, which
-    suits suffixes of one kind. What remains unexplained: ReAct's 32.0 calls a case.
+    distribution for each step of a first pass of 13.6 steps, and none in any suffix. What both estimators call beyond
+    such a first pass is of one size, 44.6 − 13.6 = 31.0 here and 176.4 − 136 = 40.4 for sampling with m = 10, as it
+    would be with suffixes of one kind. What remains unexplained: ReAct's 32.0 calls a case.
 
     `labels` is `numbers` in the paper. With `names` the model is asked for a call as EGB-sampling asks without a
     thought, and the distribution is the one that its votes over tools tend to as m grows, at temperature 1 and where
