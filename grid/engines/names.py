@@ -3,7 +3,8 @@
 With its quote no name begins another. The call is tokenised as a whole from where the answer begins, so that a name
 has the tokens that a model writes in such a call, also where its first ones hold a part of what stands in front.
 Of the ways to write a name in tokens the tokenizer's own counts, with each token that it has for the quote and what
-comes next (`"` and `",`), since a sampler under a schema may take either. Other ways, as one token a letter, do not.
+comes next (`"` and `",`), since a sampler under a schema may take either. Other ways do not: a call that a model begins
+with `{` and `"`, where the tokenizer has `{"`, stands behind other tokens, and its names may have other probabilities.
 """
 
 from __future__ import annotations

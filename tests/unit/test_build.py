@@ -20,7 +20,7 @@ from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Job, check_sweep
 from grid.sweep.make import load_class, make
 from grid.types import ToolSpec
-from tests.configs import SHARED
+from tests.configs import SHARED, setting_of
 
 EGB = "grid.planners.egb.EGBSampling"
 SETTING: dict[str, Any] = {
@@ -205,6 +205,16 @@ def test_a_pair_that_cannot_go_together_names_both_files(monkeypatch: pytest.Mon
     for part in ("conf/planner/egb_logits.yaml", "conf/model/null_engine.yaml", "choose"):
         assert part in reason
     assert "sample" not in reason, "only what is missing"
+
+
+def test_a_choice_by_name_over_http_needs_what_one_by_number_needs() -> None:
+    for planner in ("egb_logits", "egb_names"):
+        setting = setting_of(model="openai_http", dataset="slate", planner=planner)
+        assert f"conf/planner/{planner}.yaml needs choose, which conf/model/openai_http.yaml" in str(
+            invalid_reason(setting)
+        )
+        setting.config["model"]["exact_choice"] = True
+        assert invalid_reason(setting) is None
 
 
 def test_the_files_are_named_as_they_are_called_also_with_changes(monkeypatch: pytest.MonkeyPatch) -> None:
