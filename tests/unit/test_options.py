@@ -81,7 +81,7 @@ def test_the_order_is_one_for_all_planners_and_trials_and_another_at_every_step_
 @pytest.mark.parametrize("outline", ["given", "hidden"])
 def test_the_whole_querys_tools_have_one_order_a_case(outline: str) -> None:
     values: dict[str, Any] = {"limit": 2, "outline": outline}
-    by_case = defaultdict(set)
+    by_case: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for planner in ("fh", "sh"):
         for (case, _), lists in shown(setting_of(dataset="slate", planner=planner, dataset_values=values)).items():
             by_case[case] |= lists
