@@ -30,6 +30,7 @@ PARTS = (
     "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1", "planner=nosuch",
     "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
     "judge={form:digits}", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
+    "options.order=ranked", "options={order:ranked}",
 )  # fmt: skip
 
 
@@ -105,6 +106,15 @@ def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
     assert labels["judge"] == label
     assert config["judge"].get("_target_", "None").rpartition(".")[2] == str(target)
     assert config["model"]["_target_"].endswith("Lexical")
+
+
+def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:
+    from launch.jobs import _resolved
+
+    for given, label in (([], "bm25"), (["options.order=ranked"], "bm25[options.order=ranked]")):
+        config, labels = _resolved(hydra[0].compose([*given, "planner=react"]))
+        assert labels["retriever"] == label
+        assert config["options"] == {"order": "ranked" if given else "shuffled"}
 
 
 def test_judges_and_their_forms_fan_out(hydra: tuple[Composer, DictConfig]) -> None:
