@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, and how many decisions among how many options."""
     parser.add_argument("--table", choices=["forms", "costs", "gold"], default="forms")
     parser.add_argument("--model", default="smollm2-135m", help="a file of conf/model")
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="texts in it, such as path=FOLDER")
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="KEY=VALUE", help="in it, such as path=FOLDER or hub=null"
+    )
     parser.add_argument("--cases", type=int, default=2)
     parser.add_argument("--candidates", type=int, nargs="+", default=[9, 10])
     parser.add_argument("--at-once", type=int, default=8)
@@ -110,7 +112,7 @@ def distance(one: Choice, other: Choice) -> float:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Print the table that is asked for."""
-    model = model_config(arguments.model) | dict(pair.split("=", 1) for pair in arguments.set)
+    model = model_config(arguments.model, arguments.set)
     tables = {"forms": forms, "costs": label_costs.run, "gold": label_gold.run}
     tables[arguments.table](arguments, model, console)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -16,9 +16,10 @@ CONF = Path(__file__).parents[2] / "conf"
 _SERIAL = count()
 
 
-def model_config(name: str) -> dict[str, Any]:
-    """The config of `conf/model/<name>.yaml`."""
-    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / "model" / f"{name}.yaml")))
+def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
+    """The config of `conf/model/<name>.yaml`, with values as `KEY=VALUE`."""
+    config = OmegaConf.merge(OmegaConf.load(CONF / "model" / f"{name}.yaml"), OmegaConf.from_dotlist(list(values)))
+    return cast(dict[str, Any], OmegaConf.to_container(config))
 
 
 def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:

@@ -155,7 +155,7 @@ def test_extraneous_adds_k_useless_neighbours_to_every_step_and_nothing_else(k: 
 
 
 def test_a_disturbance_depends_on_its_seed_only() -> None:
-    for setting, fixed in ((InaccuratePlan(), True), (Extraneous(k=4), False)):
+    for setting, fixed in ((InaccuratePlan(share=0.5), True), (Extraneous(k=4), False)):
         first, again, other = (
             [
                 (d.case.plan, [d.candidates(d.case, s) for s in d.case.plan.substeps])
