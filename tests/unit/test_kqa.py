@@ -346,6 +346,17 @@ def test_limit_takes_the_first_cases_and_wrong_values_are_refused(synthetic: Kqa
             KqaPro(path="x", **wrong)
 
 
+@pytest.mark.parametrize("cases", [10, None])
+def test_any_first_part_of_the_released_questions_is_balanced(small: Path, cases: int | None) -> None:
+    released = KqaPro(path=str(small), cases=cases)
+    assert [KqaPro(path=str(small), cases=cases, limit=5).case_ids()] == [released.case_ids()[:5]]
+    nodes = [len(released.questions[name].dag) for name in released.case_ids()[:5]]
+    assert {bin_of(count) for count in nodes} == {*BINS}
+    numbers = [int(name.rpartition("-")[2]) for name in KqaPro(path=str(small), cases=cases, order="file").case_ids()]
+    assert numbers == sorted(numbers)
+    assert {f"val-{number}" for number in numbers} == {*released.case_ids()}
+
+
 def test_the_released_files_are_read(small: Path, synthetic: KqaSynthetic) -> None:
     released = KqaPro(path=str(small), cases=10)
     assert released.skipped == ()
