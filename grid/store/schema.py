@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "6"
 
 EPISODES = pa.schema(
     [
@@ -29,6 +29,7 @@ EPISODES = pa.schema(
         ("error_message", pa.string()),
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
+        ("expected_success", pa.float64()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
         ("exact_match", pa.bool_()),

@@ -41,13 +41,13 @@ from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, plans_left
+from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _NAME = re.compile(r"(?:\d+\. )?(\w+)")  # of an option, behind its number
-_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -258,14 +258,3 @@ def _lesson(prompt: Prompt) -> str:
 
     said = min(calls, key=overlap).partition(" -> ")[0]
     return f"The call at substep {said!r} fits its words least; another tool may be meant there."
-
-
-@lru_cache(maxsize=262144)
-def count_tokens(text: str) -> int:
-    """Words and punctuation marks: this engine's tokens."""
-    return len(_TOKEN.findall(text))
-
-
-def prompt_tokens(prompt: Prompt) -> int:
-    """The tokens of a whole prompt."""
-    return sum(sum(map(count_tokens, section.lines())) for section in prompt.sections)
