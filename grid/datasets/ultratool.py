@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem
 from grid.datasets.callstrings import parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, properties, required, type_of
@@ -51,7 +51,7 @@ class _Record:
 class UltraTool:
     """UltraTool's test queries in file order; `limit` counts queries, skipped ones included."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     outline: Outline = "given"

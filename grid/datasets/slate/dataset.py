@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.slate import stock
@@ -35,7 +35,7 @@ class Slate:
     `max_substeps` leaves longer cases out, before `limit` counts.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     max_substeps: Annotated[int, Field(ge=1)] | None = None
