@@ -155,10 +155,12 @@ class Policy:
         if tool in (NO_TOOL, FINISH):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
-            arguments = dict(place.call.arguments) if right else dict.fromkeys(place.call.arguments, UNKNOWN)
+            known = place.call.arguments
+            arguments: dict[str, Json] = dict(known) if right else dict.fromkeys(known, UNKNOWN)
             return {"tool": tool, "arguments": arguments}
         spec = self.deciding.tools.get(tool)
-        return {"tool": tool, "arguments": {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}}
+        must: dict[str, Json] = {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}
+        return {"tool": tool, "arguments": must}
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
