@@ -17,7 +17,7 @@ from grid.sweep import worker
 from grid.sweep.worker import Chunk, Report
 from grid.types import Trajectory
 
-DEADLY = "slate-0003"
+DEADLY = "slate-0162"  # the fourth that `limit` draws
 GO = "go"  # a file: what waiting chunks and cases wait for
 BEGUN = "begun"  # a folder: a file for each case that began
 STOPPED = "stopped"  # a file: there when a worker was stopped once

@@ -38,7 +38,8 @@ def test_every_request_is_printed_as_the_engine_gets_it(
 
 
 def test_only_the_first_requests_are_printed_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    assert show.main(["slate", "slate-0001", "--planner", "egb_logits", "--first", "2", "planner.trajectories=1"]) == 0
+    values = ["planner.trajectories=1", "dataset.limit=null"]
+    assert show.main(["slate", "slate-0001", "--planner", "egb_logits", "--first", "2", *values]) == 0
     printed = capsys.readouterr().out
     assert printed.count("request ") >= 2
     assert "more requests" in printed
