@@ -18,6 +18,8 @@ MAX_SCORE = 10
 """Judges score with whole numbers from 0 to this."""
 FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
+UNKNOWN = "unknown"
+"""The value of the arguments of a call that is made wrong on purpose."""
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode

@@ -31,6 +31,7 @@ EPISODES = pa.schema(
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
         ("solvable", pa.bool_()),
+        ("expected_success", pa.float64()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
         ("exact_match", pa.bool_()),

@@ -13,18 +13,21 @@ from functools import cache
 from typing import Any
 
 from grid.datasets.base import DRAFTED, Problem
+from grid.engines.informed import Informed
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import score
-from grid.planners.base import JUDGE, Episode
+from grid.planners.base import ACTOR, JUDGE, Episode
 from grid.planners.options import Retrieved
 from grid.planners.outline import draft
+from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.build import Built
 from grid.sweep.cell import GROUPS, Cell, Setting
 from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
+from grid.sweep.expected import expected_success
 from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory, to_json
@@ -134,10 +137,12 @@ async def _run_cell(
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
     fair: bool | None = None
+    expected: float | None = None
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
-        episode = episode_of(built, problem, cell.seed)
+        episode = episode_of(built, problem, cell.seed, setting.seed)
+        expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
         scores = score(trajectory, reference, problem.world.resolved(trajectory.end))
@@ -155,7 +160,7 @@ async def _run_cell(
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
-    row |= {"error_traceback": trace, "solvable": fair}
+    row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= _times(time.perf_counter() - started, stamp)
     steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
     kept = episode.messages if episode and keep.keeps(row) else None
@@ -163,12 +168,21 @@ async def _run_cell(
     return Outcome(storable(row), [storable(step) for step in steps], kept or ())
 
 
-def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
-    """The episode in which a planner of this setting meets a problem."""
+def episode_of(built: Built, problem: Problem, seed: int, sweep_seed: int = 0) -> Episode:
+    """The episode in which a planner of this setting meets a problem.
+
+    Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
+    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials.
+    """
+    difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
+    engines = {
+        role: engine.told(problem.reference, problem.library, difficulty) if isinstance(engine, Informed) else engine
+        for role, engine in built.engines.items()
+    }
     return Episode(
         problem.case,
         problem.world,
-        built.engine,
+        engines.pop(ACTOR),
         problem.candidates,
         built.budget,
         seed,
@@ -176,7 +190,7 @@ def episode_of(built: Built, problem: Problem, seed: int) -> Episode:
         query_tools=built.index.query_top_k,
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
-        roles=built.roles,
+        roles=engines,
         judging=built.judging,
     )
 

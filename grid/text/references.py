@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from grid.types import Json, Observation, Step, ToolCall, to_json
+from grid.types import Json, Observation, Reference, Step, ToolCall, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 
@@ -112,3 +112,14 @@ def final_steps(calls: Mapping[str, ToolCall]) -> list[str]:
     """The steps whose output no other call uses, in plan order."""
     used = {producer for call in calls.values() for producer, _ in found_in(call)}
     return [step for step in calls if step not in used]
+
+
+def needed(reference: Reference) -> frozenset[str]:
+    """The steps of a reference's resolution, and those whose outputs they use, directly or not."""
+    found, pending = set(reference.resolution), list(reference.resolution)
+    for step in pending:  # which grows
+        call = reference.calls.get(step)
+        new = {producer for producer, _ in found_in(call)} - found if call else set()
+        found |= new
+        pending += sorted(new)
+    return frozenset(found)

@@ -13,7 +13,6 @@ for smoke runs, for statistics and for measuring the grid; its results say nothi
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -43,13 +42,13 @@ from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
+from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
-_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -267,14 +266,3 @@ def _lesson(prompt: Prompt) -> str:
 
     said = min(calls, key=overlap).partition(" -> ")[0]
     return f"The call at substep {said!r} fits its words least; another tool may be meant there."
-
-
-@lru_cache(maxsize=262144)
-def count_tokens(text: str) -> int:
-    """Words and punctuation marks: this engine's tokens."""
-    return len(_TOKEN.findall(text))
-
-
-def prompt_tokens(prompt: Prompt) -> int:
-    """The tokens of a whole prompt."""
-    return sum(sum(map(count_tokens, section.lines())) for section in prompt.sections)

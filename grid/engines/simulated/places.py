@@ -1,0 +1,134 @@
+"""Where a prompt stands in a case, and what the reference does there.
+
+Given the case's own outline, its substeps are the reference's. Under an outline that the policy drafted, substep k is
+the reference's k-th call, and without one the k-th decision is; after the last call comes `finish`. A step that went
+wrong is not made again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from grid.engines.base import Prompt
+from grid.text import references
+from grid.types import FINISH, NO_TOOL, Reference, ToolCall
+
+_NAME = re.compile(r"[^(:]*")
+_LESSON = re.compile(r"\bStep (\S+) went wrong\b")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A decision point: the reference's step there, its number in the prompt, and the call as it is written there.
+
+    `step` None: all calls are made. `call` None: no tool is right. `known`: no outline of the policy's own leads astray
+    here. `blind`: earlier steps were made, and what they returned is not shown.
+    """
+
+    step: str | None
+    number: str
+    call: ToolCall | None
+    known: bool = True
+    blind: bool = False
+
+    @property
+    def right(self) -> str:
+        """The right option."""
+        return self.call.tool if self.call else NO_TOOL if self.step else FINISH
+
+
+@dataclass(frozen=True)
+class Places:
+    """A case's reference, looked up by prompt."""
+
+    reference: Reference
+
+    @cached_property
+    def calls(self) -> dict[str, ToolCall]:
+        """The calls by step."""
+        return {step: call for step, call in self.reference.calls.items() if call}
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """The steps without which the case is not resolved."""
+        return references.needed(self.reference)
+
+    def at(self, prompt: Prompt) -> Place:
+        """The decision point that a prompt is about."""
+        return self.left(prompt, 1)[0]
+
+    def left(self, prompt: Prompt, least: int) -> list[Place]:
+        """What is left to decide from the prompt's point on; without an outline at least so many decisions."""
+        outline, done, request = _outline(prompt), _steps_done(prompt), prompt.entries("request")
+        if request:
+            number = request[-1].partition(": ")[2].partition(" ")[0]
+            done = next(place for place, (known, _) in enumerate(outline) if known == number)
+        blind = done > 0 and not _observed(prompt)
+        if self.reference.followed:
+            steps = islice(self.reference.calls.items(), done, None)
+            return [Place(step, step, call, blind=blind) for step, call in steps]
+        numbers = [number for number, _ in outline] or [str(place) for place in range(len(self.calls))]
+        written = dict(zip(self.calls, numbers, strict=False))
+        drafted = [name_of(text) for _, text in outline]
+        places = [
+            Place(step, number, _written(call, written), not drafted or drafted[place] == call.tool, blind)
+            for place, ((step, call), number) in enumerate(zip(self.calls.items(), numbers, strict=False))
+        ]
+        end = max(done + least, len(places) + 1)
+        return [*places, *(Place(None, str(place), None) for place in range(len(places), end))][done:]
+
+    def failed(self, prompt: Prompt) -> str | None:
+        """The number of the first step of a prompt's history that was needed and is not the reference's."""
+        history = prompt.entries("history")[1:]
+        start = Prompt(tuple(s for s in prompt.sections if s.kind not in ("history", "request")), prompt.answer)
+        for place, line in zip(self.left(start, len(history)), history, strict=False):
+            done = place.call.text() in line if place.call else line.endswith("no tool")
+            if place.step in self.needed and not done:
+                return place.number
+        return None
+
+
+def named_in_lessons(prompt: Prompt) -> frozenset[str]:
+    """The numbers of the steps that lessons of this policy say went wrong."""
+    return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
+
+
+def lesson(number: str) -> str:
+    """What a reflection says that names a step."""
+    return f"Step {number} went wrong. Look at it anew, and do something else there."
+
+
+def name_of(option: str) -> str:
+    """The tool that an option's line, or a line of a drafted outline, begins with."""
+    match = _NAME.match(option)
+    return match[0].strip() if match else ""
+
+
+def _outline(prompt: Prompt) -> list[tuple[str, str]]:
+    """The outline's substeps: number and text."""
+    pairs = (line.partition(" ") for line in prompt.entries("task")[2:])
+    return [(number, text) for number, _, text in pairs]
+
+
+def _steps_done(prompt: Prompt) -> int:
+    return max(len(prompt.entries("history")) - 1, 0)
+
+
+def _observed(prompt: Prompt) -> bool:
+    """Whether a prompt shows earlier steps, and what all their calls returned."""
+    history = prompt.entries("history")
+    bare = ('{"tool"' in line and not (" returned {" in line or " failed: {" in line) for line in history)
+    return bool(history) and not any(bare)
+
+
+def _written(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
+    """The call with its references to the steps as they are numbered here."""
+    text = references.PATTERN.sub(
+        lambda found: references.reference(numbers.get(found[1], found[1]), found[2]), json.dumps(dict(call.arguments))
+    )
+    return ToolCall(call.tool, json.loads(text))

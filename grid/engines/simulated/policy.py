@@ -1,0 +1,185 @@
+"""The simulated policy on one case: it knows the reference, and is right as often as it is told to be."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    OutlineAnswer,
+    PlanAnswer,
+    Prompt,
+    Sampled,
+    ScoreAnswer,
+    TextAnswer,
+    ToolCallAnswer,
+)
+from grid.engines.simulated import judge
+from grid.engines.simulated.deciding import Deciding
+from grid.engines.simulated.difficulty import LESSON, uniforms
+from grid.engines.simulated.places import Place, Places, lesson, name_of, named_in_lessons
+from grid.engines.tokens import count_tokens, prompt_tokens
+from grid.types import FINISH, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+
+UNREADABLE = (
+    "I would first look at what is known of this request, and then do what fits it.",
+    '{"',
+    "The tools above do not tell me how to go on. Could you say more?",
+)
+"""Answers that hold no object of the form that is asked for, however leniently they are read."""
+NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
+_MOST_CHARACTERS = 400  # of a substep that it drafts
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An engine for one cell. A step that is planned without the observations before it loses `foresight`."""
+
+    places: Places
+    deciding: Deciding
+    foresight: float
+    insight: float
+    judge_auc: float
+    malformed: float
+    version: str
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "simulated"
+    sampler: ClassVar[None] = None
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """`n` answers as text. Skill is that of one answer, and all temperatures above 0 draw alike.
+
+        At temperature 0 the same prompt has the same answer, whatever the seed; over cases it is right as often.
+        """
+        base, answer = seed if temperature > 0 else self._own_seed(prompt), self._answering(prompt)
+        texts = tuple([self._text(prompt, answer, base, index) for index in range(n)])
+        return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """What the policy tells of its own distribution; as a judge, all probability on the score that it gives."""
+        if not isinstance(prompt.answer, ChoiceAnswer):
+            raise TypeError("choose() needs a ChoiceAnswer")
+        usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
+        if prompt.entries("proposal"):
+            score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
+            return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
+        names, place = tuple(map(name_of, options)), self.places.at(prompt)
+        told = self.deciding.told(place, names, self._bonus(prompt, place))
+        return Choice(tuple(told.get(name, 0.0) for name in names), usage)
+
+    def _own_seed(self, prompt: Prompt) -> int:
+        """That of the case and of the prompt."""
+        text = "".join(section.digest for section in prompt.sections)
+        digest = hashlib.blake2b(text.encode(), digest_size=8, key=self.deciding.difficulty.seed.to_bytes(8, "big"))
+        return int.from_bytes(digest.digest(), "big")
+
+    def _text(self, prompt: Prompt, answer: Callable[[int, int], str], base: int, index: int) -> str:
+        malformed, which, _ = uniforms(base, index)
+        if malformed < self.malformed and not isinstance(prompt.answer, TextAnswer):
+            return UNREADABLE[int(which * len(UNREADABLE))]
+        return answer(base, index)
+
+    def _answering(self, prompt: Prompt) -> Callable[[int, int], str]:
+        """(seed, sample) to the text of an answer of the kind that a prompt wants; draws are numbered from 1."""
+        wanted = prompt.answer
+        if isinstance(wanted, TextAnswer):
+            return lambda base, index: self._reflection(prompt, uniforms(base, index, 1)[0])
+        if isinstance(wanted, ScoreAnswer):
+            return lambda base, index: self._judgement(prompt, uniforms(base, index, 1)[0])
+        if isinstance(wanted, OutlineAnswer):
+            return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
+        if isinstance(wanted, PlanAnswer):
+            return lambda base, index: to_json({"plan": self._plan(prompt, wanted, base, index)})
+        if isinstance(wanted, ToolCallAnswer):
+            return self._calling(prompt, wanted)
+        raise TypeError("a choice is answered by choose()")
+
+    def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
+        place = self.places.at(prompt)
+        names, bonus = _names(wanted), self._bonus(prompt, place)
+        written: dict[tuple[str, bool], str] = {}
+
+        def text(base: int, index: int) -> str:
+            tool, right = self._decided(place, names, bonus, uniforms(base, index, 1))
+            if (tool, right) not in written:
+                thought = {"thought": _thought(place, tool)} if wanted.thought else {}
+                written[tool, right] = to_json(thought | self._call(place, tool, right))
+            return written[tool, right]
+
+        return text
+
+    def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
+        """The rest of the case; all but its first step are planned without the observations before them."""
+        plan, names = list[dict[str, Json]](), _names(wanted)
+        places = self.places.left(prompt, wanted.least)[: wanted.most]
+        for ahead, place in enumerate(places):
+            bonus = self._bonus(prompt, place, ahead > 0)
+            plan.append(self._call(place, *self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))))
+        return plan
+
+    def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
+        """A substep for each call, named by its tool; all but the first are planned without observations."""
+        names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
+        for ahead, place in enumerate(self.places.left(prompt, 0)[: wanted.most]):
+            if place.step is not None:
+                bonus = self._bonus(prompt, place, ahead > 0)
+                tool = self.deciding.draw(place, names, bonus, uniforms(base, index, 1 + ahead)[0])
+                described = self.deciding.tools[tool].description if tool in self.deciding.tools else ""
+                lines.append(f"{tool}: {' '.join(described.split())}"[:_MOST_CHARACTERS])
+        return lines
+
+    def _bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
+        """What a lesson adds at a place, less what is lost where it is planned ahead or without observations."""
+        added = LESSON if place.number in named_in_lessons(prompt) else 0.0
+        return added - (self.foresight if ahead or place.blind else 0.0)
+
+    def _decided(
+        self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
+    ) -> tuple[str, bool]:
+        """A tool, and whether the call is right: its arguments are, and it is the reference's."""
+        tool = self.deciding.draw(place, names, bonus, drawn[0])
+        if tool != place.right or not place.known:
+            return tool, False
+        return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
+
+    def _call(self, place: Place, tool: str, right: bool) -> dict[str, Json]:
+        """The call as text; a wrong one has every argument that it must have, and none of the right values."""
+        if tool in (NO_TOOL, FINISH):
+            return {"tool": tool, "arguments": {}}
+        if place.call is not None and tool == place.call.tool:
+            arguments = dict(place.call.arguments) if right else dict.fromkeys(place.call.arguments, UNKNOWN)
+            return {"tool": tool, "arguments": arguments}
+        spec = self.deciding.tools.get(tool)
+        return {"tool": tool, "arguments": {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}}
+
+    def _reflection(self, prompt: Prompt, uniform: float) -> str:
+        """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
+        if uniform >= self.insight:
+            return NO_LESSON
+        number = self.places.failed(prompt)
+        return NO_LESSON if number is None else lesson(number)
+
+    def _judgement(self, prompt: Prompt, uniform: float) -> str:
+        score = self._score(prompt, uniform)
+        return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
+
+    def _score(self, prompt: Prompt, uniform: float) -> int:
+        return judge.score(self.judge_auc, judge.is_right(prompt, self.places), uniform)
+
+
+def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
+    """The options: the tools, and to call none where that is allowed."""
+    return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
+
+
+def _thought(place: Place, tool: str) -> str:
+    """What stands before a call."""
+    return f"Step {place.number} takes no tool." if tool == NO_TOOL else f"Step {place.number} takes {tool}."

@@ -1,0 +1,79 @@
+"""What a single pass of an engine of planted skill is expected to succeed with, from its case and planner."""
+
+from __future__ import annotations
+
+from grid.datasets.base import DRAFTED, Problem
+from grid.engines.informed import Informed, SinglePass, Stage
+from grid.planners.base import Planner
+from grid.planners.fh import FullHorizon
+from grid.planners.options import Retrieved
+from grid.planners.react import BaselineLLM, ReAct
+from grid.planners.sh import SingleStepHorizon
+from grid.sweep.build import Built
+from grid.text.references import found_in, needed
+from grid.types import UNKNOWN, Case, ToolCall
+
+
+async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
+    """The probability of success in closed form; None where there is none.
+
+    There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
+    the tools do what the dataset says.
+    """
+    if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED:
+        return None
+    form = _form(built.planner, guided=bool(case.plan.substeps))
+    if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):
+        return None
+    whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
+    retrieved = Retrieved(problem.candidates, problem.pool, built.index.query_top_k)
+    return built.engine.expected(form._replace(stages=await _stages(problem, case, retrieved, whole)))
+
+
+def _form(planner: Planner, guided: bool) -> SinglePass | None:
+    """How a planner's pass goes, without its stages; None where it is none."""
+    if not isinstance(planner, BaselineLLM | ReAct | SingleStepHorizon | FullHorizon):
+        return None
+    tries = planner.max_retries + 1
+    return SinglePass(
+        stages=(),
+        answers=tries if planner.temperature else min(tries, 2),  # the same prompt has the same answer
+        fatal=isinstance(planner, SingleStepHorizon),
+        blind=isinstance(planner, BaselineLLM),
+        replans=planner.max_replans if isinstance(planner, FullHorizon) else None,
+        outlined=guided,
+    )
+
+
+async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_query: bool) -> tuple[Stage, ...]:
+    """The case's steps in their order; without an outline those that call a tool."""
+    reference, substeps = problem.reference, {step.id: step for step in case.plan.substeps}
+    steps = [step for step, call in reference.calls.items() if call or substeps]
+    resolving, places, stages = needed(reference), {step: place for place, step in enumerate(steps)}, list[Stage]()
+    for step in steps:
+        call = reference.calls[step]
+        if call is None:
+            stages.append(Stage(needed=False, calls=False))
+            continue
+        offered = retrieved.tools(case, None if whole_query else substeps[step])
+        found = any(tool.name == call.tool for tool in offered)
+        stages.append(
+            Stage(
+                needed=step in resolving,
+                calls=True,
+                offered=found,
+                arguments=await _can_be_wrong(problem, call),
+                uses=tuple(sorted({places[producer] for producer, _ in found_in(call)})),
+                others=len(offered) + 1 - found if substeps else 0,
+            )
+        )
+    return tuple(stages)
+
+
+async def _can_be_wrong(problem: Problem, call: ToolCall) -> bool:
+    """Whether other arguments make the call fail; some are left open by the data."""
+    if not call.arguments:
+        return False
+    wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
+    _, observation = await problem.world.apply(problem.world.start(), wrong)
+    return observation.failed
