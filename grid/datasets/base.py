@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec
 from grid.worlds.base import World
 
-OUTLINE, DEMONSTRATIONS, BRANCHING = "outline", "demonstrations", "branching"
+OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 GIVEN, DRAFTED = "given", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -66,7 +66,8 @@ class Dataset(Protocol):
     """A benchmark. Built from YAML; reads its files on first use and then answers from memory.
 
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
-    worlds whose states can be gone on from more than once.
+    worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
+    an engine can be told.
     """
 
     provides: ClassVar[frozenset[str]]

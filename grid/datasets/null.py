@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem
 from grid.strict import STRICT
 from grid.types import Case, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, build_entries
@@ -26,7 +26,7 @@ class Null:
     cases: Annotated[int, Field(ge=1, le=10_000_000)] = 1000
     limit: Annotated[int, Field(ge=1)] | None = None
     outline: Outline = "given"
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     version: ClassVar[str] = "null-1"
     tools: ClassVar[Mapping[str, ToolSpec]] = {_TOOL.name: _TOOL}
     skipped: ClassVar[Sequence[Skipped]] = ()

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem, Resolution
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem, Resolution
 from grid.datasets.callstrings import completed, parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, properties, required, type_of
@@ -58,7 +58,7 @@ class UltraTool:
     them clusters have their shares (`order`).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"

@@ -13,8 +13,9 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid.code_digest import code_digest
-from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset, Problem
+from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
+from grid.engines.informed import Informed
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline
@@ -209,6 +210,10 @@ def invalid_reason(setting: Setting) -> str | None:
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
+    for role, model in models(setting.config).items():
+        if isinstance(_engine_of(role, model), Informed) and REFERENCES not in dataset.provides:
+            file = _file(setting, "model" if role == ACTOR else JUDGE)
+            return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     missing = verbs - build_engine(setting.config["model"]).provides

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, Outline, Problem
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, REFERENCES, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.balance import balanced
@@ -35,7 +35,7 @@ ADAPTER = 1
 class Kqa:
     """What both datasets share, over a folder with `kb.json`, `train.json` and `val.json`."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
     limit: int | None
     seed: int
     outline: Outline

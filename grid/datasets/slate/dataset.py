@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem, Resolution
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem, Resolution
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, ordered
@@ -40,7 +40,7 @@ class Slate:
     them workflows have their shares (`order`). `max_substeps` leaves longer cases out, before `limit` counts.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING})
+    provides: ClassVar[frozenset[str]] = frozenset({OUTLINE, BRANCHING, REFERENCES})
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"

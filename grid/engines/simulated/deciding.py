@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -95,22 +94,29 @@ class Deciding:
 def shared(right: ToolSpec | None, wrong: Sequence[ToolSpec | None], confusion: float) -> list[float]:
     """How the wrong options (None: no tool) share what the right one leaves; sums to 1.
 
-    Evenly at `confusion` 0, in proportion to their similarity to the right tool at 1. Where none is similar, and where
-    it is right to call no tool, evenly.
+    Of `confusion` the most similar to the right tool gets half, the next half of what is left, and so on, as whoever is
+    wrong mostly takes one thing for one other; what remains is shared evenly. To call no tool is similar to nothing.
     """
-    likeness = [_likeness(right, other) if right and other else 0.0 for other in wrong]
-    total = math.fsum(likeness)
-    share = confusion if total else 0.0
-    return [(1 - share) / len(wrong) + (share * like / total if total else 0.0) for like in likeness]
+    tools = [place for place, other in enumerate(wrong) if right and other]
+    even = (1 - confusion if tools else 1.0) / len(wrong)
+    shares = [even] * len(wrong)
+    tools.sort(key=lambda place: -_likeness(right, wrong[place]))
+    left = confusion
+    for place in tools:
+        left /= 2
+        shares[place] += left
+    if tools:
+        shares[tools[0]] += left
+    return shares
 
 
 @lru_cache(maxsize=262144)
-def _likeness(first: ToolSpec, second: ToolSpec) -> float:
+def _likeness(first: ToolSpec | None, second: ToolSpec | None) -> float:
     """The words that two tools' names and descriptions share, of those that either has."""
     one, other = _words(first), _words(second)
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
 @lru_cache(maxsize=16384)
-def _words(tool: ToolSpec) -> frozenset[str]:
-    return frozenset(stems(f"{tool.name} {tool.description}"))
+def _words(tool: ToolSpec | None) -> frozenset[str]:
+    return frozenset(stems(f"{tool.name} {tool.description}")) if tool else frozenset()
