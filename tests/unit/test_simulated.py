@@ -46,7 +46,7 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_with_skill_1_every_planner_resolves_every_case(planner: str, dataset: str, outline: str) -> None:
     values = {"outline": outline}
-    rows = grid(planner, dataset=dataset, cases=3, dataset_values=values, all_offered=True, **SURE)
+    rows = grid(planner, dataset=dataset, cases=2, dataset_values=values, all_offered=True, **SURE)
     assert [row["error_message"] for row in rows["episodes"] if row["success"] is not True] == []
 
 
@@ -86,7 +86,7 @@ def egb_gain(calibration: float) -> float:
         successes(
             grid(
                 *("egb_logits",),
-                cases=100,
+                cases=60,
                 all_offered=True,
                 planner_values={"trajectories": trajectories, "suffix": "chosen"},
                 malformed=0.0,
@@ -94,7 +94,7 @@ def egb_gain(calibration: float) -> float:
                 **keys,
             )
         ).mean()
-        for trajectories in (1, 15)
+        for trajectories in (1, 8)
     ]
     return float(passes[1] - passes[0])
 
@@ -106,7 +106,7 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
 
 
 def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
-    keys = {"cases": 120, "tool_skill": 0.9, "argument_skill": 0.9}
+    keys = {"cases": 80, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))
     blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
     assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)
