@@ -26,9 +26,9 @@ PARTS = (
     "~planner.temperature", "planner={temperature:0.25}", "dataset.limit=7", "dataset.limit=null", "dataset.path='a b'",
     "robustness.extraneous.k=4", "++robustness.extraneous.k=6", "+robustness.extraneous={k:2}", "trials=2", "seed=5",
     "store.root=x", "store={root:y}", "cluster.replicas=2", "budget.llm_calls=10", "budget={llm_calls:11}",
-    "model.serving.tensor_parallel=2", "model.tool_skill=0.5", "model=lexical", "~retriever", "retriever.top_k=3", "name=n",
-    "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1", "planner=nosuch",
-    "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
+    "model.serving.tensor_parallel=2", "model.tool_skill=0.5", "model=lexical", "~retriever", "retriever.top_k=3",
+    "name=n", "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1",
+    "planner=nosuch", "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
     "judge={form:digits}", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
 )  # fmt: skip
 

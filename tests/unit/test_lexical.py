@@ -15,10 +15,10 @@ from grid.engines.base import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, S
 from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.engine import Lexical, bm25
-from grid.engines.tokens import count_tokens
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.null import Null
+from grid.engines.tokens import count_tokens
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, Parameter, ToolSpec

@@ -81,15 +81,16 @@ def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[
 
 def egb_gain(calibration: float) -> float:
     """Of branching over the first pass alone, where only a wrong tool can make a case fail."""
-    keys = {"step_spread": 2.0, "case_spread": 0.5, "confusion": 1.0, "tool_skill": 0.8} | {"argument_skill": 1.0}
+    keys: dict[str, Any] = {"step_spread": 2.0, "case_spread": 0.5, "confusion": 1.0, "tool_skill": 0.8}
     passes = [
         successes(
             grid(
-                *("egb_logits",),
+                "egb_logits",
                 cases=60,
                 all_offered=True,
                 planner_values={"trajectories": trajectories, "suffix": "chosen"},
                 malformed=0.0,
+                argument_skill=1.0,
                 calibration=calibration,
                 **keys,
             )
@@ -106,7 +107,7 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
 
 
 def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
-    keys = {"cases": 80, "tool_skill": 0.9, "argument_skill": 0.9}
+    keys: dict[str, Any] = {"cases": 80, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))
     blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
     assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)

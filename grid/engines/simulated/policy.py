@@ -155,7 +155,9 @@ class Policy:
         if tool in (NO_TOOL, FINISH):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
-            arguments = dict(place.call.arguments) if right else dict.fromkeys(place.call.arguments, UNKNOWN)
+            arguments: dict[str, Json] = (
+                dict(place.call.arguments) if right else dict.fromkeys(place.call.arguments, UNKNOWN)
+            )
             return {"tool": tool, "arguments": arguments}
         spec = self.deciding.tools.get(tool)
         return {"tool": tool, "arguments": {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}}
