@@ -98,6 +98,11 @@ def differences(root: Path, model: str, dataset: str) -> str:
     return by_case(root, ["success", "tool_match_rate", "resolved_checks"], _of(model, dataset))
 
 
+def expected(root: Path) -> str:
+    """Each case's success beside what is expected of a single pass in closed form."""
+    return by_case(root, ["success", "expected_success"], "expected_success IS NOT NULL")
+
+
 def entropies(root: Path, model: str, dataset: str) -> str:
     """Every first-pass decision that needs a tool and recorded an entropy, of its cell's latest try."""
     return (

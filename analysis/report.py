@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 from rich.console import Console
 
-from analysis import load, sheets, study, tables
+from analysis import load, planted, sheets, study, tables
 from analysis.baselines import baselines
 from analysis.render import Sheet, terminal
 from analysis.spec import Spec
@@ -30,13 +31,15 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         StoreError: the folder cannot be read.
     """
     console = wide(console, _READABLE)
-    episodes = load.episodes(root)
+    episodes = load.episodes(root, planted.COLUMNS)
     if episodes.empty:
         console.print(shown(f"{root} holds no episodes yet"), markup=False)
         return []
-    found = _sheets(root, episodes)
+    found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
+    told = planted.told(episodes)
     del episodes  # the study's tables read their own columns
     found += study.sheets(root, analysis)
+    found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
         if sheet.name != _LONG:
             table = terminal(sheet)

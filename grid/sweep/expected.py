@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed, SinglePass, Stage
-from grid.planners.base import Episode, Planner
+from grid.planners.base import Planner
 from grid.planners.fh import FullHorizon
+from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
 from grid.sweep.build import Built
 from grid.text.references import found_in, needed
-from grid.types import UNKNOWN, ToolCall
+from grid.types import UNKNOWN, Case, ToolCall
 
 
-async def expected_success(built: Built, problem: Problem, episode: Episode) -> float | None:
+async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
     """The probability of success in closed form; None where there is none.
 
     There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
@@ -21,11 +22,12 @@ async def expected_success(built: Built, problem: Problem, episode: Episode) -> 
     """
     if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED:
         return None
-    form = _form(built.planner, guided=bool(episode.case.plan.substeps))
-    if form is None or type(problem.world) is not type(built.dataset.problem(episode.case.id).world):
+    form = _form(built.planner, guided=bool(case.plan.substeps))
+    if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):
         return None
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
-    return built.engine.expected(form._replace(stages=await _stages(problem, episode, whole)))
+    retrieved = Retrieved(problem.candidates, problem.pool, built.index.query_top_k)
+    return built.engine.expected(form._replace(stages=await _stages(problem, case, retrieved, whole)))
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:
@@ -43,9 +45,9 @@ def _form(planner: Planner, guided: bool) -> SinglePass | None:
     )
 
 
-async def _stages(problem: Problem, episode: Episode, whole_query: bool) -> tuple[Stage, ...]:
+async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_query: bool) -> tuple[Stage, ...]:
     """The case's steps in their order; without an outline those that call a tool."""
-    reference, substeps = problem.reference, {step.id: step for step in episode.case.plan.substeps}
+    reference, substeps = problem.reference, {step.id: step for step in case.plan.substeps}
     steps = [step for step, call in reference.calls.items() if call or substeps]
     resolving, places, stages = needed(reference), {step: place for place, step in enumerate(steps)}, list[Stage]()
     for step in steps:
@@ -53,7 +55,7 @@ async def _stages(problem: Problem, episode: Episode, whole_query: bool) -> tupl
         if call is None:
             stages.append(Stage(needed=False, calls=False))
             continue
-        offered = episode.options(None if whole_query else substeps[step]).tools
+        offered = retrieved.tools(case, None if whole_query else substeps[step])
         found = any(tool.name == call.tool for tool in offered)
         stages.append(
             Stage(

@@ -142,7 +142,7 @@ async def _run_cell(
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
         episode = episode_of(built, problem, cell.seed, setting.seed)
-        expected = await expected_success(built, problem, episode)
+        expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
         scores = score(trajectory, reference, problem.world.resolved(trajectory.end))
@@ -159,8 +159,8 @@ async def _run_cell(
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
-    row |= _outcome(episode, trajectory, status, kind, message, expected) | cost_columns(built.engines, episode)
-    row |= {"error_traceback": trace, "solvable": fair}
+    row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
+    row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= _times(time.perf_counter() - started, stamp)
     steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
     kept = episode.messages if episode and keep.keeps(row) else None
@@ -215,12 +215,7 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
 
 
 def _outcome(
-    episode: Episode | None,
-    trajectory: Trajectory,
-    status: Status,
-    kind: ErrorKind | None,
-    message: str | None,
-    expected: float | None = None,
+    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
 ) -> dict[str, Any]:
     """How an episode ended, and what it took."""
     return {
@@ -228,7 +223,6 @@ def _outcome(
         "error_kind": kind,
         "error_message": message[:_MAX_MESSAGE] if message else None,
         "answer": trajectory.answer or None,
-        "expected_success": expected,
         "n_steps": len(trajectory.steps),
         "n_messages": None,
         "tool_calls": episode.tool_calls if episode else 0,

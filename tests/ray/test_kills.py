@@ -186,7 +186,7 @@ def test_chunks_in_flight_follow_the_cpus_of_the_cluster(
 @pytest.mark.parametrize("times", [1, 2])
 def test_interrupts(tmp_path: Path, times: int) -> None:
     command = [sys.executable, "launch/sweep.py", "-m", f"store.root={tmp_path}", "name=x", "robustness=none"]
-    command += ["planner=react", "dataset.limit=50", "trials=60", "cluster.dashboard=false"]
+    command += ["model=lexical", "planner=react", "dataset.limit=50", "trials=60", "cluster.dashboard=false"]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as process:

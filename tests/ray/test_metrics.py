@@ -14,7 +14,10 @@ from tests.commands import launch
 
 # Above the length of the test: what is read is what a driver sends when it leaves.
 UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "3600000"}
-GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "budget.llm_calls=30", "name=m")
+GRID = (
+    *("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous"),
+    *("trials=2", "budget.llm_calls=30", "name=m"),
+)
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
 
 BySetting = defaultdict[str, float]

@@ -27,7 +27,10 @@ from grid.worlds.base import State, World
 from tests.commands import LAUNCH, Ended, launch
 from tests.unit.test_store import named
 
-GRID = ("-m", "planner=react,egb_logits", "robustness=none,extraneous", "trials=2", "cluster.dashboard=false")
+GRID = (
+    *("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous"),
+    *("trials=2", "cluster.dashboard=false"),
+)
 
 Run = Callable[..., Ended]
 
@@ -144,7 +147,7 @@ def test_one_setting_without_m(sweep: Run, tmp_path: Path) -> None:
     assert ended.status == 0, ended.err
     assert "1 settings, 1 cells" in ended.out
     (row,) = ended.rows("one")
-    assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "lexical")
+    assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "simulated")
 
 
 def test_a_dry_run_lists_the_settings_and_writes_no_results(sweep: Run, tmp_path: Path) -> None:
@@ -161,10 +164,11 @@ def test_a_dry_run_lists_the_settings_and_writes_no_results(sweep: Run, tmp_path
 
 
 def test_a_dry_run_shows_what_was_changed_literally(sweep: Run, tmp_path: Path) -> None:
-    ended = sweep(tmp_path, "dry_run=true", "planner.temperature=0.5", "model.temperature=0.25", "dataset.limit=2")
+    values = ["planner.temperature=0.5", "model.tool_skill=0.25"]
+    ended = sweep(tmp_path, "dry_run=true", *values, "dataset.limit=2")
     assert ended.status == 0
     assert "react[temperature=0.5]" in ended.out
-    assert "lexical[temperature=0.25]" in ended.out
+    assert "simulated[tool_skill=0.25]" in ended.out
 
 
 def test_robustness_settings_compose(sweep: Run, tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ PARTS = (
     "~planner.temperature", "planner={temperature:0.25}", "dataset.limit=7", "dataset.limit=null", "dataset.path='a b'",
     "robustness.extraneous.k=4", "++robustness.extraneous.k=6", "+robustness.extraneous={k:2}", "trials=2", "seed=5",
     "store.root=x", "store={root:y}", "cluster.replicas=2", "budget.llm_calls=10", "budget={llm_calls:11}",
-    "model.serving.tensor_parallel=2", "model.temperature=0.5", "~retriever", "retriever.top_k=3", "name=n",
-    "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1", "planner=nosuch",
-    "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
+    "model.serving.tensor_parallel=2", "model.tool_skill=0.5", "model=lexical", "~retriever", "retriever.top_k=3",
+    "name=n", "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1",
+    "planner=nosuch", "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
     "judge={form:digits}", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
     "options.order=ranked", "options={order:ranked}",
 )  # fmt: skip
@@ -89,9 +89,9 @@ def test_settings_do_not_share_what_they_change(hydra: tuple[Composer, DictConfi
 @pytest.mark.parametrize(
     ("overrides", "label", "target"),
     [
-        ([], "lexical", None),
-        (["judge.form=digits"], "lexical[form=digits]", None),
-        (["model.temperature=0.5", "judge.form=digits"], "lexical[temperature=0.5,form=digits]", None),
+        ([], "simulated", None),
+        (["judge.form=digits"], "simulated[form=digits]", None),
+        (["model.tool_skill=0.5", "judge.form=digits"], "simulated[tool_skill=0.5,form=digits]", None),
         (["model@judge=smollm2-135m", "judge.serving.max_batch=2"], "smollm2-135m", "HuggingFace"),
         (["model@judge=lexical", "judge.temperature=0.5", "judge.max_retries=1"],
          "lexical[temperature=0.5,max_retries=1]", "Lexical"),
@@ -105,7 +105,7 @@ def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
     config, labels = _resolved(hydra[0].compose(overrides))
     assert labels["judge"] == label
     assert config["judge"].get("_target_", "None").rpartition(".")[2] == str(target)
-    assert config["model"]["_target_"].endswith("Lexical")
+    assert config["model"]["_target_"].endswith("Simulated")
 
 
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:

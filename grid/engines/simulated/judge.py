@@ -23,7 +23,7 @@ _HALVINGS = 60
 
 def score(auc: float, right: bool, uniform: float) -> int:
     """The score, 0 to MAX_SCORE, that a uniform number stands for."""
-    wrong_shares, right_shares = _shares(auc)
+    wrong_shares, right_shares = shares(auc)
     return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
 
 
@@ -49,7 +49,7 @@ def is_right(prompt: Prompt, places: Places) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _shares(auc: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def shares(auc: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The probability of each score of a wrong and of a right call."""
     if auc == 1:
         last = (0.0,) * MAX_SCORE

@@ -1,0 +1,74 @@
+"""What a report says of the simulated policy: what it is, and its estimates beside the closed form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import queries
+from analysis.intervals import CLUSTER, TOLD, interval
+from analysis.load import SETTING
+from analysis.render import Sheet
+
+ENGINE, EXPECTED = "engine", "expected_success"
+COLUMNS = (ENGINE, EXPECTED)
+"""What is read of every episode besides the columns of other tables."""
+SIMULATED = "simulated"
+_TOLD = "simulated policy: no language model, but one of planted skill, which is told the answers"
+
+
+def told(episodes: pd.DataFrame) -> str:
+    """What every caption begins with where any cell is of a simulated policy; nothing where none is."""
+    models = episodes["model"][episodes[ENGINE] == SIMULATED].unique()
+    others = set(episodes["model"].unique()) - set(models)
+    of = f" ({', '.join(map(str, models))})" if others else ""
+    return f"{_TOLD}{of}; " if len(models) else ""
+
+
+def sheet(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+    """Success of single-pass planners beside what is expected of them; none without a simulated policy."""
+    known = episodes[episodes[EXPECTED].notna() & episodes["success"].notna()]
+    if known.empty:
+        return []
+    found = pd.DataFrame([
+        dict(zip(SETTING, map(str, key), strict=True)) | _beside(group)
+        for key, group in known.groupby(SETTING, sort=False, observed=True)
+    ])  # fmt: skip
+    rows = [
+        [*(row[name] for name in SETTING), f"{row['cases']:,}", f"{row['clusters']:,}", f"{100 * row['success']:.1f}",
+         _bounds(row["low"], row["high"]), f"{100 * row[EXPECTED]:.1f}"]
+        for row in found.to_dict("records")
+    ]  # fmt: skip
+    return [
+        Sheet(
+            name="closed form",
+            title="success of a single pass, estimated and in closed form",
+            caption="% of cases; closed form: over all that is drawn, difficulty included, given the cases' plans and "
+            f"what was retrieved; 95% interval of the estimate: {TOLD}",
+            labels=SETTING,
+            figures=["cases", "clusters", "success", "95% interval", "closed form"],
+            rows=rows,
+            values=found,
+            query=queries.expected(root),
+        )
+    ]
+
+
+def _beside(cells: pd.DataFrame) -> dict[str, float]:
+    by_case = cells.groupby([CLUSTER, "case_id"], sort=False, observed=True)[["success", EXPECTED]].mean()
+    # The expectation differs from case to case: the interval is of what cases do beyond it.
+    _, low, high = interval(by_case["success"] - by_case[EXPECTED])
+    expected = float(by_case[EXPECTED].mean())
+    return {
+        "cases": len(by_case),
+        "clusters": by_case.index.get_level_values(CLUSTER).nunique(),
+        "success": float(by_case["success"].mean()),
+        "low": expected + low,
+        "high": expected + high,
+        EXPECTED: expected,
+    }
+
+
+def _bounds(low: float, high: float) -> str:
+    return "none" if pd.isna(low) else f"[{100 * low:.1f}, {100 * high:.1f}]"

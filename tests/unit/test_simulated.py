@@ -1,0 +1,257 @@
+"""The simulated policy is right as often as it is told to be, and planners gain from it what theory says."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+
+from analysis.report import print_report
+from grid import store
+from grid.datasets.slate.dataset import Slate
+from grid.engines.base import ChoiceAnswer, Prompt, ScoreAnswer
+from grid.engines.simulated import judge
+from grid.engines.simulated.deciding import Deciding
+from grid.engines.simulated.difficulty import Difficulty
+from grid.engines.simulated.engine import Simulated
+from grid.engines.simulated.places import Place
+from grid.errors import ConfigError
+from grid.planners.judging import SCORES
+from grid.sweep.build import invalid_reason
+from grid.sweep.make import make
+from grid.types import Reference, ToolCall, ToolSpec
+from tests.configs import names, outlines, setting_of, yaml
+from tests.judged import a_prompt
+from tests.planted import Rows, covers, error, grid, successes
+from tests.world import TOOLS
+
+SURE: dict[str, Any] = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "case_spread": 5.0}
+
+
+@pytest.fixture(autouse=True)
+def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+
+
+@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize(
+    ("dataset", "outline"), [(name, outline) for name in ("slate", "kqa_synthetic") for outline in outlines(name)]
+)
+def test_with_skill_1_every_planner_resolves_every_case(planner: str, dataset: str, outline: str) -> None:
+    values = {"outline": outline}
+    rows = grid(planner, dataset=dataset, cases=2, dataset_values=values, all_offered=True, **SURE)
+    assert [row["error_message"] for row in rows["episodes"] if row["success"] is not True] == []
+
+
+def agreeing(grids: int, cases: int, planner: str, **values: Any) -> int:
+    return sum(covers(grid(planner, cases=cases, seed=seed, **values)) for seed in range(grids))
+
+
+@pytest.mark.parametrize("outline", ["given", "hidden"])
+@pytest.mark.parametrize("planner", ["baseline_llm", "react", "fh"])
+def test_the_closed_form_lies_in_the_interval_of_the_estimate(planner: str, outline: str) -> None:
+    """Of ten grids one misses often, and four once in a thousand times."""
+    allowed = stats.binom.ppf(0.001, 10, 0.95)
+    values = {"tool_skill": 0.97, "malformed": 0.05, "dataset_values": {"outline": outline}}
+    assert agreeing(10, 25, planner, **values) >= allowed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("planner", "values"),
+    [
+        ("baseline_llm", {}),
+        ("react", {}),
+        ("sh", {}),
+        ("fh", {}),
+        ("fh", {"malformed": 0.3, "foresight": 0.3, "confusion": 0.0, "planner_values": {"max_replans": 1}}),
+        ("react", {"dataset_values": {"outline": "hidden"}}),
+    ],
+)
+def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[str, Any]) -> None:
+    assert agreeing(100, 100, planner, **values) >= 92
+
+
+def egb_gain(calibration: float) -> float:
+    """Of branching over the first pass alone, where only a wrong tool can make a case fail."""
+    keys: dict[str, Any] = {"step_spread": 2.0, "case_spread": 0.5, "confusion": 1.0, "tool_skill": 0.8}
+    passes = [
+        successes(
+            grid(
+                "egb_logits",
+                cases=60,
+                all_offered=True,
+                planner_values={"trajectories": trajectories, "suffix": "chosen"},
+                malformed=0.0,
+                argument_skill=1.0,
+                calibration=calibration,
+                **keys,
+            )
+        ).mean()
+        for trajectories in (1, 8)
+    ]
+    return float(passes[1] - passes[0])
+
+
+def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothing() -> None:
+    nothing, half, all_of_it = egb_gain(0.0), egb_gain(0.5), egb_gain(1.0)
+    assert abs(nothing) <= 0.04, "one of fifty alternatives is right by chance"
+    assert nothing + 0.03 < half < all_of_it - 0.03
+
+
+def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
+    keys: dict[str, Any] = {"cases": 80, "tool_skill": 0.9, "argument_skill": 0.9}
+    retry = successes(grid("retry", **keys))
+    blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
+    assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)
+    assert (seeing - retry).mean() >= 2 * error(seeing - retry)
+
+
+def matches(rows: Rows) -> dict[tuple[str, str], set[bool]]:
+    """Whether a step's tool was right, for every case and substep."""
+    cases = {row["cell_id"]: row["case_id"] for row in rows["episodes"]}
+    found: dict[tuple[str, str], set[bool]] = {}
+    for step in rows["steps"]:
+        if step["tool_matches"] is not None:
+            found.setdefault((cases[step["cell_id"]], step["substep_id"]), set()).add(step["tool_matches"])
+    return found
+
+
+def test_difficulty_is_shared_by_trials_and_planners_and_drawn_from_the_sweeps_seed() -> None:
+    """Where it is all that counts, who asks makes no difference."""
+    keys: dict[str, Any] = {"tool_skill": 0.5, "case_spread": 0.0, "step_spread": 99.0, "malformed": 0.0, "cases": 10}
+    react = matches(grid("react", trials=4, all_offered=True, **keys))
+    shares = Counter(len(seen) for seen in react.values())
+    assert shares[1] >= 0.9 * len(react)
+    voted = matches(grid("self_consistency", all_offered=True, **keys))
+    other = matches(grid("react", seed=1, all_offered=True, **keys))
+    alike = [(voted[place] == seen, other[place] == seen) for place, seen in react.items() if len(seen) == 1]
+    same, different = np.mean(alike, axis=0)
+    assert same >= 0.9
+    assert 0.3 <= different <= 0.7
+
+
+LIBRARY = {name: ToolSpec(name, text, ()) for name, text in (
+    ("find_order", "Finds an order."), ("find_orders", "Finds all orders of a buyer."), ("book_hotel", "Books a room."),
+    ("list_rooms", "Lists rooms."), ("say_hello", "Greets."), ("cancel_flight", "Cancels a seat."),
+)}  # fmt: skip
+OPTIONS = (*LIBRARY, "no_tool")
+PLACE = Place("1.1", "1.1", ToolCall("find_order", {}))
+
+
+def deciding(seed: int, calibration: float, confusion: float = 0.5, spread: float = 1.5) -> Deciding:
+    return Deciding(0.5, 1.0, confusion, calibration, Difficulty(seed, 0.5, spread), LIBRARY)
+
+
+def test_choose_tells_what_samples_are_drawn_from_as_often_as_it_is_calibrated() -> None:
+    same = [
+        deciding(seed, 0.3).told(PLACE, OPTIONS) == deciding(seed, 0.3).sampled(PLACE, OPTIONS) for seed in range(1000)
+    ]
+    low, high = stats.binom.interval(0.999, len(same), 0.3)
+    assert low <= sum(same) <= high
+
+
+def test_without_calibration_only_the_best_option_is_told() -> None:
+    entropies: dict[bool, list[float]] = {True: [], False: []}
+    right, others = [], []
+    for seed in range(3000):
+        true, told = (getattr(deciding(seed, 0.0, 1.0), verb)(PLACE, OPTIONS) for verb in ("sampled", "told"))
+        assert max(true, key=lambda name: true[name]) == max(told, key=lambda name: told[name])
+        assert sum(told.values()) == pytest.approx(1)
+        wins = max(told, key=lambda name: told[name]) == "find_order"
+        entropies[wins].append(float(stats.entropy(list(told.values()))))
+        if not wins:
+            right.append(told["find_order"])
+            others.append((1 - told["find_order"] - max(told.values())) / (len(OPTIONS) - 2))
+    assert stats.ttest_ind(entropies[True], entropies[False]).pvalue > 0.001, "not where it is wrong"
+    assert stats.ttest_rel(right, others).pvalue > 0.001, "not what would be right"
+
+
+def test_wrong_options_share_evenly_or_by_similarity_and_their_order_makes_no_difference() -> None:
+    even, similar = (deciding(1, 1.0, confusion).sampled(PLACE, OPTIONS) for confusion in (0.0, 1.0))
+    wrong = {name: share for name, share in even.items() if name != "find_order"}
+    assert max(wrong.values()) == pytest.approx(min(wrong.values()))
+    assert even["find_order"] == similar["find_order"]
+    assert similar["find_orders"] >= 0.49 * (1 - similar["find_order"])
+    assert similar["no_tool"] == 0
+    draws = [deciding(1, 1.0).draw(PLACE, order, 0.0, 0.7) for order in (OPTIONS, OPTIONS[::-1])]
+    assert draws[0] == draws[1]
+
+
+def test_what_cannot_be_read_is_a_rate() -> None:
+    steps = grid("react", malformed=0.25)["steps"]
+    low, high = stats.binom.interval(0.999, len(steps), 0.25)
+    assert low <= sum(step["chosen_tool"] is None for step in steps) <= high
+    for planner in ("fh", "sh"):
+        rows = grid(planner, cases=2, malformed=1.0)["episodes"]
+        assert {row["error_kind"] for row in rows} == {"model"}
+    drafted = grid("react", cases=2, malformed=1.0, dataset_values={"outline": "drafted"})["episodes"]
+    assert all("no outline" in row["error_message"] for row in drafted)
+
+
+def test_at_temperature_0_a_prompt_has_one_answer() -> None:
+    rows = grid("react", cases=15, trials=3, planner_values={"temperature": 0.0}, tool_skill=0.7)
+    assert set(successes(rows)) <= {0.0, 1.0}
+    assert {row["planner"] for row in rows["episodes"]} == {"react"}
+    assert {row["engine"] for row in rows["episodes"]} == {"simulated"}
+
+
+@pytest.mark.parametrize("auc", [0.5, 0.62, 0.8, 0.97, 1.0])
+def test_a_judges_auc_is_what_was_planted(auc: float) -> None:
+    assert judge.area(*judge.shares(auc)) == pytest.approx(auc, abs=1e-9)
+
+
+def test_a_judge_scores_in_both_forms_alike() -> None:
+    reference = Reference({"1.1": ToolCall("book", {"quote": "book again"})}, ("1.1",), followed=False)
+    engine = Simulated(judge_auc=1.0, malformed=0.0).told(reference, TOOLS, 7)
+    for words, score in (("book again", 10), ("white rabbits", 0)):
+        shown = a_prompt(words).sections
+        sampled = asyncio.run(engine.sample(Prompt(shown, ScoreAnswer()), n=1, temperature=0.0, max_tokens=99, seed=0))
+        assert f'"score": {score},' in sampled.completions[0]
+        choice = asyncio.run(engine.choose(Prompt(shown, ChoiceAnswer(SCORES)), seed=0))
+        assert choice.probabilities[score] == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tool_skill", 1.2), ("argument_skill", -0.1), ("case_spread", -1.0), ("step_spread", -0.5), ("judge_auc", 0.3),
+        ("foresight", -1.0), ("malformed", 2.0), ("insight", 1.5), ("calibration", -1.0), ("confusion", 7.0),
+    ],
+)  # fmt: skip
+def test_keys_out_of_range_are_named(key: str, value: float) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make("model", yaml("model", "simulated") | {key: value})
+    assert (caught.value.key, caught.value.value) == (f"model.{key}", value)
+    assert "than or equal to" in caught.value.allowed
+
+
+def test_a_dataset_without_references_is_refused_before_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = setting_of(model="simulated", dataset="slate")
+    assert invalid_reason(setting) is None
+    monkeypatch.setattr(Slate, "provides", Slate.provides - {"references"})
+    reason = str(invalid_reason(setting))
+    assert "conf/model/simulated.yaml" in reason
+    assert "conf/dataset/slate.yaml" in reason
+    assert invalid_reason(setting_of(model="lexical", dataset="slate")) is None
+
+
+def test_reports_say_what_it_is_and_show_the_closed_form_beside_the_estimate(tmp_path: Path) -> None:
+    rows = [grid(planner, cases=6) for planner in ("react", "egb_logits")]
+    store.write(tmp_path, {table: [row for found in rows for row in found[table]] for table in ("episodes", "steps")})
+    text = io.StringIO()
+    sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=text))}
+    assert all(sheet.caption.startswith("simulated policy: ") for sheet in sheets.values())
+    (line,) = sheets["closed form"].rows
+    episodes = rows[0]["episodes"]
+    assert line[:4] == ["simulated", "slate", "none", "react"]
+    assert line[6] == f"{100 * np.mean([row['success'] for row in episodes]):.1f}"
+    assert line[8] == f"{100 * np.mean([row['expected_success'] for row in episodes]):.1f}"
+    assert {row["expected_success"] for row in rows[1]["episodes"]} == {None}, "branching has none"
