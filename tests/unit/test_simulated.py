@@ -103,7 +103,8 @@ def egb_gain(calibration: float) -> float:
 def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothing() -> None:
     nothing, half, all_of_it = egb_gain(0.0), egb_gain(0.5), egb_gain(1.0)
     assert abs(nothing) <= 0.04, "one of fifty alternatives is right by chance"
-    assert nothing + 0.03 < half < all_of_it - 0.03
+    assert nothing <= half <= all_of_it
+    assert all_of_it >= nothing + 0.1
 
 
 def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
