@@ -49,13 +49,15 @@ def outlines(dataset: str) -> list[str]:
 def setting_of(
     dataset_values: Mapping[str, Any] = MappingProxyType({}),
     planner_values: Mapping[str, Any] = MappingProxyType({}),
+    model_values: Mapping[str, Any] = MappingProxyType({}),
     **labels: str,
 ) -> Setting:
-    """A setting of files of conf/, some values of dataset and planner changed."""
+    """A setting of files of conf/, some values of dataset, planner and model changed."""
     labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25"} | labels
     config = {group: yaml(group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
+    config["model"] |= model_values
     return Setting(config, labels, seed=0)
 
 

@@ -247,7 +247,8 @@ def test_limit_draws_a_sample_that_longer_ones_begin_with(slates: dict[int, Slat
 
 
 def test_all_calls_resolve_where_that_is_asked(slates: dict[int, Slate]) -> None:
-    both = [(slates[0].problem(name), Slate(resolution="all").problem(name)) for name in slates[0].case_ids()[:100]]
+    all_calls = Slate(resolution="all")
+    both = [(slates[0].problem(name), all_calls.problem(name)) for name in slates[0].case_ids()[:100]]
     assert any(len(whole.reference.resolution) > 1 for _, whole in both)
     for last, whole in both:
         calls = {step: call for step, call in whole.reference.calls.items() if call}
