@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
+from multiprocessing import active_children
 
 from rich.console import Console
 
@@ -31,6 +33,9 @@ def main() -> int:
         import_module(f"launch.benchmarks.{name}").add_arguments(command)
     arguments = parser.parse_args()
     import_module(f"launch.benchmarks.{arguments.benchmark}").run(arguments, Console(width=140, highlight=False))
+    if active_children():  # Python would wait for vLLM's process, which ends when this one has
+        sys.stdout.flush()
+        os._exit(0)
     return 0
 
 

@@ -112,17 +112,17 @@ def run(arguments: argparse.Namespace, model: dict[str, Any], console: Console) 
     gate = asyncio.Semaphore(arguments.at_once)
 
     async def measured() -> None:
-        for name, dataset in data.items():
-            built = built_with(model, dataset)
-            engine: Any = built.engine
-            await engine.load()
+        sets = {name: built_with(model, dataset) for name, dataset in data.items()}
+        engine: Any = next(iter(sets.values())).engine
+        await engine.load()
+
+        async def choose(prompt: Prompt) -> Choice:
+            async with gate:
+                found: Choice = await engine.choose(prompt, seed=0)
+            return found
+
+        for name, built in sets.items():
             asked = await drawn(built, arguments)
-
-            async def choose(prompt: Prompt, engine: Any = engine) -> Choice:
-                async with gate:
-                    found: Choice = await engine.choose(prompt, seed=0)
-                return found
-
             chosen = {form: await asyncio.gather(*(choose(one.prompts[form]) for one in asked)) for form in FORMS}
             for row in rows(asked, chosen):
                 table.add_row(name, *row)
