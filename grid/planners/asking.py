@@ -14,7 +14,7 @@ from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
-Labels = Literal["numbers", "names"]
+OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
@@ -114,7 +114,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = Fa
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 
 
-def choice_prompt(episode: Episode, view: View, acting: Acting, labels: Labels = "numbers") -> Prompt:
+def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLabels = "numbers") -> Prompt:
     """The prompt for one option, in the order of the offer, by its index or by its name."""
     return (name_prompt if labels == "names" else index_prompt)(episode, view, acting)
 

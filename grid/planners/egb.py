@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
 from grid.planners.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
-from grid.planners.asking import Labels, choice_prompt, fill_arguments, sample_actions, single_pass
+from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import until
 from grid.planners.votes import entropy, vote
@@ -152,7 +152,7 @@ class EGBLogits(EntropyGuidedBranching):
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.01
     suffix: Literal["sampled", "chosen"] = "sampled"
-    labels: Labels = "numbers"
+    labels: OptionLabels = "numbers"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING})
 
     async def compute_entropy(self, episode: Episode, view: View, name: str) -> Decision:

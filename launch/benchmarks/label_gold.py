@@ -14,7 +14,7 @@ from rich.table import Table
 
 from grid.engines.base import Choice, Prompt
 from grid.planners.acting import Acting, Action, Decision, View, begin, perform
-from grid.planners.asking import Labels, choice_prompt
+from grid.planners.asking import OptionLabels, choice_prompt
 from grid.planners.options import Options
 from grid.planners.votes import entropy
 from grid.seeds import derive_seed
@@ -23,14 +23,14 @@ from grid.sweep.cell import Setting
 from grid.sweep.run import episode_of
 from grid.types import NO_TOOL, Usage
 
-FORMS: tuple[Labels, ...] = ("numbers", "names")
+FORMS: tuple[OptionLabels, ...] = ("numbers", "names")
 COLUMNS = "data|labels|decisions|right|of tool steps|of steps without a tool|entropy|unassigned"
 
 
 class Asked(NamedTuple):
     """One decision: the question in each form, the options' tools in their order, and the reference's tool."""
 
-    prompts: dict[Labels, Prompt]
+    prompts: dict[OptionLabels, Prompt]
     tools: tuple[str, ...]
     right: str
 
@@ -82,7 +82,7 @@ async def drawn(built: Built, arguments: argparse.Namespace) -> list[Asked]:
     return [rng.choice(await decisions(built, case_id, arguments.options, arguments.seed)) for case_id in some]
 
 
-def rows(asked: list[Asked], chosen: dict[Labels, list[Choice]]) -> Iterator[list[str]]:
+def rows(asked: list[Asked], chosen: dict[OptionLabels, list[Choice]]) -> Iterator[list[str]]:
     """A line for each form."""
     for form in FORMS:
         best = [one.tools[max(range(len(one.tools)), key=choice.probabilities.__getitem__)]

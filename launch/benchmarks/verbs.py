@@ -51,7 +51,7 @@ def learned(seen: Sayings) -> frozenset[str]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None."""
+    """It takes no options."""
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

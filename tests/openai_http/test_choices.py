@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, option_numbers
+from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section, option_numbers
 from grid.engines.http.chat import messages, plain
 from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError
@@ -58,6 +58,19 @@ def test_every_form_of_labels_is_exact(form: str) -> None:
         assert choice.unassigned == pytest.approx(unassigned)
 
 
+def chosen(model: TinyModel, asked: Prompt, prefix: str) -> tuple[Choice, list[dict[str, Any]]]:
+    """What the engine chooses with nothing left out, and the requests that it took."""
+
+    async def run(made: OpenAIHTTP) -> tuple[Choice, list[dict[str, Any]]]:
+        await made.load()
+        before = len(server.bodies("/v1/completions"))
+        return await made.choose(asked, seed=0), server.bodies("/v1/completions")[before:]
+
+    with LocalServer(model.play) as server:
+        made = engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, answer_prefix=prefix)
+        return asyncio.run(run(made))
+
+
 @pytest.mark.parametrize("prefix", ["", "final: "])
 def test_choices_by_name_are_exact(prefix: str) -> None:
     model, called = TinyModel(), ("find_12", "find_123", "find", "send", "<|end|>")
@@ -76,17 +89,11 @@ def test_choices_by_name_are_exact(prefix: str) -> None:
         shares = [row[token] / row[way].sum() for token, row, way in zip(label, rows, ways, strict=True)]
         return float(np.prod(shares))
 
-    async def run(made: OpenAIHTTP) -> Any:
-        await made.load()
-        before = len(server.bodies("/v1/completions"))
-        return await made.choose(asked, seed=0), server.bodies("/v1/completions")[before:]
-
-    with LocalServer(model.play) as server:
-        made = engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, answer_prefix=prefix)
-        found, bodies = asyncio.run(run(made))
+    found, bodies = chosen(model, asked, prefix)
     assert found.probabilities == pytest.approx([score(label) for label in labels])
     assert sum(found.probabilities) == pytest.approx(1)
     assert found.usage.forward_passes == len(bodies) == 3, "at the first letter, behind find and behind find_"
+    assert found.unassigned is not None
     assert 0 < found.unassigned < 1
 
 
@@ -97,14 +104,7 @@ def test_choices_by_name_are_exact(prefix: str) -> None:
 def test_choices_are_exact(count: int, nodes: int, passes: int, prefix: str) -> None:
     model, asked = TinyModel(), choice_prompt(count, "a", "b")
 
-    async def run(made: OpenAIHTTP) -> Any:
-        await made.load()
-        before = len(server.bodies("/v1/completions"))
-        return await made.choose(asked, seed=0), server.bodies("/v1/completions")[before:]
-
-    with LocalServer(model.play) as server:
-        made = engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0, answer_prefix=prefix)
-        found, bodies = asyncio.run(run(made))
+    found, bodies = chosen(model, asked, prefix)
     expected, unassigned = brute_force(model, asked, count, prefix)
     assert np.abs(np.array(found.probabilities) - expected).sum() < 1e-9
     assert found.unassigned == pytest.approx(unassigned)

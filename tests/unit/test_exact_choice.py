@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,11 @@ import yaml
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from grid.engines.base import Choice, ChoiceAnswer, Prompt
+from grid.engines.base import Choice, ChoiceAnswer
 from grid.engines.rendering import Renderer
 from grid.engines.sources import from_wheels
-from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Wheels
+from tests.choosing import choices, distance
 from tests.models import PAIRS, make_model
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
 
@@ -43,21 +41,6 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     numbers = PAIRS if request.param == "tokens of several digits" else ()
     folder = make_model(tmp_path_factory.mktemp("model"), numbers)
     return Case(folder, teacher_forced(folder, PROMPTS), choices(folder, PROMPTS, mass_bound=0.0))
-
-
-def choices(folder: Path, prompts: Sequence[Prompt], **config: Any) -> list[Choice]:
-    """What an engine answers to all prompts asked at once."""
-    engine = HuggingFace(path=str(folder), dtype="float32", structured=False, **config)
-
-    async def ask() -> list[Choice]:
-        return await asyncio.gather(*(engine.choose(prompt, seed=0) for prompt in prompts))
-
-    return asyncio.run(ask())
-
-
-def distance(left: Sequence[float] | np.ndarray, right: Sequence[float] | np.ndarray) -> float:
-    """Total variation."""
-    return float(np.abs(np.asarray(left) - np.asarray(right)).sum() / 2)
 
 
 def tokenizer_of(folder: Path) -> Any:

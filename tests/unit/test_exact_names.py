@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section, ToolCallAns
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from grid.types import NO_TOOL, ToolSpec
+from tests.choosing import choices, distance
 from tests.models import make_model
 from tests.teacher_forcing import named_prompts, teacher_forced_names
 
@@ -32,21 +31,6 @@ LONGEST = len('{"tool": "find_all"')
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a token for the quote and a comma, so that a name ends in two ways."""
     return make_model(tmp_path_factory.mktemp("model"), ('",',))
-
-
-def choices(folder: Path, prompts: Sequence[Prompt], **config: Any) -> list[Choice]:
-    """What an engine answers to all prompts asked at once."""
-    engine = HuggingFace(path=str(folder), dtype="float32", structured=False, **config)
-
-    async def ask() -> list[Choice]:
-        return await asyncio.gather(*(engine.choose(prompt, seed=0) for prompt in prompts))
-
-    return asyncio.run(ask())
-
-
-def distance(left: Sequence[float] | np.ndarray, right: Sequence[float] | np.ndarray) -> float:
-    """Total variation."""
-    return float(np.abs(np.asarray(left) - np.asarray(right)).sum() / 2)
 
 
 def test_choose_equals_teacher_forcing(folder: Path) -> None:
