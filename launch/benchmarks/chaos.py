@@ -22,7 +22,7 @@ from launch.benchmarks.victims import DRIVER, KINDS, RAYLET, Deck, Session, kill
 
 UNDISTURBED = "undisturbed"
 _END_SECONDS = 600.0  # for a driver whose cluster has died, on a busy machine too
-_SPARE_ROUNDS = 3  # after the last kill, for chunks on the node that joined last
+_SPARE_ROUNDS = 20  # at most, after the last kill, for chunks on the node that joined last: it may join late
 _PAUSE_SECONDS = 0.1, 1.5  # between two looks, at each of which something is killed
 # A cell whose worker died three times while it ran alone is a row that says so, and is run again at the next start.
 _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
@@ -187,7 +187,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides",
         nargs="*",
-        default=["planner=react,egb_logits", "dataset.limit=100", "trials=5"],
+        default=["model=lexical", "planner=react,egb_logits", "dataset.limit=100", "trials=5"],
         help="of the sweep",
     )
 
