@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
-from grid.errors import BudgetError, ContextError, ToolError
+from grid.engines.roles import ACTOR, JUDGE, Role
+from grid.errors import BudgetError, ToolError
 from grid.planners.options import QUERY, Options, Retrieved, in_order
-from grid.seeds import derive_seed
+from grid.planners.requests import Answers, Budget, Message, Requests
 from grid.text import references
 from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds.base import State, World
@@ -19,48 +19,7 @@ from grid.worlds.base import State, World
 if TYPE_CHECKING:
     from grid.planners.judging import Judging
 
-Role = Literal["actor", "judge"]
-ACTOR: Role = "actor"
-JUDGE: Role = "judge"
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much one episode may ask for before it is stopped."""
-
-    llm_calls: int = 5000
-    tool_calls: int = 1000
-    prompt_characters: int = 1_000_000
-    observation_characters: int = 100_000
-
-
-@dataclass
-class Message:
-    """One request as the engine got it and what it answered, verbatim.
-
-    `decision` names what it was for. `answers` are the `n` completions asked for, `probabilities` those of a choice's
-    options; without either the engine did not answer. `unreadable` has, by the completion's place, why it could not be
-    used.
-    """
-
-    role: Role
-    decision: str
-    prompt: Prompt
-    seed: int
-    n: int | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    answers: tuple[str, ...] = ()
-    probabilities: tuple[float, ...] | None = None
-    unreadable: dict[int, str] = field(default_factory=dict)
-
-
-class Answers(NamedTuple):
-    """Completions, what they cost, and the message that keeps them."""
-
-    texts: tuple[str, ...]
-    usage: Usage
-    message: Message
+__all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Message", "Planner", "Role"]
 
 
 class Executed(NamedTuple):
@@ -74,11 +33,10 @@ class Executed(NamedTuple):
 class Episode:
     """One case being solved: the only thing a planner sees.
 
-    `seed` (64 bits) is the cell's; every request derives its own from it and from the names of the decision, so
-    that results do not depend on the order in which requests are answered. `decisions` keeps every step that was
-    performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
+    `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `decisions` keeps every step
+    that was performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
     answered, `spent` what each role did. World, engines and dataset are behind the verbs: nothing public leads to the
-    reference.
+    reference, and nothing to what the world itself asks.
     """
 
     def __init__(
@@ -105,10 +63,10 @@ class Episode:
         self.case, self.budget, self.seed = case, budget, seed
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
-        self.messages: list[Message] = []
         self.__world, self.__judging = world, judging
-        self.__engines: dict[Role, Engine] = {ACTOR: engine, **roles}
-        self.spent = {role: Usage() for role in self.__engines}
+        self.__requests = Requests({ACTOR: engine, **roles}, seed, budget)
+        self.messages: list[Message] = self.__requests.messages
+        self.spent: dict[Role, Usage] = self.__requests.spent
         self.__retrieved, self.__order_seed = Retrieved(candidates, pool, query_tools), order_seed
         self.__of_query: tuple[ToolSpec, ...] | None = None
         self.__demonstrations = demonstrations
@@ -152,23 +110,11 @@ class Episode:
             BudgetError: too many calls.
             ContextError: too long a prompt.
         """
-        self._allow(prompt, n)
-        message = self._message(role, prompt, key, n, temperature, max_tokens)
-        sampled = await self.__engines[role].sample(
-            prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=message.seed
-        )
-        self.spent[role] += sampled.usage
-        message.answers = sampled.completions
-        return Answers(sampled.completions, sampled.usage, message)
+        return await self.__requests.sample(role, prompt, *key, n=n, temperature=temperature, max_tokens=max_tokens)
 
     async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
-        self._allow(prompt, 1)
-        message = self._message(role, prompt, key)
-        choice = await self.__engines[role].choose(prompt, seed=message.seed)
-        self.spent[role] += choice.usage
-        message.probabilities = choice.probabilities
-        return choice
+        return await self.__requests.choose(role, prompt, *key)
 
     async def judge(self, prompt: Prompt, *key: object) -> float:
         """The judge's score in [0, 1] of what the prompt's sections show, by the criteria that they give.
@@ -179,7 +125,7 @@ class Episode:
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        return await self.__judging.score(self, prompt, JUDGE, *key)
+        return await self.__judging.score(self.__requests, JUDGE, prompt, JUDGE, *key)
 
     def start(self) -> State:
         """The world before any call.
@@ -225,28 +171,6 @@ class Episode:
     def answer(self, state: State) -> str | None:
         """What the tools' results say in answer to the query; None where they say nothing."""
         return self.__world.answer(state)
-
-    def _message(
-        self,
-        role: Role,
-        prompt: Prompt,
-        key: tuple[object, ...],
-        n: int | None = None,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-    ) -> Message:
-        name = "/".join(map(str, key))
-        message = Message(role, name, prompt, derive_seed(self.seed, *key), n, temperature, max_tokens)
-        self.messages.append(message)
-        return message
-
-    def _allow(self, prompt: Prompt, calls: int) -> None:
-        size, allowed = prompt.size(), self.budget.prompt_characters
-        if size > allowed:
-            raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
-        made = sum(usage.llm_calls + usage.forward_passes for usage in self.spent.values())
-        if made + calls > self.budget.llm_calls:
-            raise BudgetError(f"more than budget.llm_calls={self.budget.llm_calls} model calls in one episode")
 
 
 class Planner(Protocol):

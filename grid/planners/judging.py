@@ -1,6 +1,6 @@
 """How a judge is asked for a score: in words under a schema, or as an exact distribution over eleven numbers.
 
-The planner's prompt shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
+Whoever asks shows what is judged and by which criteria. The scale is the same in both forms, 0 to 10; the
 judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, which is what tenths are.
 """
 
@@ -12,10 +12,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section
+from grid.engines.roles import Role
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.asking import INVALID
-from grid.planners.base import JUDGE, Episode
+from grid.planners.requests import Requests
 from grid.strict import STRICT
 from grid.text.answers import read_score
 from grid.text.objects import UnreadableError
@@ -37,7 +38,7 @@ _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
-    """How scores are asked for: the keys `judge.form` and `judge.max_retries`.
+    """How scores are asked for: the keys `form` and `max_retries` of a role, as `judge.form`.
 
     `text`: `{"score", "explanation"}`, sampled at temperature 0, again up to `max_retries` times where it cannot be
     read. `digits`: the expectation over the exact distribution of the eleven scores, without sampled text.
@@ -51,25 +52,25 @@ class Judging:
         """What the judge's engine must be able to do."""
         return CHOOSE if self.form == "digits" else SAMPLE
 
-    async def score(self, episode: Episode, prompt: Prompt, *key: object) -> float:
-        """The score in [0, 1] that the episode's judge gives; `key` names what is judged.
+    async def score(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> float:
+        """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
 
         Raises:
             ModelError: no score, after all retries.
         """
         if self.form == "digits":
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
-            choice = await episode.choose(asked, *key, role=JUDGE)
+            choice = await requests.choose(role, asked, *key)
             return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
         for tried in range(self.max_retries + 1):
             asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
             names = (*key, f"try{tried}") if tried else key
-            answers = await episode.sample(asked, *names, temperature=0.0, max_tokens=_MAX_TOKENS, role=JUDGE)
+            answers = await requests.sample(role, asked, *names, n=1, temperature=0.0, max_tokens=_MAX_TOKENS)
             try:
                 return read_score(answers.texts[0])
             except UnreadableError as error:
                 answers.message.unreadable[0] = why = str(error)
-        raise ModelError(f"the judge's answer has {why}, {tried + 1} times (judge.max_retries)")
+        raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:
