@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from grid import store
+from grid.engines.roles import ASKED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
-_APART = [*SETTING, "retriever", "judge", "setting_id", "dataset_version", "code"]
+_APART = [*SETTING, "retriever", *ASKED, "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -62,9 +63,10 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with retriever and judge where these vary; the setting's id where labels do not suffice.
+    """The planners' labels, with retriever, judge and evaluator where these vary.
 
-    Behind it stands the code's where rows of one setting were made by several.
+    Where labels do not suffice, the setting's id too; behind it stands the code's where several made
+    rows of one setting.
     """
     place = frame.groupby(_APART, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
@@ -72,9 +74,10 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
-    judges = frame.loc[first, "judge"].set_axis(settings.index).astype(object)
-    if judges.nunique() > 1:
-        planner = planner.where(judges.isna(), planner + " / judge " + judges.astype(str))
+    for role in ASKED:
+        asked = frame.loc[first, role].set_axis(settings.index).astype(object)
+        if asked.nunique() > 1:
+            planner = planner.where(asked.isna(), planner + f" / {role} " + asked.astype(str))
     setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]
     codes = settings["code"].groupby([*labels, setting]).transform("nunique") > 1

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_SETTING = "model, dataset, robustness, retriever, judge, planner, dataset_version, setting_id, code"
+from grid.engines.roles import ASKED
+
+_SETTING = f"model, dataset, robustness, retriever, {', '.join(ASKED)}, planner, dataset_version, setting_id, code"
 _RETRIEVAL = """  SELECT model, dataset, robustness, retriever, case_id, 'retriever''s first' AS planner,
     avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted
   FROM d GROUP BY ALL

@@ -16,19 +16,20 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.text import Text
 
+from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
-from grid.planners.base import JUDGE, Episode
+from grid.planners.base import Episode, Message
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
 from grid.sweep.cell import GROUPS, OPTIONS, Cell, Setting, cells
 from grid.sweep.ordering import with_ordering
-from grid.sweep.roles import with_judge
+from grid.sweep.roles import with_roles
 from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
 from grid.types import Trajectory
 
-_KEYS = (*GROUPS, JUDGE, OPTIONS)
+_KEYS = (*GROUPS, *ASKED, OPTIONS)
 CONF = Path(__file__).parents[1] / "conf"
 """Of a checkout; the command reads its files as a sweep would."""
 
@@ -44,16 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
         cell = _cell(built, setting, given.case)
         problem = built.problem(cell.case_id, cell.disturbance_seed)
-        episode = episode_of(built, problem, cell.seed)
+        evaluation = built.evaluation(cell.case_id, setting.seed)
+        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation)
         ended = deadline.run(_ended(built, episode))
+        messages = [*episode.messages, *(evaluation.requests.messages if evaluation else ())]
     except GridError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if isinstance(ended, GridError):
-        _print(episode, given.first, f"failed: {ended}")
+        _print(messages, given.first, f"failed: {ended}")
         return 1
     resolved = "resolved" if problem.world.resolved(ended.end) else "not resolved"
-    _print(episode, given.first, f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}")
+    _print(messages, given.first, f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}")
     return 0
 
 
@@ -65,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="lexical", help="a file of conf/model")
     parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
     parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
+    parser.add_argument("--judge", help="a file of conf/model (default: the model)")
+    parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser
@@ -73,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
 def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
     labels = {group: getattr(given, group) for group in GROUPS}
-    config = OmegaConf.create({group: _file(group, name) for group, name in labels.items()})
+    roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
+    files = {group: _file(group, name) for group, name in labels.items()}
+    config = OmegaConf.create(files | {role: _file("model", name, f"model@{role}") for role, name in roles.items()})
     if "limit" in config.dataset:
         config.dataset.limit = None  # any case can be looked at
     changed = OmegaConf.from_dotlist(given.values)
@@ -81,14 +88,14 @@ def _setting(given: argparse.Namespace) -> Setting:
         if group not in _KEYS:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
-    return Setting(with_ordering(merged, with_judge(merged)), labels, seed=0)
+    return Setting(with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles, seed=0)
 
 
-def _file(group: str, name: str) -> Any:
+def _file(group: str, name: str, key: str | None = None) -> Any:
     path = CONF / group / f"{name}.yaml"
     names = sorted(file.stem for file in path.parent.glob("*.yaml"))
     if name not in names:
-        raise ConfigError(group, name, f"one of {', '.join(names)}")
+        raise ConfigError(key or group, name, f"one of {', '.join(names)}")
     return OmegaConf.load(path)
 
 
@@ -111,14 +118,14 @@ async def _ended(built: Built, episode: Episode) -> Trajectory | GridError:
         return error
 
 
-def _print(episode: Episode, first: int | None, told: str) -> None:
+def _print(messages: Sequence[Message], first: int | None, told: str) -> None:
     console = Console(soft_wrap=True, highlight=False)
-    for number, message in enumerate(episode.messages[:first]):
+    for number, message in enumerate(messages[:first]):
         console.rule(f"request {number}: {message.role}, {message.decision}", align="left", style="bold")
         console.print(Text(shown_lines(message.prompt.text())))
         for line in answer_lines(message):
             console.print(Text(shown_lines(line), style="cyan"))
-    left = len(episode.messages) - len(episode.messages[:first])
+    left = len(messages) - len(messages[:first])
     console.rule("end", align="left", style="bold")
     console.print(Text((f"{left} more requests; " if left else "") + shown_lines(told)))
 

@@ -56,12 +56,16 @@ def hashed_once(cls: T) -> T:
 @hashed_once
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a tool; `type` is a JSON type name, `date`, or RESULT."""
+    """One argument of a tool; `type` is a JSON type name, `date`, or RESULT.
+
+    `values` are those that its schema lists; without any it may have others than the known ones.
+    """
 
     name: str
     type: str
     description: str
     required: bool = True
+    values: tuple[str, ...] = ()
 
 
 @hashed_once

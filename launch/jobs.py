@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
+from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
-from grid.planners.base import JUDGE
 from grid.sweep.build import sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweep.plain_values import check_plain
@@ -79,8 +79,9 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
-    judge = choices.get(f"model@{JUDGE}")
-    return config, labels | {JUDGE: _label(JUDGE, judge or labels["model"], composed.overrides)}
+    unnamed = {JUDGE: labels["model"]}  # an evaluator has no default
+    roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
+    return config, labels | {role: _label(role, name, composed.overrides) for role, name in roles.items()}
 
 
 def _absolute(path: str) -> str:

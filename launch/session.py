@@ -18,8 +18,8 @@ from rich.table import Table
 
 from analysis.report import print_report, wide
 from grid import store
+from grid.engines.roles import ASKED
 from grid.errors import StoreError
-from grid.planners.base import JUDGE
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, cluster
 from grid.sweep.cell import GROUPS, Setting
@@ -102,7 +102,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
         lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
         lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
-    for line in lines:
+    for line in (*lines, *checked.unasked):
         say(console, line)
     tell_other_code(plan, console)
 
@@ -121,7 +121,7 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     table = Table(
         title="dry run: nothing was started but a pilot", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
     )
-    names = (*GROUPS, JUDGE) if any(JUDGE in setting.labels for setting in checked.plan.settings) else GROUPS
+    names = (*GROUPS, *(role for role in ASKED if any(role in setting.labels for setting in checked.plan.settings)))
     for column in (*names, "cases", "cells", "to run", "tokens expected"):
         table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan

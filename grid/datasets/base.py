@@ -23,6 +23,15 @@ not declare optional.
 """
 
 
+JUDGED = "judge"
+Equivalence: TypeAlias = Literal["rules", "judge"]
+"""Who says which arguments mean the same where tools are looked up: rules alone, or also a model.
+
+The model (the role `evaluator`) is asked of free texts that the rules find different. Whether a case is solvable is
+told by the rules alone.
+"""
+
+
 class Candidates(Protocol):
     """Which tools a substep is offered, best first."""
 

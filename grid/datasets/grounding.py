@@ -61,6 +61,12 @@ def described(spec: Any) -> str:
     return str(spec.get("description") or "") if isinstance(spec, dict) else ""
 
 
+def listed(spec: Any) -> tuple[str, ...]:
+    """The values that a property's schema lists as texts; none where it lists none."""
+    values = spec.get("enum") if isinstance(spec, dict) else None
+    return tuple(map(str, values)) if isinstance(values, list) else ()
+
+
 def type_of(spec: Any) -> str:
     """A property's type; `string` where it says none."""
     return str(spec.get("type", "string")) if isinstance(spec, dict) else "string"

@@ -20,10 +20,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem, Resolution
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
 from grid.datasets.callstrings import completed, parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
-from grid.datasets.grounding import described, ground, properties, required, type_of
+from grid.datasets.grounding import described, ground, listed, properties, required, type_of
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError, DataError
 from grid.strict import STRICT
@@ -64,6 +64,7 @@ class UltraTool:
     order: Order = "sampled"
     outline: Outline = "given"
     resolution: Resolution = "all"
+    equivalence: Equivalence = "rules"
 
     @cached_property
     def root(self) -> Path:
@@ -90,7 +91,7 @@ class UltraTool:
                     name,
                     str(tool.get("description") or ""),
                     tuple(
-                        Parameter(arg, type_of(spec), described(spec), arg in required(tool, "arguments"))
+                        Parameter(arg, type_of(spec), described(spec), arg in required(tool, "arguments"), listed(spec))
                         for arg, spec in properties(tool, "arguments").items()
                     ),
                     tuple(properties(tool, "results")),

@@ -10,8 +10,9 @@ from typing import Literal, Protocol
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "proposal", "outcome", "instruction"
-]
+    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "proposal", "outcome", "argument",
+    "texts", "instruction",
+]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'

@@ -23,7 +23,8 @@ def solvable(problem: Problem) -> bool | None:
     Told is a value that stands in the query, in a substep of the plan (where the planner is given one) or in the
     outcome of an earlier call of the reference: a text word by word, whatever the case and what stands between words; a
     number or a date in any form that equals it. So is a whole reference to an earlier outcome, a truth value, and an
-    argument that is not compared. What takes a paraphrase, a sum or a guess is not: the rule errs on the side of no.
+    argument that is not compared. What takes a paraphrase, a sum or a guess is not, whoever says which texts mean the
+    same (`dataset.equivalence`): the rule errs on the side of no.
     """
     if not isinstance(problem.world, LookupSimulator):
         return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import ACTOR, JUDGE, Role
-from grid.errors import BudgetError, ToolError
+from grid.errors import BudgetError, ContextError, ToolError
 from grid.planners.options import QUERY, Options, Retrieved, in_order
-from grid.planners.requests import Answers, Budget, Message, Requests
+from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
 from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds.base import State, World
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
     from grid.planners.judging import Judging
 
 __all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Message", "Planner", "Role"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much one episode may ask for before it is stopped."""
+
+    llm_calls: int = 5000
+    tool_calls: int = 1000
+    prompt_characters: int = 1_000_000
+    observation_characters: int = 100_000
 
 
 class Executed(NamedTuple):
@@ -64,7 +75,7 @@ class Episode:
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
         self.__world, self.__judging = world, judging
-        self.__requests = Requests({ACTOR: engine, **roles}, seed, budget)
+        self.__requests = Requests({ACTOR: engine, **roles}, seed, self._allow)
         self.messages: list[Message] = self.__requests.messages
         self.spent: dict[Role, Usage] = self.__requests.spent
         self.__retrieved, self.__order_seed = Retrieved(candidates, pool, query_tools), order_seed
@@ -171,6 +182,14 @@ class Episode:
     def answer(self, state: State) -> str | None:
         """What the tools' results say in answer to the query; None where they say nothing."""
         return self.__world.answer(state)
+
+    def _allow(self, prompt: Prompt, calls: int) -> None:
+        size, allowed = prompt.size(), self.budget.prompt_characters
+        if size > allowed:
+            raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
+        made = sum(usage.llm_calls + usage.forward_passes for usage in self.spent.values())
+        if made + calls > self.budget.llm_calls:
+            raise BudgetError(f"more than budget.llm_calls={self.budget.llm_calls} model calls in one episode")
 
 
 class Planner(Protocol):

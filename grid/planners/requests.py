@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import Role
-from grid.errors import BudgetError, ContextError
 from grid.seeds import derive_seed
 from grid.types import Usage
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much one episode may ask for before it is stopped."""
-
-    llm_calls: int = 5000
-    tool_calls: int = 1000
-    prompt_characters: int = 1_000_000
-    observation_characters: int = 100_000
 
 
 @dataclass
@@ -53,26 +42,27 @@ class Answers(NamedTuple):
 
 
 class Requests:
-    """Engines by role, asked under one seed and within one budget (None: without bounds).
+    """Engines by role, asked under one seed.
 
     Every request derives its own seed from `seed` and the names of the decision, so that results do not depend on the
     order in which requests are answered. `messages` are all that was asked and answered, `spent` is what each role did.
     """
 
-    def __init__(self, engines: Mapping[Role, Engine], seed: int, budget: Budget | None) -> None:
+    def __init__(
+        self,
+        engines: Mapping[Role, Engine],
+        seed: int,
+        allow: Callable[[Prompt, int], None] = lambda prompt, calls: None,
+    ) -> None:
+        """`allow` raises where a prompt for so many completions is too much."""
         self.messages: list[Message] = []
         self.spent = {role: Usage() for role in engines}
-        self._engines, self._seed, self._budget = engines, seed, budget
+        self._engines, self._seed, self._allow = engines, seed, allow
 
     async def sample(
         self, role: Role, prompt: Prompt, *key: object, n: int, temperature: float, max_tokens: int
     ) -> Answers:
-        """`n` completions and what they cost; `key` names the decision.
-
-        Raises:
-            BudgetError: too many calls.
-            ContextError: too long a prompt.
-        """
+        """`n` completions and what they cost; `key` names the decision."""
         self._allow(prompt, n)
         message = self._message(role, prompt, key, n, temperature, max_tokens)
         sampled = await self._engines[role].sample(
@@ -83,7 +73,7 @@ class Requests:
         return Answers(sampled.completions, sampled.usage, message)
 
     async def choose(self, role: Role, prompt: Prompt, *key: object) -> Choice:
-        """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
+        """The exact distribution over the prompt's numbered options; `key` names the decision."""
         self._allow(prompt, 1)
         message = self._message(role, prompt, key)
         choice = await self._engines[role].choose(prompt, seed=message.seed)
@@ -104,13 +94,3 @@ class Requests:
         message = Message(role, name, prompt, derive_seed(self._seed, *key), n, temperature, max_tokens)
         self.messages.append(message)
         return message
-
-    def _allow(self, prompt: Prompt, calls: int) -> None:
-        if self._budget is None:
-            return
-        size, allowed = prompt.size(), self._budget.prompt_characters
-        if size > allowed:
-            raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
-        made = sum(usage.llm_calls + usage.forward_passes for usage in self.spent.values())
-        if made + calls > self._budget.llm_calls:
-            raise BudgetError(f"more than budget.llm_calls={self._budget.llm_calls} model calls in one episode")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-SCHEMA_VERSION = "6"
+from grid.engines.roles import ASKED
+
+SCHEMA_VERSION = "7"
+_COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 EPISODES = pa.schema(
     [
@@ -19,7 +22,7 @@ EPISODES = pa.schema(
         ("dataset_version", pa.string()),
         ("robustness", pa.string()),
         ("retriever", pa.string()),
-        ("judge", pa.string()),
+        *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
         ("cluster", pa.string()),
         ("trial", pa.int32()),
@@ -59,13 +62,7 @@ EPISODES = pa.schema(
         ("forward_passes", pa.int64()),
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
-        ("judge_calls", pa.int64()),
-        ("judge_passes", pa.int64()),
-        ("judge_input_tokens", pa.int64()),
-        ("judge_cached_input_tokens", pa.int64()),
-        ("judge_output_tokens", pa.int64()),
-        ("judge_resent_requests", pa.int64()),
-        ("judge_empty_answers", pa.int64()),
+        *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("wall_seconds", pa.float64()),
         ("config", pa.string()),
         ("code", pa.string()),
@@ -178,6 +175,6 @@ DIGESTS = {"sections": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
     *("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
-    *("resent_requests", "judge_resent_requests", "n_messages"),
+    *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
 )
 """Columns in which two runs of the same cells may differ."""

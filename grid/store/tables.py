@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from grid.engines.roles import ASKED
 from grid.store.files import Table, lacks, scan
 from grid.store.scanning import Scan
 from grid.store.schema import DIGESTS, TABLES
@@ -32,6 +33,7 @@ _ORDER = {
 _OF_TRIES = ("steps", "messages")
 _WHERE = "_where"
 _SPENT = {"cell_id", "status", *vars(Usage())}
+_OF_ROLES = tuple(f"{role}_" for role in ASKED)
 
 
 class CellIds:
@@ -116,7 +118,7 @@ def _stepless(root: Path, by: str) -> Keys:
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
     """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
-    columns = [name for name in TABLES[table].names if name in _SPENT or name.startswith("judge_")]
+    columns = [name for name in TABLES[table].names if name in _SPENT or name.startswith(_OF_ROLES)]
     mine = pc.field("attempt_id") == attempt_id
     found: list[dict[str, Any]] = scan(root, table, lambda data: _table(data.filter(mine), columns).to_pylist())
     return found

@@ -16,14 +16,18 @@ from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.engines.informed import Informed
+from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline
-from grid.planners.base import ACTOR, JUDGE, Budget, Planner, Role
+from grid.planners.base import Budget, Planner
 from grid.planners.judging import Judging
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness
+from grid.seeds import derive_seed
+from grid.sweep import evaluation
 from grid.sweep.cell import GROUPS, OPTIONS, Setting
+from grid.sweep.evaluation import Evaluation
 from grid.sweep.make import config_error, make
 from grid.sweep.ordering import ordering
 from grid.sweep.roles import judging, models
@@ -35,7 +39,7 @@ _MOST = 2**31 - 1
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
-_OF_SETTINGS = (*GROUPS, JUDGE, OPTIONS)
+_OF_SETTINGS = (*GROUPS, *ASKED, OPTIONS)
 """The keys in which settings of one sweep may differ."""
 
 
@@ -111,7 +115,7 @@ class SweepConfig(_Section):
 
 @dataclass(frozen=True)
 class Built:
-    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles that its planner asks.
+    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
 
     `order_seed` draws the order of options; None: they stand as retrieved.
     """
@@ -123,13 +127,20 @@ class Built:
     robustness: tuple[Robustness, ...]
     budget: Budget
     roles: Mapping[Role, Engine] = field(default_factory=dict)
-    judging: Judging | None = None
+    judging: Mapping[Role, Judging] = field(default_factory=dict)
     order_seed: int | None = 0
 
     @property
     def engines(self) -> dict[Role, Engine]:
         """All engines by role."""
         return {ACTOR: self.engine, **self.roles}
+
+    def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
+        """Who says of a case which texts mean the same; None where rules alone do."""
+        if EVALUATOR not in self.roles:
+            return None
+        seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
+        return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its candidates from the retriever, disturbed as the setting says.
@@ -182,8 +193,9 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     modules["metrics"] = {score.__module__}
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
-    if JUDGE in config:
-        modules[JUDGE] = {config[JUDGE]["_target_"].rpartition(".")[0], Judging.__module__}
+    for role in (role for role in ASKED if role in config):
+        asking = evaluation.__name__ if role == EVALUATOR else Judging.__module__
+        modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
     return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
 
 
@@ -210,19 +222,22 @@ def invalid_reason(setting: Setting) -> str | None:
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
-    for role, model in models(setting.config).items():
-        if isinstance(_engine_of(role, model), Informed) and REFERENCES not in dataset.provides:
-            file = _file(setting, "model" if role == ACTOR else JUDGE)
-            return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
-    needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
+    by = f"conf/planner/{_file(setting, 'planner')}.yaml"
+    needs = f"{by} needs"
+    for role, model in models(setting.config).items():
+        engine, file = _engine_of(role, model), f"conf/model/{_file(setting, 'model' if role == ACTOR else role)}.yaml"
+        if role == EVALUATOR and isinstance(engine, Informed):
+            return f"{of} asks with dataset.equivalence=judge which texts mean the same, which {file} cannot tell"
+        if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
+            return f"{file} needs to be told the cases' references, which {of} does not have"
+        how = judging(setting.config).get(role)
+        if how and how.verb not in engine.provides:
+            asks = f"{of if role == EVALUATOR else by} asks the {role} with {role}.form={how.form}, which needs"
+            return f"{asks} {how.verb}; {file} cannot do it"
     missing = verbs - build_engine(setting.config["model"]).provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
-    how = judging(setting.config)
-    if how and how.verb not in _engine_of(JUDGE, models(setting.config)[JUDGE]).provides:
-        asks = f"conf/planner/{_file(setting, 'planner')}.yaml asks a judge with judge.form={how.form}, which needs"
-        return f"{asks} {how.verb}; conf/model/{_file(setting, JUDGE)}.yaml cannot do it"
     missing = cases - dataset.provides
     return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
+from grid.engines.roles import ASKED
 from grid.metrics.stepwise import SCORING
-from grid.planners.base import JUDGE
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
@@ -19,7 +19,8 @@ OPTIONS = "options"
 """The key of a setting that is no group."""
 NO_INFLUENCE = (
     *("dataset.path", "dataset.limit", "dataset.order", "dataset.max_substeps"),
-    *("model.serving", "judge.serving", "planner.parallel"),
+    *(f"{role}.serving" for role in ("model", *ASKED)),
+    "planner.parallel",
 )
 """Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
 
@@ -31,8 +32,9 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels have the group `judge` too where the planner asks one, and the config has
-    OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of the cells' ids.
+    for) make the id. Config and labels also have the groups `judge`, where the planner asks one, and `evaluator`, where
+    the dataset does; the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is
+    part of the cells' ids.
     """
 
     config: Mapping[str, Any]
@@ -86,7 +88,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in (*GROUPS, JUDGE, OPTIONS)
+        for group in (*GROUPS, *ASKED, OPTIONS)
         if group in config
     }
     return found | {"robustness": list(found["robustness"].items())}
@@ -96,7 +98,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, lazily."""
     whole = {"setting": setting.id, "dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    compared = ("outline", "resolution")  # so paired
+    compared = ("outline", "resolution", "equivalence")  # so paired
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},

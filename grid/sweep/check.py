@@ -14,13 +14,13 @@ from typing import Any
 
 from grid import store
 from grid.datasets.base import Dataset
+from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError
-from grid.planners.base import JUDGE
 from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
-from grid.sweep.roles import with_judge
+from grid.sweep.roles import is_named, with_roles
 from grid.sweep.transcripts import Keep
 from grid.types import Skipped
 
@@ -35,11 +35,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """What can run, what was left out and why, and what the datasets skipped."""
+    """What can run, what was left out and why, what the datasets skipped, and which roles nobody asks."""
 
     plan: Plan
     invalid: Sequence[tuple[Setting, str]]
     skipped: Mapping[str, Sequence[Skipped]]
+    unasked: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, Counter[str]]:
         """Dataset label to reasons and how often each was met."""
@@ -99,7 +100,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
     )
-    return Checked(plan, invalid, skipped)
+    return Checked(plan, invalid, skipped, _unasked(jobs, settings))
 
 
 def _check_clusters(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
@@ -148,18 +149,29 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     return list(settings.values())
 
 
+def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
+    """A line for each role that jobs name somebody for and no setting asks: nobody shall think that it was asked."""
+    lines = []
+    for role in ASKED:
+        named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
+        if named and not any(role in setting.config for setting in settings):
+            why = "no planner of this sweep asks one" if role == JUDGE else "no dataset has dataset.equivalence=judge"
+            lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
+    return lines
+
+
 def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of every group, each a mapping, and of the options; a judge's only where the planner asks one."""
+    """The config of every group, each a mapping, and of the options; of a role only where it is asked."""
     for group in GROUPS:
         if not isinstance(config.get(group), Mapping):
             raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
-    return with_ordering(config, with_judge(config))
+    return with_ordering(config, with_roles(config))
 
 
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in (*GROUPS, JUDGE, OPTIONS) and first[key] != other.get(key):
+        if key not in (*GROUPS, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

@@ -1,25 +1,25 @@
-"""What each role of an episode has spent, as columns of its row: the judge's stand beside the acting model's."""
+"""What each role has spent on a cell, as columns of its row: those of others stand beside the acting model's."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from grid.planners.base import ACTOR, JUDGE, Episode, Role
+from grid.engines.roles import ACTOR, ASKED, Role
 from grid.types import Usage
 
 _NAMES = tuple(vars(Usage()))
 _SHORT = {"llm_calls": "calls", "forward_passes": "passes"}
 COLUMNS: dict[Role, dict[str, str]] = {
     ACTOR: {name: name for name in _NAMES},
-    JUDGE: {name: f"judge_{_SHORT.get(name, name)}" for name in _NAMES},
+    **{role: {name: f"{role}_{_SHORT.get(name, name)}" for name in _NAMES} for role in ASKED},
 }
 """By role, the column of each of a Usage's counts."""
 
 
-def cost_columns(roles: Collection[Role], episode: Episode | None) -> dict[str, int | None]:
-    """The columns of what each role spent, nothing without an episode; null for one that is none of the setting's."""
-    spent = episode.spent if episode else dict.fromkeys(roles, Usage())
+def cost_columns(roles: Collection[Role], spent: Mapping[Role, Usage]) -> dict[str, int | None]:
+    """The columns of what each of a setting's roles spent, nothing where that is not known; null for other roles."""
+    spent = dict.fromkeys(roles, Usage()) | dict(spent)
     return {
         column: getattr(spent[role], name) if role in spent else None
         for role, columns in COLUMNS.items()

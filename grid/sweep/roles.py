@@ -1,4 +1,4 @@
-"""Who answers what in a setting: the acting model, and a judge where the planner asks one."""
+"""Who answers what in a setting: the acting model, a judge where the planner asks one, an evaluator for the dataset."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
+from grid.datasets.base import JUDGED
+from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
 from grid.errors import ConfigError
-from grid.planners.base import ACTOR, JUDGE, Planner, Role
+from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.sweep.cell import GROUPS
 from grid.sweep.make import config_error, make
 
 KEYS = tuple(item.name for item in dataclasses.fields(Judging))
-"""The judge's keys that are no keys of its model."""
+"""The keys of a role that are no keys of its model."""
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
     """The model of every role of a setting, as a config of the model group."""
-    found: dict[Role, Mapping[str, Any]] = {ACTOR: config["model"]}
-    if JUDGE in config:
-        found[JUDGE] = {key: value for key, value in config[JUDGE].items() if key not in KEYS}
-    return found
+    return {ACTOR: config["model"]} | {role: _model(config[role]) for role in ASKED if role in config}
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
@@ -41,30 +40,63 @@ def model_key(model: Mapping[str, Any]) -> str:
 
 
 def label_of(role: Role, labels: Mapping[str, str]) -> str:
-    """How a role's model is called: a judge's own label also says how it is asked."""
+    """How a role's model is called: the own label of one that is asked for scores also says how."""
     return labels["model"] if role == ACTOR else labels[role].partition("[")[0]
 
 
-def judging(config: Mapping[str, Any]) -> Judging | None:
-    """How a setting's judge is asked; None where it has none. Raises ConfigError."""
-    if JUDGE not in config:
-        return None
-    try:
-        return Judging(**{key: config[JUDGE][key] for key in KEYS if key in config[JUDGE]})
-    except ValidationError as error:
-        raise config_error("judge.", error, KEYS) from None
+def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
+    """How each role of a setting that scores is asked. Raises ConfigError."""
+    return {role: _judging(role, config[role]) for role in ASKED if role in config}
 
 
-def with_judge(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with its judge, all values filled in, where its planner asks one.
+def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting's config with its judge and its evaluator, all values filled in, where it asks them.
 
-    Where no model is named for it (`model@judge=NAME`), the acting model judges. Raises ConfigError.
+    Where no model is named for the judge (`model@judge=NAME`), the acting model judges. An evaluator must be named:
+    models that are compared shall not each examine themselves. Raises ConfigError.
     """
-    given, groups = config.get(JUDGE) or {}, {group: config[group] for group in GROUPS}
+    groups = {group: config[group] for group in GROUPS}
+    found: dict[str, Any] = {}
+    for role in ASKED:
+        given = _given(role, config)
+        how, model = _judging(role, given), _model(given)
+        if not _asks(role, groups):
+            continue
+        if role == EVALUATOR and not model:
+            raise ConfigError(
+                "dataset.equivalence", JUDGED, "with model@evaluator=NAME, a file of conf/model: no default"
+            )
+        found[role] = {key: getattr(how, key) for key in KEYS} | (model or config["model"])
+    return groups | found
+
+
+def is_named(role: Role, config: Mapping[str, Any]) -> bool:
+    """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
+    given = _given(role, config)
+    return bool(_model(given)) or _judging(role, given) != Judging()
+
+
+def _asks(role: Role, groups: Mapping[str, Any]) -> bool:
+    if role == JUDGE:
+        return JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+    return bool(groups["dataset"].get("equivalence") == JUDGED)
+
+
+def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = config.get(role) or {}
     if not isinstance(given, Mapping):
-        raise ConfigError(JUDGE, given, "keys of its own; model@judge=NAME, with a file of conf/model, names its model")
-    how = judging({JUDGE: given})
-    if JUDGE not in cast(Planner, make("planner", config["planner"])).needs:
-        return groups
-    model = {key: value for key, value in given.items() if key not in KEYS}
-    return groups | {JUDGE: {key: getattr(how, key) for key in KEYS} | (model or config["model"])}
+        raise ConfigError(
+            role, given, f"keys of its own; model@{role}=NAME, with a file of conf/model, names its model"
+        )
+    return given
+
+
+def _model(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key not in KEYS}
+
+
+def _judging(role: Role, given: Mapping[str, Any]) -> Judging:
+    try:
+        return Judging(**{key: given[key] for key in KEYS if key in given})
+    except ValidationError as error:
+        raise config_error(f"{role}.", error, KEYS) from None

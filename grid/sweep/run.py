@@ -10,27 +10,31 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed
+from grid.engines.roles import ACTOR, EVALUATOR, JUDGE
 from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import score
-from grid.planners.base import ACTOR, JUDGE, Episode
+from grid.planners.base import Episode
 from grid.planners.options import Retrieved
 from grid.planners.outline import draft
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.build import Built
-from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.cell import Cell, Setting
 from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
+from grid.sweep.evaluation import Evaluation
 from grid.sweep.expected import expected_success
+from grid.sweep.identity import identity
 from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
-from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory, to_json
+from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory
+from grid.worlds.base import ComparesTexts
 
 CONCURRENT_CELLS = 16
 _MAX_MESSAGE = 2000  # characters of an error
@@ -107,9 +111,9 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     scores = Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
-    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, None)
-    return storable(row | _times(0.0, stamp))
+    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
+    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {})
+    return storable(row | _stamped(0.0, stamp))
 
 
 async def run_cell(
@@ -133,6 +137,7 @@ async def _run_cell(
 ) -> Outcome:
     started = time.perf_counter()
     episode: Episode | None = None
+    evaluation: Evaluation | None = None
     problem: Problem | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
@@ -141,7 +146,8 @@ async def _run_cell(
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
-        episode = episode_of(built, problem, cell.seed, setting.seed)
+        evaluation = built.evaluation(cell.case_id, setting.seed)
+        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation)
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -158,30 +164,37 @@ async def _run_cell(
             trace = "".join(traceback.format_exception(error))
         trajectory = _so_far(episode)
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
-    row = _identity(setting, built, cell, stamp, attempt_id) | plan_shape(reference) | vars(scores)
-    row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, episode)
+    asked = [part for part in (episode, evaluation and evaluation.requests) if part]
+    spent = {role: usage for part in asked for role, usage in part.spent.items()}
+    row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
+    row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
-    row |= _times(time.perf_counter() - started, stamp)
+    row |= _stamped(time.perf_counter() - started, stamp)
     steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
-    kept = episode.messages if episode and keep.keeps(row) else None
+    kept = [message for part in asked for message in part.messages] if episode and keep.keeps(row) else None
     row["n_messages"] = None if kept is None else len(kept)
     return Outcome(storable(row), [storable(step) for step in steps], kept or ())
 
 
-def episode_of(built: Built, problem: Problem, seed: int, sweep_seed: int = 0) -> Episode:
+def episode_of(
+    built: Built, problem: Problem, seed: int, sweep_seed: int = 0, evaluation: Evaluation | None = None
+) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
-    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials.
+    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. The world
+    leaves it to `evaluation`, where there is one, which texts mean the same.
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
         role: engine.told(problem.reference, problem.library, difficulty) if isinstance(engine, Informed) else engine
         for role, engine in built.engines.items()
+        if role != EVALUATOR  # who is no planner's to ask
     }
+    world = cast(ComparesTexts, problem.world).asking(evaluation.same) if evaluation else problem.world
     return Episode(
         problem.case,
-        problem.world,
+        world,
         engines.pop(ACTOR),
         problem.candidates,
         built.budget,
@@ -191,7 +204,7 @@ def episode_of(built: Built, problem: Problem, seed: int, sweep_seed: int = 0) -
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
         roles=engines,
-        judging=built.judging,
+        judging=built.judging.get(JUDGE),
     )
 
 
@@ -240,8 +253,9 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _times(seconds: float, stamp: Stamp) -> dict[str, Any]:
-    return {"wall_seconds": seconds, "created_at": stamp.now()}
+def _stamped(seconds: float, stamp: Stamp) -> dict[str, Any]:
+    own = {"sweep": stamp.sweep, "git_commit": stamp.git_commit}
+    return own | {"wall_seconds": seconds, "created_at": stamp.now()}
 
 
 def _so_far(episode: Episode | None) -> Trajectory:
@@ -267,27 +281,3 @@ def _place(error: Exception, built: Built) -> str:
     walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
     return f"{module.replace('.', '/')}.py:{line}"
-
-
-def _identity(setting: Setting, built: Built, cell: Cell, stamp: Stamp, attempt_id: str) -> dict[str, Any]:
-    return {
-        "cell_id": cell.cell_id,
-        "cell_key": cell.cell_key,
-        "setting_id": setting.id,
-        "attempt_id": attempt_id,
-        "sweep": stamp.sweep,
-        **{group: setting.labels[group] for group in GROUPS},
-        "judge": setting.labels.get(JUDGE),
-        "engine": built.engine.name,
-        "engine_version": built.engine.version,
-        "sampler": built.engine.sampler,
-        "dataset_version": built.dataset.version,
-        "case_id": cell.case_id,
-        "cluster": built.dataset.cluster(cell.case_id),
-        "trial": cell.trial,
-        "seed": cell.seed,
-        "config": setting.text,
-        "code": setting.code_id,
-        "code_parts": to_json(dict(setting.code)),
-        "git_commit": stamp.git_commit,
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from grid.types import Observation, ToolCall
 
@@ -41,6 +41,30 @@ class World(Protocol):
 
     def answer(self, state: State) -> str | None:
         """What a state says in answer to the case's question; None where it says nothing."""
+        ...
+
+
+class Argument(NamedTuple):
+    """An argument of a tool, as far as it tells what its values mean."""
+
+    tool: str
+    name: str
+    description: str
+
+
+class Same(Protocol):
+    """Whoever says which free texts mean the same."""
+
+    async def __call__(self, about: Argument, one: str, other: str) -> bool:
+        """Whether two values of an argument mean the same, in whatever order they come."""
+        ...
+
+
+class ComparesTexts(World, Protocol):
+    """The world of a dataset that has the key `equivalence`."""
+
+    def asking(self, same: Same) -> World:
+        """The same world, which asks where its own rules find free texts different."""
         ...
 
 

@@ -3,7 +3,8 @@
 Dates in several forms, numbers with their units, booleans, case, white space, hyphens between letters and the order of
 lists do not matter. A date that lacks its year (or its time) equals one that agrees in all that both state. Where a
 value alone may mean two things, the argument's name and description decide: a bare `09/28` is a day only where they
-speak of a date and not of what expires, and 9 is `9 kg` only where they state the unit.
+speak of a date and not of what expires, and 9 is `9 kg` only where they state the unit. Texts in other words differ: of
+these a model may be asked (`LookupSimulator.asking`).
 """
 
 from __future__ import annotations
@@ -107,6 +108,19 @@ def equivalent(left: Json, right: Json, about: str = "", depth: int = 0) -> bool
     if isinstance(a, Quantity) and isinstance(b, Quantity):
         return a.agrees(b, about)
     return type(a) is type(b) and a == b
+
+
+def is_text(value: Json, about: str = "") -> bool:
+    """Whether a value is words only: no number, date, truth value, list or object, and not empty."""
+    if not isinstance(value, str):
+        return False
+    found = canonical(value, _of_a_day(about))
+    return isinstance(found, str) and found != ""
+
+
+def words_in(text: str) -> int:
+    """How many words a text has: what blanks part, has a letter and no digit, so that codes are none."""
+    return sum(any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) for word in text.split())
 
 
 @lru_cache(maxsize=4096)

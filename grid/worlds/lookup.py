@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from grid.text import references
 from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec, to_json
-from grid.worlds.base import State, own_state
-from grid.worlds.equivalence import equivalent
+from grid.worlds.base import Argument, Same, State, own_state
+from grid.worlds.equivalence import equivalent, is_text, words_in
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,18 @@ class Entry:
         parameter = self.parameters.get(name)
         return f"{name} {parameter.description}" if parameter else name
 
+    def may_be_judged(self, name: str, value: Json) -> bool:
+        """Whether it is no matter of rules what a value of an argument means: free text here and there.
+
+        The tool declares a text and lists no values, and the entry's has two words at least: a name of one word, a code
+        or an identifier never is.
+        """
+        parameter, own = self.parameters.get(name), self.call.arguments[name]
+        free = parameter is not None and parameter.type == "string" and not parameter.values
+        if not (free and isinstance(own, str) and words_in(own) > 1):
+            return False
+        return all(is_text(text, self.about(name)) for text in (own, value))
+
 
 @dataclass(frozen=True)
 class SameFunction:
@@ -58,12 +70,20 @@ class LookupSimulator:
     The state is the set of substeps whose outcome was obtained, by whatever path. The case is resolved when it
     holds every substep of `resolution`. An argument that a call gives and an entry lacks is no fault where the tool
     declares it optional; of several entries the call then means the one that lacks the fewest.
+
+    With `same`, a call that means no entry by the rules means those from which it differs in free texts alone, each of
+    which is said to mean the same.
     """
 
     entries: tuple[Entry, ...]
     resolution: frozenset[str]
     same_function: Mapping[str, SameFunction] = field(default_factory=dict)
+    same: Same | None = None
     branches: ClassVar[bool] = True
+
+    def asking(self, same: Same) -> LookupSimulator:
+        """The same tools, with somebody who judges free texts."""
+        return replace(self, same=same)
 
     def start(self) -> frozenset[str]:
         """Nothing obtained."""
@@ -73,15 +93,18 @@ class LookupSimulator:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
         obtained = own_state(state, frozenset)
         tool, arguments = self._by_reference_names(call)
-        meant: dict[int, list[Entry]] = {}
+        possible: dict[int, list[Entry]] = {}  # by how many arguments they lack
         for entry in self.entries:
-            more = _more(entry, arguments)
-            if entry.call.tool == tool and more <= entry.optional and _same_arguments(entry, arguments):
-                meant.setdefault(len(more), []).append(entry)
+            if entry.call.tool == tool and (more := _more(entry, arguments)) <= entry.optional:
+                possible.setdefault(len(more), []).append(entry)
+        groups = [possible[lacking] for lacking in sorted(possible)]
+        by_rules = ([entry for entry in group if not any(_differing(entry, arguments))] for group in groups)
+        meant = next(filter(None, by_rules), [])
+        if self.same and not meant:
+            meant = await _judged(groups, arguments, self.same)
         if not meant:
             return obtained, default_outcome(call.tool)
-        nearest = meant[min(meant)]
-        return obtained.union(*(entry.substeps for entry in nearest)), nearest[0].outcome
+        return obtained.union(*(entry.substeps for entry in meant)), meant[0].outcome
 
     def resolved(self, state: State) -> bool:
         """Whether every outcome of the resolution has been obtained."""
@@ -104,11 +127,33 @@ def _more(entry: Entry, arguments: Mapping[str, Json]) -> set[str]:
     return {name for name, value in arguments.items() if name not in known and value not in (None, "")}
 
 
-def _same_arguments(entry: Entry, arguments: Mapping[str, Json]) -> bool:
-    return all(
-        name in entry.open_arguments or (name in arguments and equivalent(value, arguments[name], entry.about(name)))
-        for name, value in entry.call.arguments.items()
-    )
+def _differing(entry: Entry, arguments: Mapping[str, Json]) -> Iterator[str]:
+    """The entry's arguments that are not given, or by the rules otherwise."""
+    for name, value in entry.call.arguments.items():
+        if name in entry.open_arguments:
+            continue
+        if name not in arguments or not equivalent(value, arguments[name], entry.about(name)):
+            yield name
+
+
+async def _judged(groups: Sequence[Sequence[Entry]], arguments: Mapping[str, Json], same: Same) -> list[Entry]:
+    """Of the first group that has any, the entries from which a call differs in nothing but the wording of texts."""
+    for group in groups:
+        if found := [entry for entry in group if await _reworded(entry, arguments, same)]:
+            return found
+    return []
+
+
+async def _reworded(entry: Entry, arguments: Mapping[str, Json], same: Same) -> bool:
+    """Nothing is asked where anything else differs, and nothing more after a no."""
+    names = list(_differing(entry, arguments))
+    if not all(entry.may_be_judged(name, arguments.get(name)) for name in names):
+        return False
+    for name in names:
+        about = Argument(entry.call.tool, name, entry.parameters[name].description)
+        if not await same(about, str(entry.call.arguments[name]), str(arguments[name])):
+            return False
+    return True
 
 
 def build_entries(

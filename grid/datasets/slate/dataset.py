@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem, Resolution
+from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, ordered
@@ -49,6 +49,7 @@ class Slate:
     cases: Annotated[int, Field(ge=1, le=100_000)] = 300
     outline: Outline = "given"
     resolution: Resolution = "last"
+    equivalence: Equivalence = "rules"
 
     @cached_property
     def root(self) -> Path:

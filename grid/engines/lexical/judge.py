@@ -1,11 +1,13 @@
 """How the lexical engine scores what a judge is shown, without understanding it.
 
 Before a call: of the words of its tool and values, the share that the request has or what earlier calls returned.
-After it: the share of the outcome's fields that hold something; 0 where the call failed.
+After it: the share of the outcome's fields that hold something; 0 where the call failed. Two texts: of the words that
+either has, the share that both have.
 """
 
 from __future__ import annotations
 
+import re
 from math import floor
 
 from grid.engines.base import ChoiceAnswer, Prompt
@@ -15,16 +17,19 @@ from grid.types import MAX_SCORE, Json, to_json
 
 
 def is_judging(prompt: Prompt) -> bool:
-    """Whether a choice is one among scores of a call."""
+    """Whether a choice is one among scores of a call, or of two texts."""
     scores = isinstance(prompt.answer, ChoiceAnswer) and len(prompt.answer.options) == MAX_SCORE + 1
-    return scores and bool(prompt.entries("proposal"))
+    return scores and bool(prompt.entries("proposal") or prompt.entries("texts"))
 
 
 def answer(prompt: Prompt) -> str:
     """The score in words: the nearest whole number."""
-    kind = (
-        "the outcome's fields that hold something" if prompt.entries("outcome") else "the call's words that are known"
-    )
+    if prompt.entries("texts"):
+        kind = "the words that both texts have"
+    elif prompt.entries("outcome"):
+        kind = "the outcome's fields that hold something"
+    else:
+        kind = "the call's words that are known"
     return to_json({"score": round(score(prompt) * MAX_SCORE), "explanation": f"The share of {kind}."})
 
 
@@ -39,6 +44,9 @@ def distribution(prompt: Prompt) -> tuple[float, ...]:
 
 def score(prompt: Prompt) -> float:
     """In [0, 1]."""
+    texts = prompt.entries("texts")
+    if texts:
+        return _alike(texts[1], texts[-1])
     shown = prompt.entries("outcome")
     if not shown:
         return _relevance(prompt)
@@ -49,6 +57,12 @@ def _relevance(prompt: Prompt) -> float:
     known = {stem for kind in ("task", "request", "history") for line in prompt.entries(kind) for stem in stems(line)}
     words = {stem for text in _texts(_read(prompt.entries("proposal")[-1])) for stem in stems(text)}
     return len(words & known) / len(words) if words else 0.0
+
+
+def _alike(one: str, other: str) -> float:
+    """Numbers are words here: what differs in one says something else."""
+    mine, its = ({*stems(text), *re.findall(r"\d+", text)} for text in (one, other))
+    return len(mine & its) / len(mine | its) if mine | its else 0.0
 
 
 def _said(outcome: str) -> float:

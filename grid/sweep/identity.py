@@ -1,0 +1,33 @@
+"""The columns of a cell's row that tell what it is; they are known before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from grid.engines.roles import ASKED
+from grid.sweep.build import Built
+from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.types import to_json
+
+
+def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dict[str, Any]:
+    """Ids, labels and versions; null for a role that is none of the setting's."""
+    return {
+        "cell_id": cell.cell_id,
+        "cell_key": cell.cell_key,
+        "setting_id": setting.id,
+        "attempt_id": attempt_id,
+        **{group: setting.labels[group] for group in GROUPS},
+        **{role: setting.labels.get(role) for role in ASKED},
+        "engine": built.engine.name,
+        "engine_version": built.engine.version,
+        "sampler": built.engine.sampler,
+        "dataset_version": built.dataset.version,
+        "case_id": cell.case_id,
+        "cluster": built.dataset.cluster(cell.case_id),
+        "trial": cell.trial,
+        "seed": cell.seed,
+        "config": setting.text,
+        "code": setting.code_id,
+        "code_parts": to_json(dict(setting.code)),
+    }
