@@ -42,6 +42,7 @@ _WEEKDAY = re.compile(r"\b(mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(
 _YEARLIKE = re.compile(r"\b\d{4}\b|\d{1,2}/\d{1,2}/\d{2}\b")
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+_WORD = re.compile(r"[\"'“”‘’(\[]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"'“”‘’)\].,;:!?…]*")
 _LONGEST = 64  # characters of a value that could be a date or a number
 _DEEPEST = 16  # levels of nesting; deeper values equal only themselves
 _MOST = 200  # items of a list that is compared regardless of order
@@ -119,8 +120,8 @@ def is_text(value: Json, about: str = "") -> bool:
 
 
 def words_in(text: str) -> int:
-    """How many words a text has: what blanks part, has a letter and no digit, so that codes are none."""
-    return sum(any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) for word in text.split())
+    """How many of the parts between a text's blanks are words: letters only, so that no code or path has any."""
+    return sum(_WORD.fullmatch(part) is not None for part in text.split())
 
 
 @lru_cache(maxsize=4096)

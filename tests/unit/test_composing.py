@@ -29,7 +29,8 @@ PARTS = (
     "model.serving.tensor_parallel=2", "model.tool_skill=0.5", "model=lexical", "~retriever", "retriever.top_k=3",
     "name=n", "++name=m", "+model.deep.er.est=1", "planner._target_=x.y", "nosuch=1", "planner.nosuch=1",
     "planner=nosuch", "model@judge=lexical", "model@judge=smollm2-135m", "judge.form=digits", "judge.temperature=0.5",
-    "judge={form:digits}", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
+    "judge={form:digits}", "model@evaluator=lexical", "evaluator.form=digits",
+    "dataset.equivalence=judge", "+planner@x.y=react", "planner@dataset=react", "~planner=react", "~planner=fh",
     "options.order=ranked", "options={order:ranked}",
 )  # fmt: skip
 
@@ -106,6 +107,26 @@ def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
     assert labels["judge"] == label
     assert config["judge"].get("_target_", "None").rpartition(".")[2] == str(target)
     assert config["model"]["_target_"].endswith("Simulated")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "label"),
+    [
+        ([], "none"),
+        (["model@evaluator=lexical"], "lexical"),
+        (["model@evaluator=lexical", "evaluator.temperature=0.5", "evaluator.form=digits", "judge.max_retries=1"],
+         "lexical[temperature=0.5,form=digits]"),
+    ],
+)  # fmt: skip
+def test_an_evaluator_is_whoever_is_named_and_nobody_else(
+    hydra: tuple[Composer, DictConfig], overrides: list[str], label: str
+) -> None:
+    from launch.jobs import _resolved
+
+    config, labels = _resolved(hydra[0].compose([*overrides, "model.tool_skill=0.5", "dataset.equivalence=judge"]))
+    assert labels["evaluator"] == label
+    assert labels["dataset"] == "slate[equivalence=judge]"
+    assert config["evaluator"].get("_target_", "").endswith("Lexical") == bool(overrides)
 
 
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:

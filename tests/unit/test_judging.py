@@ -15,6 +15,7 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
+from grid.engines.roles import ASKED
 from grid.errors import BudgetError, ConfigError, ModelError
 from grid.planners.asking import INVALID
 from grid.planners.base import JUDGE, Budget
@@ -229,14 +230,15 @@ def test_digits_of_a_judge_that_cannot_choose_names_both_files(own_planner: None
     assert [len(check_sweep([one]).plan.settings) for one in (exact, judged(tmp_path, judge=judge))] == [1, 1]
 
 
-def test_tables_tell_judges_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", ASKED)
+def test_tables_tell_judges_apart(tmp_path: Path, role: str) -> None:
     rows = list(map(simulated.row, simulated.episodes(0, 3, 1).to_dict("records")))
     names = ("cell_id", "cell_key", "setting_id")
     for judge in (None, "lexical", "other"):
-        asked = [row | {name: f"{row[name]}/{judge}" for name in names} | {"judge": judge} for row in rows]
+        asked = [row | {name: f"{row[name]}/{judge}" for name in names} | {role: judge} for row in rows]
         store.write(tmp_path, {"episodes": asked})
         one = judge in (None, "lexical")
-        suffixes = [""] if one else ["", " / judge lexical", " / judge other"]
+        suffixes = [""] if one else ["", f" / {role} lexical", f" / {role} other"]
         found = {label.partition(" #")[0] for label in load.episodes(tmp_path)["planner"].unique()}
         assert found == {f"{planner}{suffix}" for planner in ("fh", "sh") for suffix in suffixes}
 

@@ -11,6 +11,7 @@ from grid import show
 from grid.engines.base import Prompt, Sampled
 from grid.engines.lexical.engine import Lexical
 from grid.types import Usage
+from grid.worlds.lookup import Entry
 
 
 def test_every_request_is_printed_as_the_engine_gets_it(
@@ -59,9 +60,26 @@ def test_a_case_that_fails_shows_what_it_asked(
     assert "failed: step 1.1" in printed
 
 
+def test_what_the_evaluator_is_asked_is_printed_behind_the_rest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Entry, "may_be_judged", lambda self, name, value: isinstance(value, str))
+    values = ["dataset.equivalence=judge", "--evaluator", "lexical", "--model", "simulated", "model.argument_skill=0.0"]
+    assert show.main(["slate", "0", *values]) == 0
+    asked = re.findall(r"request \d+: (\w+), ", capsys.readouterr().out)
+    assert asked == sorted(asked)
+    assert set(asked) == {"actor", "evaluator"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["slate", "0", "dataset.equivalence=judge"], "model@evaluator=NAME"),
+        (["slate", "0", "--evaluator", "nosuch"], "model@evaluator='nosuch': one of"),
+        (
+            ["slate", "0", "dataset.equivalence=judge", "--evaluator", "simulated"],
+            "conf/model/simulated.yaml cannot tell",
+        ),
         (["slates", "0"], "dataset='slates': one of"),
         (["slate", "1000"], "case='1000'"),
         (["slate", "0", "--planner", "best"], "planner='best': one of"),
