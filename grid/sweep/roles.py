@@ -63,9 +63,8 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         if not _asks(role, groups):
             continue
         if role == EVALUATOR and not model:
-            raise ConfigError(
-                "dataset.equivalence", JUDGED, "with model@evaluator=NAME, a file of conf/model: no default"
-            )
+            allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("dataset.equivalence", JUDGED, allowed)
         found[role] = {key: getattr(how, key) for key in KEYS} | (model or config["model"])
     return groups | found
 

@@ -267,9 +267,8 @@ def test_without_a_score_there_is_no_answer() -> None:
     ],
 )
 def test_the_lexical_engine_compares_words(one: str, other: str, score: float) -> None:
-    for form, near in (("text", 0.05), ("digits", 1e-9)):
+    for judging, near in ((Judging(), 0.05), (Judging(form="digits"), 1e-9)):
         asked = Requests({EVALUATOR: Lexical()}, 1)
-        judging = Judging(form=form)
         found = asyncio.run(judging.score(asked, EVALUATOR, prompt_of(ABOUT, one, other), "same"))
         assert found == pytest.approx(score, abs=near)
 
@@ -392,7 +391,7 @@ def cache(fresh_cache: Path) -> Iterator[None]:
 def checked(root: Path, *evaluators: Any, equivalence: str = "judge", **changes: Any) -> Checked:
     """A sweep of one setting for each evaluator."""
     jobs = [job(root, dataset__equivalence=equivalence, **changes) for _ in evaluators]
-    configs = [one.config | ({EVALUATOR: who} if who else {}) for one, who in zip(jobs, evaluators, strict=True)]
+    configs = [one.config | ({"evaluator": who} if who else {}) for one, who in zip(jobs, evaluators, strict=True)]
     return check_sweep([Job(config, LABELS | {EVALUATOR: "who[form=digits]"}) for config in configs])
 
 
@@ -530,7 +529,7 @@ def test_every_planner_runs_and_repeats_itself(planner: str) -> None:
 @pytest.mark.parametrize("agrees", [True, False])
 def test_branches_side_by_side_ask_as_those_one_after_another_do(agrees: bool) -> None:
     texts = [TEXT, "It was sent today", "We are sorry for that"]
-    found, questions = [], []
+    found, questions = list[list[Any]](), list[list[str]]()
     for parallel in (False, True, True):
         evaluator = Scoring([frozenset({text, PARAPHRASE}) for text in texts if agrees], random.Random(len(found)))
         built = letters(evaluator)
