@@ -391,7 +391,7 @@ def cache(fresh_cache: Path) -> Iterator[None]:
 def checked(root: Path, *evaluators: Any, equivalence: str = "judge", **changes: Any) -> Checked:
     """A sweep of one setting for each evaluator."""
     jobs = [job(root, dataset__equivalence=equivalence, **changes) for _ in evaluators]
-    configs = [one.config | ({"evaluator": who} if who else {}) for one, who in zip(jobs, evaluators, strict=True)]
+    configs = [{**one.config, **({"evaluator": who} if who else {})} for one, who in zip(jobs, evaluators, strict=True)]
     return check_sweep([Job(config, LABELS | {EVALUATOR: "who[form=digits]"}) for config in configs])
 
 
