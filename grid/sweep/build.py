@@ -57,10 +57,12 @@ class StoreConfig(_Section):
 
 
 class BudgetConfig(_Section):
-    """What one episode may ask for."""
+    """What one episode may use."""
 
-    llm_calls: Annotated[int, Field(ge=1, le=_MOST)]
-    tool_calls: Annotated[int, Field(ge=1, le=_MOST)]
+    llm_calls: Annotated[int, Field(ge=1, le=_MOST)] = 5000
+    steps: Annotated[int, Field(ge=1, le=_MOST)] = 1000
+    tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    seconds: _Seconds | None = None
     prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
     observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
 

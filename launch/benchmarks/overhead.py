@@ -33,7 +33,7 @@ T = TypeVar("T")
 REPEATS = 5
 TRIALS = 20
 CASES = 50
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 
 
 def null_setting() -> Setting:
@@ -137,7 +137,7 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
     clock.enter("scoring and rows")
     outcomes = asyncio.run(run())
     clock.leave()
-    rows = {"episodes": [one.episode for one in outcomes], "steps": [row for one in outcomes for row in one.steps]}
+    rows = {"episodes": [one.episode for one in outcomes], "steps": [row for one in outcomes for row in one.rows["steps"]]}
     clock.timed("Parquet", store.write)(root, rows)
     return dict(clock.spent)
 

@@ -136,7 +136,7 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
 
 def plan_of(settings: list[Setting], root: Path) -> Plan:
     """All cells of the settings, on this machine."""
-    budget = BudgetConfig(llm_calls=5000, tool_calls=1000)
+    budget = BudgetConfig()
     dataset = build(settings[0], budget).dataset
     return Plan(
         name="throughput",

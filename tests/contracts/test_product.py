@@ -26,7 +26,7 @@ from grid.sweep.run import Stamp, episode_of, run_chunk
 from grid.types import FINISH, NO_TOOL, Substep
 from tests.configs import names, outlines, setting_of, yaml
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 RELEASED = {"ultratool": "released_ultratool"}
 """The datasets that need files, by the fixture that has them."""
 DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in RELEASED]

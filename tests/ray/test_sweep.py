@@ -325,7 +325,7 @@ def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 def built_of(setting: Setting) -> Built:
-    return build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+    return build(setting, BudgetConfig())
 
 
 def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]]]:
@@ -364,7 +364,7 @@ def test_a_case_that_breaks_becomes_a_row(
 
 
 def test_an_exhausted_budget_is_a_timeout_that_names_its_key(setting: Setting) -> None:
-    built = replace(built_of(setting), budget=Budget(llm_calls=2, tool_calls=1000))
+    built = replace(built_of(setting), budget=Budget(llm_calls=2))
     for row in episodes_of(built, setting)["episodes"]:
         assert (row["status"], row["error_kind"], row["success"]) == ("failed", "timeout", False)
         assert "budget.llm_calls=2" in row["error_message"]

@@ -36,7 +36,7 @@ from tests.world import CALLS, RIGHT, TOOLS, Counting, certain, episode, right_a
 
 SECRET = (Reference, Entry, LookupSimulator, KoplWorld, MatchingWorld, Problem, Built)
 RIGHTLY: Mapping[str, Distribution] = MappingProxyType(certain())
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 
 
 def reachable(root: object) -> Iterator[tuple[str, object]]:

@@ -22,7 +22,7 @@ from grid.types import FINISH, Json, Plan, Usage, to_json
 from tests.configs import names, setting_of
 from tests.world import TOOLS, episode
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_lists_behind_another_object_and_objects_of_other_kinds_are_told_apart()
 
 def test_a_draft_out_of_budget_is_a_timeout() -> None:
     setting = setting_of(dataset="slate", dataset_values={"outline": "drafted", "limit": 1})
-    built = replace(build(setting, BudgetConfig(llm_calls=2, tool_calls=1)), engine=Drafting([""]))
+    built = replace(build(setting, BudgetConfig(llm_calls=2, steps=1)), engine=Drafting([""]))
     chunk = list(cells(setting, "v", built.dataset.case_ids(), 1))
     (row,) = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
     assert (row["error_kind"], row["llm_calls"]) == ("timeout", 2)

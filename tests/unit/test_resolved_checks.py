@@ -23,7 +23,7 @@ from grid.types import Observation, ToolCall
 from grid.worlds.base import State, World
 from tests.configs import names, setting_of, yaml
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 CASES = 4
 
 

@@ -38,7 +38,7 @@ from tests.world import certain, right_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = sorted(path.stem for path in (CONF / "planner").glob("*.yaml"))
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 KEEP_ALL = Keep()
 
 
