@@ -137,7 +137,8 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
     clock.enter("scoring and rows")
     outcomes = asyncio.run(run())
     clock.leave()
-    rows = {"episodes": [one.episode for one in outcomes], "steps": [row for one in outcomes for row in one.rows["steps"]]}
+    rows = {"episodes": [one.episode for one in outcomes]}
+    rows |= {table: [row for one in outcomes for row in one.rows[table]] for table in outcomes[0].rows}
     clock.timed("Parquet", store.write)(root, rows)
     return dict(clock.spent)
 

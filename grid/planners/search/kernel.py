@@ -205,7 +205,7 @@ class Search:
         return node.r_post
 
     async def value(self, node: Node, planned: bool = False) -> float:
-        """What the judge says of all steps up to a node together; of its path as it is `planned`, where none was run."""
+        """What the judge says of all steps up to a node together; `planned`: none of them was run."""
         asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
         return await self._judged(asked, "value")
 

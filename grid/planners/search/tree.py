@@ -21,9 +21,10 @@ call. `pre`, `top_k`: judged too low before it was executed, or not among the be
 class Node:
     """A state with the path to it, and the edge (s, a) from its parent: the action, its scores, its visits.
 
-    `label` has the places among siblings from the root on, `place` is that among all nodes. `path` is None until the action was executed (or imagined). `share` is the action's share of the samples that
-    proposed it, or its probability. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the
-    action took, `execution` its place in the order of executions, from 0.
+    `label` has the places among siblings from the root on, `place` is that among all nodes. `path` is None until the
+    action was executed (or imagined). `share` is the action's share of the samples that proposed it, or its
+    probability. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the action took,
+    `execution` its place in the order of executions, from 0.
     """
 
     label: str
