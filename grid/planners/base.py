@@ -254,11 +254,12 @@ class Episode:
 
     def best(self) -> Trajectory:
         """The best trajectory so far, without any the first pass as far as it went; all decisions that were taken."""
-        found = Trajectory((), ())
         if self.improvements:
             found = self.improvements[-1].trajectory
         elif self.first_pass:
             found = self.first_pass()
+        else:
+            found = Trajectory((), (), self.__latest if self.__begun else self.start())
         return replace(found, decisions=tuple(self.decisions))
 
     def resolved(self, state: State) -> bool:

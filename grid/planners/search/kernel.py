@@ -94,6 +94,7 @@ class Search:
                 counts[key] = (counts[key][0], counts[key][1] + 1) if key in counts else (action, 1)
             made = [self.add(node, action, count / n) for action, count in counts.values()]
             made[0].spent += usage
+            self._leave_undone(made)
 
     async def _sampled(self, node: Node, n: int, lessons: tuple[str, ...]) -> tuple[list[Action], Usage]:
         view = self._point(node, lessons)
@@ -116,7 +117,16 @@ class Search:
         for action, usage in await every(work):
             made.append(self.add(node, action))
             made[-1].spent += usage
+        self._leave_undone(made)
         return made
+
+    def _leave_undone(self, made: Sequence[Node]) -> None:
+        """Where no call can be run, go on without one, as ReAct does after an answer that cannot be read."""
+        if made and all(node.pruned in ("unreadable", "schema") for node in made):
+            first = made[0]
+            why = "the call does not fit its tool" if first.pruned == "schema" else None
+            first.action = replace(self._edge(first)[1], call=None, unreadable=why) if why else first.action
+            first.pruned = None
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:
         """A child for an action; pruned where it cannot be executed there."""
