@@ -149,17 +149,13 @@ def test_a_drafted_outline_is_followed_and_counted_and_nothing_is_held_against_i
     (row,) = found["episodes"]
     assert (row["status"], row["success"], row["tool_match_rate"], row["action_accuracy"]) == ("ok", False, None, None)
     path = [step for step in found["steps"] if step["on_path"]]
-    if {node["pruned"] for node in found["nodes"][1:]} == {"schema"}:  # the call lacks what its tool demands
-        assert not path
-        return
     assert [(step["substep_id"], step["substep"]) for step in path] == [
         ("1", "find the order"),
         ("2", "think"),
         ("3", "book it again"),
     ]
     assert all(step["tool_required"] is step["reference_tool"] is step["tool_matches"] is None for step in path)
-    asked = row["llm_calls"] + (row["judge_calls"] or 0)
-    assert (asked, row["input_tokens"] + (row["judge_input_tokens"] or 0)) == (engine.sampled, 10 * engine.sampled)
+    assert (row["llm_calls"], row["input_tokens"]) == (engine.sampled, 10 * engine.sampled), "the draft too"
     outlines = [prompt for prompt in engine.prompts if isinstance(prompt.answer, OutlineAnswer)]
     assert len(outlines) == 1, "once a case, before the planner begins"
 
@@ -171,9 +167,9 @@ def test_substeps_and_calls_that_refer_to_themselves_or_to_what_comes_later_end_
     found = rows(Drafting([outline(*lines)], own), planner)
     (row,) = found["episodes"]
     assert (row["status"], row["success"]) == ("ok", False)
-    first = next((step for step in found["steps"] if step["on_path"]), None)
-    if first is None:
-        assert {node["pruned"] for node in found["nodes"][1:]} == {"schema"}, "arguments that the tool does not have"
+    first = next(step for step in found["steps"] if step["on_path"])
+    if found["nodes"]:
+        assert (first["arguments"], first["chosen_tool"]) == (None, None), "the tool has no such arguments"
     else:
         assert first["arguments"] == to_json(own), "what nothing answers stays as it was written"
 
