@@ -2,7 +2,7 @@ r"""The JSON objects in a model's answer, those too that are not quite JSON. Not
 
 Python's decoder reads them. Where it cannot, tokens that mean one thing only are written as JSON first: single and
 curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without quotes,
-comments, trailing commas, a comma that a line end stands for, raw line ends, `\'` and `\_`, the object's own last brace.
+comments, trailing commas, a comma that a line end stands for, raw line ends, `\'` and `\_`, the object's last brace.
 A thought without quotes counts as words around what follows it. All else is refused, with the reason.
 """
 
