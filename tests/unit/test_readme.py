@@ -13,10 +13,6 @@ from launch import measuring, readme
 from tests import simulated
 
 END = "<!-- end of figures -->\n"
-NULL = (
-    "python launch/sweep.py -m model=null_engine dataset=null_cases dataset.cases=2 planner=react robustness=none "
-    "trials=1 cluster.dashboard=false"
-)
 
 
 @pytest.fixture
@@ -42,20 +38,6 @@ def test_every_block_of_readme_has_a_command_that_can_be_run() -> None:
         assert not [part for part in rest if not part.strip() or "..." in part], block.command
         assert block.content.startswith(f"\n{block.head}\n\n"), "a reader sees the command that the marker names"
         assert block.measured.startswith("measured at ")
-
-
-def test_a_sweeps_tables_and_times_are_written_and_its_tables_held_against_results(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page.write_text(written((f"one (results, robustness=none): {NULL}", "old\n"), ("other: x", "kept\n")))
-    assert readme.main(["write", "one"]) == 0, capsys.readouterr().err
-    said = page.read_text(encoding="utf-8")
-    assert said.startswith(f"before\n<!-- figures one (results, robustness=none): {NULL} -->\n\n```bash\n{NULL}\n```\n")
-    assert "| none | react | 2 | 2 | 0 | " in said
-    assert "\n\nran 2 cells in " in said
-    assert "\n\nmeasured at " in said
-    assert "old" not in said
-    assert said.endswith(f"{END}between\n<!-- figures other: x -->\nkept\n{END}behind\n")
 
 
 def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> None:
