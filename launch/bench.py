@@ -42,7 +42,6 @@ def main() -> int:
         console = Console(file=figures, width=WIDTH, highlight=False)
         import_module(f"launch.benchmarks.{arguments.benchmark}").run(arguments, console)
     if active_children():  # Python would wait for vLLM's process, which ends when this one has
-        sys.stdout.flush()
         os._exit(0)
     return 0
 
@@ -52,7 +51,7 @@ def _figures() -> TextIO:
     sys.stdout.flush()
     figures = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    sys.stdout.reconfigure(line_buffering=True)
+    sys.stdout = sys.stderr  # its lines come at once
     return figures
 
 

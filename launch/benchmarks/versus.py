@@ -51,8 +51,8 @@ def run(other: Path, rounds: int, console: Console) -> None:
     for number in range(rounds):
         for name in list(folders) if number % 2 else reversed(folders):
             found[name].append(_measured(folders[name]))
-    here, there = commit_of(HERE), commit_of(other)
-    table = Table(title=f"null engine, ReAct on SLATE: here ({here}) against there ({there}), {rounds} rounds in turn")
+    ours, theirs = (commit_of(folder) for folder in (HERE, other))
+    table = Table(title=f"null engine, ReAct on SLATE: {ours} here, {theirs} there, {rounds} rounds in turn")
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms a cell", "cpu", 1000.0)):
