@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grid.errors import GridError, one_line
+from grid.text.untrusted import shown_lines
 from launch import measuring
 from launch.commits import commit_of
 
@@ -122,7 +123,7 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
         try:
             found = measuring.measured(block.command, block.shown, folders)
         except GridError as error:
-            print(f"error: {block.name} stays as it was: {error}", file=sys.stderr)
+            print(f"error: {block.name} stays as it was: {shown_lines(str(error))}", file=sys.stderr)
             failed.append(block.name)
             continue
         measured = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
