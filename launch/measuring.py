@@ -62,6 +62,8 @@ def measured(command: str, shown: Sequence[str], folders: Mapping[str, Path | No
             said = said.replace(str(folder.resolve()), "...")
         if not sweep:
             return Measured(_fenced(said), "", began, seconds)
+        if not root.is_dir():
+            raise GridError("the sweep has left no results")
         (results,) = root.iterdir()
         return Measured(tables(results, shown), _times(said, results, began, seconds), began, seconds)
 
@@ -110,10 +112,13 @@ def command_line(command: str, folders: Mapping[str, Path | None]) -> list[str]:
             if folder is None:
                 raise GridError(f"{before}... is a folder of yours: say which by --{flag} FOLDER")
             line = line.replace(f"{before}...", before + shlex.quote(str(folder.resolve())))
-    program, script, *rest = [*shlex.split(line), "", ""]
-    if program != "python" or script not in _SCRIPTS:
+    try:
+        parts = shlex.split(line)
+    except ValueError as error:
+        raise GridError(f"{command}: {error}") from None
+    if len(parts) < 2 or parts[0] != "python" or parts[1] not in _SCRIPTS:
         raise GridError(f"{command}: must begin with python and one of {', '.join(_SCRIPTS)}")
-    return [sys.executable, script, *rest[:-2]]
+    return [sys.executable, *parts[1:]]
 
 
 def _said(arguments: Sequence[str], scratch: Path) -> str:

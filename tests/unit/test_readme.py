@@ -83,6 +83,8 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
         ("foreign: python -c 'open(\"/etc/passwd\")'", "old\n"),
         ("shell: python launch/../launch/sweep.py -m; rm -r results", "old\n"),
         ("placeless: python launch/sweep.py -m dataset=ultratool dataset.path=...", "old\n"),
+        ("quoted: python launch/sweep.py 'planner=react", "old\n"),
+        ("empty: python launch/sweep.py --cfg job", "old\n"),
         ("last: python launch/bench.py nonsense", "old\n"),
     )
     page.write_text(before)
@@ -93,7 +95,9 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
     assert err.count("must begin with python and one of launch/sweep.py, ") == 2
     assert "say which by --ultratool FOLDER" in err
     assert "invalid choice: 'nonsense'" in err
-    assert "not written: refused, foreign, shell, placeless, last" in err
+    assert "not written: refused, foreign, shell, placeless, quoted, empty, last" in err
+    assert "error: quoted stays as it was: python launch/sweep.py 'planner=react: No closing quotation" in err
+    assert "error: empty stays as it was: the sweep has left no results" in err
     assert page.read_text(encoding="utf-8") == before
 
 
