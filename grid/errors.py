@@ -88,7 +88,14 @@ class ToolError(GridError):
 
 
 class BudgetError(GridError):
-    """An episode asked for more model or tool calls than its budget allows."""
+    """An episode has used up a part of its budget: `key` says which. What is best so far is its result."""
+
+    def __init__(self, key: str, most: float) -> None:
+        self.key, self.most = key, most
+        super().__init__(f"budget.{key}={most:g} is used up")
+
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[str, float]]:
+        return BudgetError, (self.key, self.most)
 
 
 class EngineDiedError(GridError):

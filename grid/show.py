@@ -42,11 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = invalid_reason(setting)
         if reason:
             raise ConfigError("planner, dataset", f"{given.planner}, {given.dataset}", reason)
-        built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+        built = build(setting, BudgetConfig())
         cell = _cell(built, setting, given.case)
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         evaluation = built.evaluation(cell.case_id, setting.seed)
-        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation)
+        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation=evaluation)
         ended = deadline.run(_ended(built, episode))
         messages = [*episode.messages, *(evaluation.requests.messages if evaluation else ())]
     except GridError as error:

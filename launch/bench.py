@@ -1,4 +1,7 @@
-"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|labels|...`."""
+"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|labels|...`.
+
+Figures alone go to stdout, as wide as launch/readme.py takes them; what shows progress goes to stderr.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import os
 import sys
 from importlib import import_module
 from multiprocessing import active_children
+from typing import TextIO
 
 from rich.console import Console
+
+from launch.measuring import WIDTH
 
 BENCHMARKS = {
     "overhead": "the null engine: episodes per second, and the share of each layer",
@@ -32,11 +38,21 @@ def main() -> int:
         command = commands.add_parser(name, help=text, description=text)
         import_module(f"launch.benchmarks.{name}").add_arguments(command)
     arguments = parser.parse_args()
-    import_module(f"launch.benchmarks.{arguments.benchmark}").run(arguments, Console(width=140, highlight=False))
+    with _figures() as figures:
+        console = Console(file=figures, width=WIDTH, highlight=False)
+        import_module(f"launch.benchmarks.{arguments.benchmark}").run(arguments, console)
     if active_children():  # Python would wait for vLLM's process, which ends when this one has
-        sys.stdout.flush()
         os._exit(0)
     return 0
+
+
+def _figures() -> TextIO:
+    """The real stdout; what engines, Ray and processes of their own print there goes to stderr from now on."""
+    sys.stdout.flush()
+    figures = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = sys.stderr  # its lines come at once
+    return figures
 
 
 if __name__ == "__main__":

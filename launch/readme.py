@@ -1,59 +1,154 @@
-"""Put a sweep's figures into README.md, or check them: `python launch/readme.py results/default [--check]`."""
+"""README.md's figures: every block names the command that gives it, and holds what that printed.
+
+`python launch/readme.py` lists the blocks; `write NAME...` (or `all`) runs their commands and writes what they print;
+`check NAME RESULTS` holds a block's tables against a sweep's results, and no time.
+"""
 
 from __future__ import annotations
 
 import argparse
-import io
 import re
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
-from analysis.render import Sheet, markdown
-from analysis.report import print_report
-from grid import store
 from grid.errors import GridError, one_line
+from grid.text.untrusted import shown_lines
+from launch import measuring
+from launch.commits import commit_of
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-_BLOCK = re.compile(r"(<!-- figures of the default sweep: [^\n]* -->\n).*?(<!-- end of figures -->\n)", re.S)
-_SHOWN = ("results", "differences react")  # of the sheets, by how their names begin
-_UNDISTURBED = "none"
+README = measuring.ROOT / "README.md"
+_BEGIN, _END = "<!-- figures ", "<!-- end of figures -->\n"
+_BLOCK = re.compile(
+    rf"^{_BEGIN}(?P<name>\w+)(?: \((?P<shown>[^)\n]+)\))?:\s(?P<command>.+?)\s-->\n(?P<content>.*?)^{_END}", re.S | re.M
+)
+_ALL = "all"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A command as a reader types it, what is shown of the sheets of a sweep, and what stands there now."""
+
+    name: str
+    shown: tuple[str, ...]
+    command: str
+    content: str
+
+    @property
+    def head(self) -> str:
+        """What a reader sees first."""
+        return f"```bash\n{self.command}\n```"
+
+    @property
+    def measured(self) -> str:
+        """Its last line."""
+        return self.content.rstrip().rpartition("\n")[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 where README.md has other figures than the sweep, 2 where it or the sweep cannot be read."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
-    parser.add_argument("--check", action="store_true", help="change nothing")
-    given = parser.parse_args(arguments)
+    """Exit status 0; 1 where a command fails or a table differs; 2 where README.md or results cannot be read."""
+    given = _parser().parse_args(arguments)
     try:
-        store.check_there(given.results)
-        sheets = print_report(given.results, Console(file=io.StringIO()))
-    except GridError as error:
+        blocks = {block.name: block for block in read(README.read_text(encoding="utf-8"))}
+        if given.verb == "write":
+            folders = {flag: getattr(given, flag) for flag in measuring.FOLDERS.values()}
+            return _write(list(blocks) if given.names == [_ALL] else given.names, blocks, folders)
+        if given.verb == "check":
+            return _check(_named(given.name, blocks), given.results)
+    except (GridError, OSError) as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
-    said = README.read_text(encoding="utf-8")
-    if not _BLOCK.search(said):
-        print(f"error: {README} has no place for figures: {_BLOCK.pattern}", file=sys.stderr)
-        return 2
-    figures = "\n".join(markdown(_undisturbed(sheet)) for sheet in sheets if sheet.name.startswith(_SHOWN))
-    now = _BLOCK.sub(lambda block: f"{block[1]}\n{figures}\n{block[2]}", said)
-    if not given.check:
-        README.write_text(now, encoding="utf-8")
-    elif now != said:
-        print(f"README.md has other figures than {given.results}; these are right:\n\n{figures}", file=sys.stderr)
-        return 1
+    for block in blocks.values():
+        print(f"{block.name}: {block.measured}\n{_indented(block.command)}")
     return 0
 
 
-def _undisturbed(sheet: Sheet) -> Sheet:
-    """Its rows without a disturbance."""
-    place = list(sheet.labels).index("robustness")
-    rows = [row for row in sheet.rows if row[place] == _UNDISTURBED]
-    return replace(sheet, rows=rows, breaks=frozenset())
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb")
+    write = verbs.add_parser("write", help="run the commands of blocks and write what they print")
+    write.add_argument("names", nargs="+", metavar="NAME", help=f"of a block; or {_ALL}")
+    for flag in sorted(set(measuring.FOLDERS.values())):
+        told = " and ".join(f"{before}..." for before, name in measuring.FOLDERS.items() if name == flag)
+        write.add_argument(f"--{flag}", type=Path, metavar="FOLDER", help=f"for {told}")
+    check = verbs.add_parser("check", help="compare a block's tables with a sweep's results")
+    check.add_argument("name", metavar="NAME")
+    check.add_argument("results", type=Path, metavar="RESULTS", help="the folder of a sweep, results/<name>")
+    return parser
+
+
+def read(text: str) -> Iterator[Block]:
+    """The blocks of a text, in its order.
+
+    Raises:
+        GridError: two have one name, or a marker has no end or is no marker.
+    """
+    names = set()
+    found = list(_BLOCK.finditer(text))
+    for match in found:
+        name, shown = match["name"], tuple(filter(None, (match["shown"] or "").split(", ")))
+        if name in names:
+            raise GridError(f"README.md: two blocks of figures have the name {name}")
+        names.add(name)
+        yield Block(name, shown, match["command"], match["content"])
+    if not len(found) == text.count(_BEGIN) == text.count(_END):
+        raise GridError(f"README.md: figures stand between `{_BEGIN}NAME (SHEETS): COMMAND -->` and `{_END.strip()}`")
+
+
+def replaced(text: str, name: str, content: str) -> str:
+    """The text with other content in one block.
+
+    Raises:
+        GridError: it has no such block.
+    """
+    for match in _BLOCK.finditer(text):
+        if match["name"] == name:
+            return text[: match.start("content")] + content + text[match.end("content") :]
+    raise GridError(f"README.md has no block of figures {name} any more")
+
+
+def _named(name: str, blocks: Mapping[str, Block]) -> Block:
+    if name not in blocks:
+        raise GridError(f"README.md has no block of figures {name}; it has {', '.join(blocks)}")
+    return blocks[name]
+
+
+def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[str, Path | None]) -> int:
+    """Measure one block after another; each is written as soon as it is there."""
+    failed = []
+    for block in [_named(name, blocks) for name in names]:
+        print(f"{block.name}:\n{_indented(block.command)}", flush=True)
+        commit = commit_of(measuring.ROOT)
+        try:
+            found = measuring.measured(block.command, block.shown, folders)
+        except GridError as error:
+            print(f"error: {block.name} stays as it was: {shown_lines(str(error))}", file=sys.stderr)
+            failed.append(block.name)
+            continue
+        measured = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
+        content = _paragraphs(block.head, found.figures, found.times, measured)
+        README.write_text(replaced(README.read_text(encoding="utf-8"), block.name, content), encoding="utf-8")
+        print(f"  {found.seconds:,.0f} s", flush=True)
+    if failed:
+        print(f"not written: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _check(block: Block, results: Path) -> int:
+    figures = measuring.tables(results, block.shown)
+    if block.content.startswith(_paragraphs(block.head, figures, measuring.RAN).rstrip("\n")):
+        return 0
+    print(f"README.md has other figures in {block.name} than {results}; these are right:\n\n{figures}", file=sys.stderr)
+    return 1
+
+
+def _paragraphs(*texts: str) -> str:
+    return "".join(f"\n{text}\n" for text in texts if text) + "\n"
+
+
+def _indented(command: str) -> str:
+    return "\n".join(f"  {line}" for line in command.split("\n"))
 
 
 if __name__ == "__main__":

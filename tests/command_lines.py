@@ -30,7 +30,9 @@ def _each(keys: str, *values: str, first: tuple[str, ...] = ()) -> list[list[str
 
 _SWEEP = ("-m",)
 _ON_ADDRESS = ("cluster=address",)
-_BUDGET = "budget.llm_calls budget.tool_calls budget.prompt_characters budget.observation_characters"
+_BUDGET = (
+    "budget.llm_calls budget.steps budget.tokens budget.seconds budget.prompt_characters budget.observation_characters"
+)
 REFUSED: list[list[str]] = [
     *_each("planner.temperature retriever.top_k", "nan", "inf", "-inf"),
     *_each("cluster.case_seconds cluster.worker_memory_gib", "nan", "inf", "1e400"),

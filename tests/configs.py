@@ -14,6 +14,7 @@ from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.sweep.cell import Setting
 from grid.sweep.check import Job
 from grid.sweep.make import load_class
+from grid.sweep.roles import with_roles
 
 CONF = Path(__file__).parents[1] / "conf"
 
@@ -24,7 +25,7 @@ SHARED: dict[str, Any] = {
     "seed": 0,
     "dry_run": False,
     "retry_failed": False,
-    "budget": {"llm_calls": 5000, "tool_calls": 1000},
+    "budget": {"llm_calls": 5000, "steps": 1000},
     "cluster": {"kind": "local"},
 }
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
@@ -58,7 +59,7 @@ def setting_of(
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
     config["model"] |= model_values
-    return Setting(config, labels, seed=0)
+    return Setting(with_roles(config), labels, seed=0)
 
 
 def job(root: Path, **changes: Any) -> Job:

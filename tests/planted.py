@@ -17,7 +17,7 @@ from grid.sweep.run import Stamp, run_chunk
 from tests.configs import setting_of
 from tests.oracle import Telling
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 Rows = dict[str, list[dict[str, Any]]]
 
 

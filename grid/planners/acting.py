@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid.planners import prompts
-from grid.planners.base import Episode
+from grid.planners.base import Episode, Executed
 from grid.planners.options import Options
 from grid.planners.prompts import Offer, Seen
 from grid.strict import STRICT
@@ -129,6 +129,8 @@ class Decision:
     calls: dict[str, list[Action]] = field(default_factory=dict)
 
 
+Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
+"""As `Episode.execute`."""
 Policy = Callable[[Episode, View, str], Awaitable[Decision]]
 """(episode, view, name of the pass) to a decision; the name and the substep key the decision's seed."""
 
@@ -177,20 +179,49 @@ async def rollout(
         done.views.append(view)
         done.decisions.append(decision)
         done.path = await perform(episode, view, decision, branch)
+    if not branch:
+        episode.improved(trajectory(episode, done.path))
     return done
 
 
-async def perform(episode: Episode, view: View, decision: Decision, branch: int = 0) -> Path:
-    """Execute a decision's action from the view's path; the path with the step behind it."""
-    action, path = decision.action, view.path
-    state, call, observation = path.state, action.call, None
+async def perform(
+    episode: Episode, view: View, decision: Decision, branch: int = 0, execute: Execute | None = None
+) -> Path:
+    """Execute a decision's action from the view's path; the path with the step behind it.
+
+    `execute` takes the place of the episode's own.
+    """
+    path, call = view.path, decision.action.call
+    executed = Executed(path.state, None, None)
     if call is not None:
-        state, call, observation = await episode.execute(path.state, call, path.steps)
-    step = Step(
+        executed = await (execute or episode.execute)(path.state, call, path.steps)
+    step = _step(view, decision, executed, branch)
+    episode.decisions.append(step)
+    reached = _behind(view, decision, executed.state, step, prompts.step_text(step))
+    if not branch:
+        episode.first_pass = partial(trajectory, episode, reached)
+    return reached
+
+
+def imagine(view: View, decision: Decision) -> Path:
+    """The view's path with a decision behind it that is not executed: the world stays as it was."""
+    state = view.path.state
+    step = _step(view, decision, Executed(state, decision.action.call, None), 0)
+    return _behind(view, decision, state, step, prompts.step_text(step, observed=False))
+
+
+def _behind(view: View, decision: Decision, state: State, step: Step, line: str) -> Path:
+    path, action = view.path, decision.action
+    return Path((*path.steps, step), state, (*path.lines, line), action.finished, action.answer)
+
+
+def _step(view: View, decision: Decision, executed: Executed, branch: int) -> Step:
+    action = decision.action
+    return Step(
         branch=branch,
         substep=view.substep,
-        call=call,
-        observation=observation,
+        call=executed.call,
+        observation=executed.observation,
         written=action.call,
         thought=action.thought,
         malformed=action.unreadable is not None,
@@ -205,9 +236,6 @@ async def perform(episode: Episode, view: View, decision: Decision, branch: int 
         cached_input_tokens=decision.usage.cached_input_tokens,
         output_tokens=decision.usage.output_tokens,
     )
-    episode.decisions.append(step)
-    lines = (*path.lines, prompts.step_text(step))
-    return Path((*path.steps, step), state, lines, action.finished, action.answer)
 
 
 def trajectory(

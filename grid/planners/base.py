@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -19,26 +20,49 @@ from grid.worlds.base import State, World
 
 if TYPE_CHECKING:
     from grid.planners.judging import Judging
+    from grid.planners.search.tree import Node
 
-__all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Message", "Planner", "Role"]
+__all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Improvement", "Message", "Planner", "Role"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much one episode may ask for before it is stopped."""
+    """How much one episode may use before it is stopped, and what is best so far is its result.
+
+    `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` those in and out, all of every
+    role that a planner asks; `seconds` are of the case's own time; None: without limit. They are looked at before each request and each
+    call, so that what is used goes beyond them by what is in flight at most: of tokens and seconds, by the requests
+    that were sent side by side.
+    """
 
     llm_calls: int = 5000
-    tool_calls: int = 1000
+    steps: int = 1000
+    tokens: int | None = None
+    seconds: float | None = None
     prompt_characters: int = 1_000_000
     observation_characters: int = 100_000
 
 
+class Improvement(NamedTuple):
+    """A trajectory that was better than all before, and what had been used when it was found.
+
+    `value` is what the planner takes it to be worth, None where it has no measure; `node` its place in a search tree.
+    """
+
+    trajectory: Trajectory
+    value: float | None
+    node: str | None
+    tool_calls: int
+    usage: Usage
+    seconds: float
+
+
 class Executed(NamedTuple):
-    """The state after a call, the call with its references filled in, and what it returned."""
+    """The state after a call, the call with its references filled in, and what it returned; None without a call."""
 
     state: State
-    call: ToolCall
-    observation: Observation
+    call: ToolCall | None
+    observation: Observation | None
 
 
 class Episode:
@@ -46,8 +70,9 @@ class Episode:
 
     `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `decisions` keeps every step
     that was performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
-    answered, `spent` what each role did. World, engines and dataset are behind the verbs: nothing public leads to the
-    reference, and nothing to what the world itself asks.
+    answered, `spent` what each role did, `improvements` the trajectories that were the best so far, `nodes` a search's
+    tree. World, engines and dataset are behind the verbs: nothing public leads to the reference, and nothing to what
+    the world itself asks.
     """
 
     def __init__(
@@ -65,15 +90,22 @@ class Episode:
         demonstrations: Demonstrations = lambda count: (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Judging | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
         `order_seed` draws the order of the options; None: as retrieved. `engine` acts, `roles` are the engines of the
-        other roles.
+        other roles. `clock` tells the seconds that the case has used.
         """
         self.case, self.budget, self.seed = case, budget, seed
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
+        self.improvements: list[Improvement] = []
+        self.first_pass: Callable[[], Trajectory] | None = None
+        self.budget_reached: str | None = None
+        self.nodes: list[Node] = []
+        began = time.monotonic()
+        self.__clock = clock or (lambda: time.monotonic() - began)
         self.__world, self.__judging = world, judging
         self.__requests = Requests({ACTOR: engine, **roles}, seed, self._allow)
         self.messages: list[Message] = self.__requests.messages
@@ -118,7 +150,7 @@ class Episode:
         """`n` completions and what they cost; `key` names the decision.
 
         Raises:
-            BudgetError: too many calls.
+            BudgetError: the budget is used up.
             ContextError: too long a prompt.
         """
         return await self.__requests.sample(role, prompt, *key, n=n, temperature=temperature, max_tokens=max_tokens)
@@ -153,12 +185,11 @@ class Episode:
         """Fill references from the outputs of `steps`, and run the call from a state.
 
         Raises:
-            BudgetError: too many calls.
+            BudgetError: the budget is used up.
             ToolError: too long an observation, a state that cannot be hashed, or a second call from a state of a world
                 that cannot branch.
         """
-        if self.tool_calls >= self.budget.tool_calls:
-            raise BudgetError(f"more than budget.tool_calls={self.budget.tool_calls} tool calls in one episode")
+        self._within(steps=1)
         if state is not self.__latest and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot go on from an earlier state")
         self.tool_calls += 1
@@ -174,6 +205,21 @@ class Episode:
         self.__latest = after
         return Executed(after, concrete, observation)
 
+    def improved(self, found: Trajectory, value: float | None = None, node: str | None = None) -> None:
+        """Say that a trajectory is better than all before: it is the result where the episode is stopped."""
+        spent = sum(self.spent.values(), Usage())
+        self.improvements.append(Improvement(found, value, node, self.tool_calls, spent, self.__clock()))
+
+    def best(self) -> Trajectory:
+        """The best trajectory so far, without any the first pass as far as it went; all decisions that were taken."""
+        if self.improvements:
+            found = self.improvements[-1].trajectory
+        elif self.first_pass:
+            found = self.first_pass()
+        else:
+            found = Trajectory((), (), self.__latest if self.__begun else self.start())
+        return replace(found, decisions=tuple(self.decisions))
+
     def resolved(self, state: State) -> bool:
         """After a whole trajectory: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
         self.resolved_checks += 1
@@ -187,9 +233,22 @@ class Episode:
         size, allowed = prompt.size(), self.budget.prompt_characters
         if size > allowed:
             raise ContextError(f"a prompt of {size:,} characters, budget.prompt_characters={allowed}")
-        made = sum(usage.llm_calls + usage.forward_passes for usage in self.spent.values())
-        if made + calls > self.budget.llm_calls:
-            raise BudgetError(f"more than budget.llm_calls={self.budget.llm_calls} model calls in one episode")
+        self._within(calls)
+
+    def _within(self, calls: int = 0, steps: int = 0) -> None:
+        """Raise BudgetError where so much more is too much."""
+        spent = sum(self.spent.values(), Usage())
+        used: dict[str, tuple[float, float | None]] = {
+            "steps": (self.tool_calls + steps, self.budget.steps),
+            "llm_calls": (spent.llm_calls + spent.forward_passes + calls, self.budget.llm_calls),
+            "tokens": (spent.input_tokens + spent.output_tokens + 1, self.budget.tokens),
+        }
+        if self.budget.seconds is not None:
+            used["seconds"] = self.__clock(), self.budget.seconds
+        for key, (more, most) in used.items():
+            if most is not None and more > most:
+                self.budget_reached = key
+                raise BudgetError(key, most)
 
 
 class Planner(Protocol):

@@ -118,10 +118,10 @@ def step_text(step: Step, observed: bool = True) -> str:
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
     thought = f"Thought: {step.thought} " if step.thought else ""
-    if step.written is None or step.observation is None:
+    if step.written is None:
         return f"{place} -> {thought}no tool"
     called = f"{place} -> {thought}{step.written.text()}"
-    if not observed:
+    if not observed or step.observation is None:
         return called
     return (
         f"{called} {'failed:' if step.observation.failed else 'returned'} {_observed(step.substep, step.observation)}"

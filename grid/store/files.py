@@ -22,7 +22,7 @@ from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
-Table = Literal["episodes", "steps", "attempts", "messages", "sections"]
+Table = Literal["episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections"]
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced

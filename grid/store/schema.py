@@ -48,6 +48,9 @@ EPISODES = pa.schema(
         ("last_step", pa.string()),
         ("n_steps", pa.int32()),
         ("n_messages", pa.int32()),
+        ("n_nodes", pa.int32()),
+        ("n_improvements", pa.int32()),
+        ("budget_reached", pa.string()),
         ("tool_calls", pa.int32()),
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
@@ -102,6 +105,50 @@ STEPS = pa.schema(
         ("output_tokens", pa.int64()),
     ]
 )
+
+NODES = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("attempt_id", pa.string()),
+        ("node", pa.string()),
+        ("parent", pa.string()),
+        ("depth", pa.int32()),
+        ("order", pa.int32()),
+        ("execution", pa.int32()),
+        ("chosen_tool", pa.string()),
+        ("written", pa.string()),
+        ("failed", pa.bool_()),
+        ("share", pa.float64()),
+        ("r_pre", pa.float64()),
+        ("r_post", pa.float64()),
+        ("visits", pa.int64()),
+        ("value", pa.float64()),
+        ("pruned", pa.string()),
+        ("on_path", pa.bool_()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+    ]
+)
+"""One row a node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child."""
+
+IMPROVEMENTS = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("attempt_id", pa.string()),
+        ("improvement", pa.int32()),
+        ("node", pa.string()),
+        ("value", pa.float64()),
+        ("success", pa.bool_()),
+        ("n_steps", pa.int32()),
+        ("tool_calls", pa.int32()),
+        ("llm_calls", pa.int64()),
+        ("forward_passes", pa.int64()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("seconds", pa.float64()),
+    ]
+)
+"""One row for each trajectory that was the best so far, and what all roles had used when it was found."""
 
 ATTEMPTS = pa.schema(
     [
@@ -159,6 +206,8 @@ SECTIONS = pa.schema(
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,
     "steps": STEPS,
+    "nodes": NODES,
+    "improvements": IMPROVEMENTS,
     "attempts": ATTEMPTS,
     "messages": MESSAGES,
     "sections": SECTIONS,
@@ -166,6 +215,8 @@ TABLES: dict[str, pa.Schema] = {
 IDS = {
     "episodes": ("cell_id", "cell_key", "cluster"),
     "steps": ("cell_id",),
+    "nodes": ("cell_id",),
+    "improvements": ("cell_id",),
     "attempts": (),
     "messages": ("cell_id",),
     "sections": ("digest",),

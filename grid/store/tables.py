@@ -26,11 +26,14 @@ _TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", "created_at"]
 _ORDER = {
     "episodes": ["cell_id"],
     "steps": ["cell_id", "branch", "step"],
+    "nodes": ["cell_id", "order"],
+    "improvements": ["cell_id", "improvement"],
     "attempts": ["created_at", "attempt_id"],
     "messages": ["cell_id", "message"],
     "sections": ["digest"],
 }
-_OF_TRIES = ("steps", "messages")
+_OF_TRIES = ("steps", "nodes", "improvements", "messages")
+_COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # by episodes: what is missing is made again
 _WHERE = "_where"
 _SPENT = {"cell_id", "status", *vars(Usage())}
 _OF_ROLES = tuple(f"{role}_" for role in ASKED)
@@ -67,7 +70,8 @@ def read(
     """One table of a results folder, also while a sweep writes to it.
 
     `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
-    these rows, in the order of ids, branches and steps; `messages` theirs, in the order of ids and of asking;
+    these rows, in the order of ids, branches and steps; `nodes` and `improvements` theirs, in the order in which they
+    were made; `messages` theirs, in the order of ids and of asking;
     `sections` one row a digest; `attempts` every row, in the order of time. An empty folder gives an empty table.
 
     Args:
@@ -105,14 +109,17 @@ def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key
         return CellIds(_keys(rows[by].filter(kept)))
 
     done = scan(root, "episodes", use, [by, *_AGE, *told])
-    return done.without(_stepless(root, by)) if lacks(root, "steps") else done
+    for table in _COUNTED:
+        if lacks(root, table):
+            done = done.without(_without_rows(root, table, by))
+    return done
 
 
-def _stepless(root: Path, by: str) -> Keys:
-    """The cells whose steps were in a file that was put aside."""
-    rows = read(root, "episodes", list(dict.fromkeys(["cell_id", by])), pc.field("n_steps") > 0)
-    with_steps = CellIds(np.unique(_keys(read(root, "steps", ["cell_id"])["cell_id"])))
-    without = ~_places(_keys(rows["cell_id"]), with_steps.ids)[1]
+def _without_rows(root: Path, table: Table, by: str) -> Keys:
+    """The cells whose rows of a table were in a file that was put aside."""
+    rows = read(root, "episodes", list(dict.fromkeys(["cell_id", by])), pc.field(f"n_{table}") > 0)
+    found = CellIds(np.unique(_keys(read(root, table, ["cell_id"])["cell_id"])))
+    without = ~_places(_keys(rows["cell_id"]), found.ids)[1]
     return np.asarray(_keys(rows[by])[without])
 
 

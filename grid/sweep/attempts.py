@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ ENDED, DIED = "ended", "died"  # an attempt's status
 
 
 class Outcome(NamedTuple):
-    """A cell's episode row, its step rows, and what it asked, where that is kept."""
+    """A cell's episode row, its rows of other tables, and what it asked, where that is kept."""
 
     episode: Row
-    steps: list[Row]
+    rows: Mapping[store.Table, list[Row]]
     messages: Sequence[Message] = ()
 
 
@@ -53,13 +53,13 @@ class ChunkResult:
 
     def add(self, outcome: Outcome) -> None:
         """A cell has ended."""
-        episode, steps, messages = outcome
+        episode, rows, messages = outcome
         self.count(episode)
         self.kept += episode["n_messages"] is not None
         if messages:  # before its episode can be taken
             names = episode["cell_id"], episode["attempt_id"]
             self._columns.append(transcript_columns(*names, messages, self.sections))
-        self._outcomes.append(Outcome(episode, steps))
+        self._outcomes.append(Outcome(episode, rows))
 
     def count(self, episode: Row) -> None:
         """Take an episode's row into the sums only."""
@@ -70,12 +70,13 @@ class ChunkResult:
 
     def take(self) -> dict[str, list[Row]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
-        episodes, steps = list[Row](), list[Row]()
+        found: dict[str, list[Row]] = {table: [] for table in ("episodes", "steps", "nodes", "improvements")}
         while self._outcomes:
-            episode, decided, _ = self._outcomes.popleft()
-            episodes.append(episode)
-            steps += decided
-        return {"episodes": episodes, "steps": steps}
+            episode, others, _ = self._outcomes.popleft()
+            found["episodes"].append(episode)
+            for table, rows in others.items():
+                found[table] += rows
+        return found
 
     def take_transcripts(self) -> dict[str, store.Columns]:
         """Of `messages` and `sections` the columns of what was not taken before; those of cells taken are among them.

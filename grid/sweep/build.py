@@ -61,10 +61,12 @@ class StoreConfig(_Section):
 
 
 class BudgetConfig(_Section):
-    """What one episode may ask for."""
+    """What one episode may use."""
 
-    llm_calls: Annotated[int, Field(ge=1, le=_MOST)]
-    tool_calls: Annotated[int, Field(ge=1, le=_MOST)]
+    llm_calls: Annotated[int, Field(ge=1, le=_MOST)] = 5000
+    steps: Annotated[int, Field(ge=1, le=_MOST)] = 1000
+    tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    seconds: _Seconds | None = None
     prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
     observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
 
@@ -222,24 +224,34 @@ def invalid_reason(setting: Setting) -> str | None:
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
-    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
-    by = f"conf/planner/{_file(setting, 'planner')}.yaml"
-    needs = f"{by} needs"
     for role, model in models(setting.config).items():
-        engine, file = _engine_of(role, model), f"conf/model/{_file(setting, 'model' if role == ACTOR else role)}.yaml"
-        if role == EVALUATOR and isinstance(engine, Informed):
-            return f"{of} asks with dataset.equivalence=judge which texts mean the same, which {file} cannot tell"
-        if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
-            return f"{file} needs to be told the cases' references, which {of} does not have"
-        how = judging(setting.config).get(role)
-        if how and how.verb not in engine.provides:
-            asks = f"{of if role == EVALUATOR else by} asks the {role} with {role}.form={how.form}, which needs"
-            return f"{asks} {how.verb}; {file} cannot do it"
+        reason = _unfit(setting, role, _engine_of(role, model), dataset)
+        if reason:
+            return reason
+    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
+    needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     missing = verbs - build_engine(setting.config["model"]).provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
     missing = cases - dataset.provides
     return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
+
+
+def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> str | None:
+    """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
+    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
+    how = judging(setting.config).get(role)
+    if isinstance(engine, Informed) and role == EVALUATOR:
+        what = f"{of} asks with dataset.equivalence=judge which texts mean the same, which"
+        return f"{what} conf/model/{_file(setting, role)}.yaml cannot tell"
+    if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
+        file = _file(setting, "model" if role == ACTOR else role)
+        return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
+    if how and how.verb not in engine.provides:
+        by = of if role == EVALUATOR else f"conf/planner/{_file(setting, 'planner')}.yaml"
+        asks = f"{by} asks the {role} with {role}.form={how.form}, which needs {how.verb}"
+        return f"{asks}; conf/model/{_file(setting, role)}.yaml cannot do it"
+    return None
 
 
 def _file(setting: Setting, group: str) -> str:

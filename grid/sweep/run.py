@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
+from grid import store
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, EVALUATOR, JUDGE
@@ -33,6 +34,7 @@ from grid.sweep.expected import expected_success
 from grid.sweep.identity import identity
 from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
+from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
 
@@ -42,7 +44,6 @@ _KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
     (ModelError, ErrorKind.MODEL),
     (ContextError, ErrorKind.CONTEXT),
     (ToolError, ErrorKind.TOOL),
-    (BudgetError, ErrorKind.TIMEOUT),
 )
 # Failures of the agent: the case counts as not resolved. After the others nothing is known.
 _UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
@@ -110,8 +111,7 @@ def killed_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
-    scores = Scores()
-    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
+    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
     row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {})
     return storable(row | _stamped(0.0, stamp))
 
@@ -147,7 +147,7 @@ async def _run_cell(
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
         evaluation = built.evaluation(cell.case_id, setting.seed)
-        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation)
+        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation)
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -162,7 +162,7 @@ async def _run_cell(
         elif kind == ErrorKind.CODE:
             message += f" ({_place(error, built)}, case {cell.case_id})"
             trace = "".join(traceback.format_exception(error))
-        trajectory = _so_far(episode)
+        trajectory = episode.best() if episode else Trajectory((), ())
         scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
     asked = [part for part in (episode, evaluation and evaluation.requests) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}
@@ -170,14 +170,27 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= _stamped(time.perf_counter() - started, stamp)
-    steps = step_rows(cell.cell_id, attempt_id, trajectory, reference, _ranked(built, problem))
+    ids = cell.cell_id, attempt_id
+    rows: dict[store.Table, list[dict[str, Any]]] = {
+        "steps": step_rows(*ids, trajectory, reference, _ranked(built, problem)),
+        "nodes": node_rows(*ids, episode.nodes, trajectory) if episode else [],
+        "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
+        if episode and problem
+        else [],
+    }
     kept = [message for part in asked for message in part.messages] if episode and keep.keeps(row) else None
-    row["n_messages"] = None if kept is None else len(kept)
-    return Outcome(storable(row), [storable(step) for step in steps], kept or ())
+    row |= {"n_messages": None if kept is None else len(kept)}
+    row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
+    return Outcome(storable(row), {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
 
 
 def episode_of(
-    built: Built, problem: Problem, seed: int, sweep_seed: int = 0, evaluation: Evaluation | None = None
+    built: Built,
+    problem: Problem,
+    seed: int,
+    sweep_seed: int = 0,
+    own: CaseTime | None = None,
+    evaluation: Evaluation | None = None,
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
@@ -205,6 +218,7 @@ def episode_of(
         demonstrations=problem.demonstrations,
         roles=engines,
         judging=built.judging.get(JUDGE),
+        clock=(lambda: own.used) if own else None,
     )
 
 
@@ -221,10 +235,19 @@ def _ranked(built: Built, problem: Problem | None) -> Ranked:
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:
-    """The planner's trajectory, behind an outline that is drafted first where the dataset says so."""
-    if built.dataset.outline == DRAFTED:
-        await draft(episode)
-    return await built.planner.solve(episode)
+    """The planner's trajectory, behind an outline that is drafted first where the dataset says so.
+
+    Where its budget is used up, the best so far.
+    """
+    try:
+        if built.dataset.outline == DRAFTED:
+            await draft(episode)
+        found = await built.planner.solve(episode)
+    except BudgetError:
+        return episode.best()
+    if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
+        episode.improved(found)
+    return found
 
 
 def _outcome(
@@ -237,7 +260,7 @@ def _outcome(
         "error_message": message[:_MAX_MESSAGE] if message else None,
         "answer": trajectory.answer or None,
         "n_steps": len(trajectory.steps),
-        "n_messages": None,
+        "budget_reached": episode.budget_reached if episode else None,
         "tool_calls": episode.tool_calls if episode else 0,
         "resolved_checks": episode.resolved_checks if episode else 0,
         "replans": trajectory.replans,
@@ -256,12 +279,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def _stamped(seconds: float, stamp: Stamp) -> dict[str, Any]:
     own = {"sweep": stamp.sweep, "git_commit": stamp.git_commit}
     return own | {"wall_seconds": seconds, "created_at": stamp.now()}
-
-
-def _so_far(episode: Episode | None) -> Trajectory:
-    """What an episode that broke off had decided: for each substep its latest decision."""
-    decisions = tuple(episode.decisions) if episode else ()
-    return Trajectory(tuple({step.substep.id: step for step in decisions}.values()), decisions)
 
 
 def error_kind(error: Exception) -> ErrorKind:

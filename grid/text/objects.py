@@ -1,8 +1,9 @@
 r"""The JSON objects in a model's answer, those too that are not quite JSON. Nothing is evaluated, nothing is guessed.
 
 Python's decoder reads them. Where it cannot, tokens that mean one thing only are written as JSON first: single and
-curved quotes, Python's literals, names without quotes before a colon, comments, trailing commas, a comma that a line
-end stands for, raw line ends, `\'` and `\_`, the object's own last brace. All else is refused, with the reason.
+curved quotes, Python's literals, names without quotes before a colon, references to earlier outputs without quotes,
+comments, trailing commas, a comma that a line end stands for, raw line ends, `\'` and `\_`, the object's last brace.
+A thought without quotes counts as words around what follows it. All else is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ _TOKEN = re.compile(
     r"|(?P<open>[{\[])|(?P<close>[}\]])|(?P<comma>,)|(?P<colon>:)"
     r"""|(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+'|“[^“”"\\]*+”)"""
     r"|(?P<number>[+-]?(?:(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?(?![\w.]))"
+    r"|(?P<reference>OUTPUT_FROM_STEP_\d++(?:\.\d++)*+\.[A-Za-z_]\w*+(?=\s*+[,}\]]))"
     r"|(?P<word>[A-Za-z_$][\w$-]*+)",
     re.S,
 )
 _BRACKET = re.compile(r"[{}\[\]]")
 _END = re.compile(r"\s*+(?:\Z|```|<)")
+_THINKING = re.compile(r'\{\s*+(?:"thought"|\'thought\'|thought)\s*+:\s*+')
 _LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
 _ESCAPES = {"'": "'", "_": "_", "\n": ""}
@@ -44,8 +47,15 @@ _CLOSER = {"{": "}", "[": "]"}
 _FOLLOWS = {  # what is wanted, what comes, what is wanted next; a value wants the same behind a colon and in a list
     "key": {"string": "colon", "word": "colon", "close": "next"},
     "colon": {"colon": "value"},
-    "value": {"string": "next", "number": "next", "word": "next", "open": "inside"},
-    "item": {"string": "next", "number": "next", "word": "next", "open": "inside", "close": "next"},
+    "value": {"string": "next", "number": "next", "reference": "next", "word": "next", "open": "inside"},
+    "item": {
+        "string": "next",
+        "number": "next",
+        "reference": "next",
+        "word": "next",
+        "open": "inside",
+        "close": "next",
+    },
     "next": {"comma": "inside", "close": "next"},
 }
 
@@ -88,6 +98,7 @@ def objects(text: str) -> list[Found]:
     if len(text) - at > MAX_CHARACTERS:
         raise UnreadableError(f"an answer of {len(text) - at:,} characters, {MAX_CHARACTERS:,} at most")
     found: list[Found] = []
+    thought: Found | None = None  # that is broken, as long as no object has followed it
     reread = 0
     while mark := _MARK.search(text, at):
         start, kind = mark.span()[0], mark.lastgroup
@@ -104,16 +115,20 @@ def objects(text: str) -> list[Found]:
         else:
             try:
                 found.append(_read(text, start))
-                at = found[-1].end
+                at, thought = found[-1].end, None
             except _BrokenError as broken:
                 reread += max(broken.at - start, _LEAST)
-                if broken.begun:
+                thinking = _THINKING.match(text, start)
+                if thinking and thinking.end() == broken.at and reread <= MAX_REREAD:
+                    thought = Found(None, start, _balanced(text, start), True, broken.why)
+                    at = broken.at
+                elif broken.begun:
                     at = _balanced(text, start)
                     found.append(Found(None, start, at, True, broken.why))
                 elif reread > MAX_REREAD:
                     found.append(Found(None, start, at, True, "too many braces that begin no object"))
                     break
-    return found
+    return [*found, thought] if thought else found
 
 
 def whole_object(text: str) -> dict[str, Json]:
@@ -200,7 +215,7 @@ def _written(token: str, kind: str, wanted: str, at: int, begun: bool) -> str:
         if token not in _LITERALS:
             raise _BrokenError(f"a JSON object with {token:.30} as a value, without quotes", at, begun)
         return _LITERALS[token]
-    if kind == "word":
+    if kind in ("word", "reference"):
         return f'"{token}"'
     if kind == "number":
         plain = token.lstrip("+")

@@ -27,7 +27,7 @@ from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import GROUPS, Setting, cells
 from grid.sweep.run import Stamp, run_chunk
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

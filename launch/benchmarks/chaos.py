@@ -193,9 +193,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print the log, kill by kill, and the sums; exit status 1 where anything is wrong."""
+    """Print the sums, and kill by kill as progress; exit status 1 where anything is wrong."""
     with tempfile.TemporaryDirectory() as folder:
-        log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, console.print, arguments.nodes)
+        log = chaos(Path(folder), arguments.kills, arguments.seed, arguments.overrides, print, arguments.nodes)
     disturbed = [tokens for name, tokens in log.tokens.items() if name != UNDISTURBED]
     console.print(
         f"{sum(log.kills.values())} kills ({dict(log.kills)}) in {log.starts} starts, of which {log.failed} failed by "

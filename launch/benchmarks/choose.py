@@ -19,6 +19,16 @@ from launch.benchmarks.prompts import as_text, choice_prompt, model_config
 
 OPTIONS = 100
 PASSES = 11  # the first digit's and one for each of ten digits, as algorithm 3 has them
+FIGURES = (
+    "prompt tokens",
+    "one prefill",
+    "one choice",
+    "eleven passes apart",
+    "choice / prefill",
+    "passes apart / choice",
+    "forward passes",
+    "computed tokens",
+)
 MODELS = {"transformers": "smollm2-135m", "vllm": "smollm2-135m-vllm"}
 
 
@@ -42,8 +52,11 @@ async def prefill(engine: HostedEngine, prompt: Prompt) -> float:
     return (await seconds(asked))[0]
 
 
-async def measure(name: str, repeats: int, tokens: int, table: Table) -> None:
-    """One engine: in each repeat a prefill, a choice, and the passes one after another, of equally long prompts."""
+async def measure(name: str, repeats: int, tokens: int) -> tuple[str, list[str]]:
+    """The title of one engine and its figures.
+
+    In each repeat a prefill, a choice, and the passes one after another, of equally long prompts.
+    """
     config = model_config(MODELS[name])
     engine = cast(HostedEngine, build_engine(config))
     await engine.load()
@@ -63,8 +76,7 @@ async def measure(name: str, repeats: int, tokens: int, table: Table) -> None:
         usages.append(choice.usage)
         apart.append(sum([await prefill(engine, fresh()) for _ in range(PASSES)]))
     usage = usages[-1]
-    table.add_row(
-        f"{name}, {config['dtype']}",
+    figures = [
         f"{len(renderer.encode(prompt)):,}",
         spread(plain, "{:.2f} s"),
         spread(chosen, "{:.2f} s"),
@@ -73,7 +85,8 @@ async def measure(name: str, repeats: int, tokens: int, table: Table) -> None:
         spread([a / b for a, b in zip(apart, chosen, strict=True)], "{:.1f}"),
         f"{usage.forward_passes}",
         f"{usage.input_tokens - usage.cached_input_tokens:,}",
-    )
+    ]
+    return f"{name}, {config['dtype']}", figures
 
 
 def spread(values: list[float], form: str) -> str:
@@ -83,11 +96,14 @@ def spread(values: list[float], form: str) -> str:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Print one line an engine: median (lowest to highest) over the repeats; ratios are taken within a repeat."""
+    """Print one column an engine: median (lowest to highest) over the repeats; ratios are taken within a repeat."""
+    titles, columns = zip(
+        *(asyncio.run(measure(name, arguments.repeats, arguments.tokens)) for name in arguments.engines), strict=True
+    )
     table = Table(title=f"exact choice among {OPTIONS} options, {arguments.repeats} repeats, one at a time")
-    columns = "engine|prompt tokens|one prefill|one choice|eleven passes apart|choice / prefill|passes apart / choice"
-    for column in (*columns.split("|"), "forward passes", "computed tokens"):
-        table.add_column(column, justify="left" if column == "engine" else "right")
-    for name in arguments.engines:
-        asyncio.run(measure(name, arguments.repeats, arguments.tokens, table))
+    table.add_column("figure")
+    for title in titles:
+        table.add_column(title, justify="right")
+    for figure, *row in zip(FIGURES, *columns, strict=True):
+        table.add_row(figure, *row)
     console.print(table)

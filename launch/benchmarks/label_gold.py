@@ -52,7 +52,7 @@ def built_with(model: dict[str, Any], dataset: dict[str, Any]) -> Built:
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
     }
-    return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10, tool_calls=1000))
+    return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10))
 
 
 async def decisions(built: Built, case_id: str, count: int, seed: int) -> list[Asked]:

@@ -62,7 +62,7 @@ def built_with(model: dict[str, Any], cases: int, candidates: int) -> Built:
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": candidates},
     }
-    return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10, tool_calls=10))
+    return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10, steps=10))
 
 
 def decisions_of(built: Built, form: str) -> list[Decision]:

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,6 @@ from rich.table import Table
 
 from grid import store
 from grid.datasets.base import Problem
-from grid.planners.base import Planner
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch
 from grid.sweep import cluster as ray_cluster
@@ -33,7 +32,7 @@ T = TypeVar("T")
 REPEATS = 5
 TRIALS = 20
 CASES = 50
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 
 
 def null_setting() -> Setting:
@@ -108,27 +107,32 @@ class Proxy:
         return wrapper
 
 
-class TimedBuilt:
+@dataclass(frozen=True)
+class TimedBuilt(Built):
     """A built setting whose parts book their time. Cells run one after another, so layers nest."""
 
-    def __init__(self, built: Built, clock: Clock) -> None:
-        self.dataset, self.index, self.budget = built.dataset, built.index, built.budget
-        self.engine = Proxy(built.engine, clock, "engine", "sample", "choose")
-        self.planner: Planner = Proxy(built.planner, clock, "planner and prompts", "solve")
-        self._built, self._clock = built, clock
+    clock: Clock = field(default_factory=Clock)
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """The problem, its world and retriever timed."""
-        problem = self._clock.timed("case and world set-up", self._built.problem)(case_id, disturbance_seed)
-        world: Any = Proxy(problem.world, self._clock, "world", "start", "apply", "resolved")
-        candidates = self._clock.timed("retriever", problem.candidates)
+        problem = self.clock.timed("case and world set-up", super().problem)(case_id, disturbance_seed)
+        world: Any = Proxy(problem.world, self.clock, "world", "start", "apply", "resolved")
+        candidates = self.clock.timed("retriever", problem.candidates)
         return replace(problem, world=world, candidates=candidates)
+
+
+def timed(built: Built, clock: Clock) -> TimedBuilt:
+    """The same parts, timed."""
+    parts: dict[str, Any] = {part.name: getattr(built, part.name) for part in fields(built)}
+    parts["engine"] = Proxy(built.engine, clock, "engine", "sample", "choose")
+    parts["planner"] = Proxy(built.planner, clock, "planner and prompts", "solve")
+    return TimedBuilt(**parts, clock=clock)
 
 
 def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, float]:
     """Seconds by layer for a chunk run in this process, Parquet included."""
     clock = Clock()
-    built: Any = TimedBuilt(build(setting, BUDGET), clock)
+    built = timed(build(setting, BUDGET), clock)
     stamp = Stamp("bench", None)
 
     async def run() -> list[Outcome]:
@@ -137,7 +141,8 @@ def layers(setting: Setting, chunk: Sequence[Cell], root: Path) -> dict[str, flo
     clock.enter("scoring and rows")
     outcomes = asyncio.run(run())
     clock.leave()
-    rows = {"episodes": [one.episode for one in outcomes], "steps": [row for one in outcomes for row in one.steps]}
+    rows = {"episodes": [one.episode for one in outcomes]}
+    rows |= {table: [row for one in outcomes for row in one.rows[table]] for table in outcomes[0].rows}
     clock.timed("Parquet", store.write)(root, rows)
     return dict(clock.spent)
 

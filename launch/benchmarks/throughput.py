@@ -136,7 +136,7 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
 
 def plan_of(settings: list[Setting], root: Path) -> Plan:
     """All cells of the settings, on this machine."""
-    budget = BudgetConfig(llm_calls=5000, tool_calls=1000)
+    budget = BudgetConfig()
     dataset = build(settings[0], budget).dataset
     return Plan(
         name="throughput",
@@ -225,9 +225,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
                     for repeat in range(arguments.repeats):
                         swept = sweep(replace(plan, root=folder / str(repeat)), fleet, recorder)
                         pairs.append((swept, replay.run(list(map(row_of, swept.requests)))))
-                        console.print(layers(*pairs[-1], title=f"repeat {repeat + 1} of {arguments.repeats}"))
+                        print(f"repeat {repeat + 1} of {arguments.repeats} is done")
             finally:
                 ray_cluster.disconnect()
+    console.print(layers(pairs))
     console.print(summary(pairs, 2 * arguments.cases))
     ratios = [offline["seconds"] / swept.seconds for swept, offline in pairs]
     console.print(
@@ -236,8 +237,20 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
 
 
-def layers(swept: Swept, offline: dict[str, float], title: str) -> Table:
-    """Where the sweep's seconds went, beside the replay's."""
+def layers(pairs: Sequence[tuple[Swept, dict[str, float]]]) -> Table:
+    """Where the seconds of every sweep went, beside its replay's."""
+    table = Table(title="seconds of each sweep")
+    table.add_column("")
+    for repeat in range(len(pairs)):
+        table.add_column(f"repeat {repeat + 1}", justify="right")
+    each = [seconds_by_layer(*pair) for pair in pairs]
+    for label in dict.fromkeys(label for one in each for label in one):  # a process may be there in some only
+        table.add_row(label, *(f"{one.get(label, 0.0):.1f}" for one in each))
+    return table
+
+
+def seconds_by_layer(swept: Swept, offline: dict[str, float]) -> dict[str, float]:
+    """Where one sweep's seconds went."""
     first, last = swept.requests[0].began, max(request.ended for request in swept.requests)
     shares = in_hand([(request.began, request.ended) for request in swept.requests])
     mine = sum(len(request.tokens) - request.cached + request.generated for request in swept.requests)
@@ -245,23 +258,17 @@ def layers(swept: Swept, offline: dict[str, float], title: str) -> Table:
     recomputed = (mine - theirs) * offline["seconds"] / theirs
     idle = shares.pop("0")
     outside = first - swept.began + idle + swept.ended - last
-    table = Table(title=title)
-    table.add_column("sweep")
-    table.add_column("seconds", justify="right")
-    rows = [
-        ("all", swept.seconds),
-        ("  as the replay", offline["seconds"]),
-        ("  driver and worker, before the first request", first - swept.began),
-        ("  worker and transport: no request in hand", idle),
-        ("  worker and driver, after the last answer", swept.ended - last),
-        ("  engine: tokens that the replay read from its cache", recomputed),
-        ("  engine: smaller batches, and cores shared", swept.seconds - offline["seconds"] - outside - recomputed),
-        *((f"with {count} requests in hand", seconds) for count, seconds in shares.items()),
-        *((f"CPU of {kind}", seconds) for kind, seconds in swept.cpu.items()),
-    ]
-    for label, seconds in rows:
-        table.add_row(label, f"{seconds:.1f}")
-    return table
+    return {
+        "all": swept.seconds,
+        "  as the replay": offline["seconds"],
+        "  driver and worker, before the first request": first - swept.began,
+        "  worker and transport: no request in hand": idle,
+        "  worker and driver, after the last answer": swept.ended - last,
+        "  engine: tokens that the replay read from its cache": recomputed,
+        "  engine: smaller batches, and cores shared": swept.seconds - offline["seconds"] - outside - recomputed,
+        **{f"with {count} requests in hand": seconds for count, seconds in shares.items()},
+        **{f"CPU of {kind}": seconds for kind, seconds in swept.cpu.items()},
+    }
 
 
 def summary(pairs: Sequence[tuple[Swept, dict[str, float]]], cells: int) -> Table:

@@ -14,30 +14,29 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from launch.commits import commit_of
+
 HERE = Path(__file__).parents[2]
-# What both checkouts have, whatever else of the benchmark differs. CPU seconds: a chunk in one process, no Ray.
+# What both checkouts' benchmark has, wherever its parts lie. CPU seconds: a chunk in one process, no Ray.
 _PROBE = """
 import json, sys, tempfile, time
 from pathlib import Path
-from grid.sweep import cluster as ray_cluster
-from grid.sweep.build import ClusterConfig, build
-from grid.sweep.cell import cells
 from launch.benchmarks import overhead
 
-setting, cluster = overhead.null_setting(), ClusterConfig(kind="local", dashboard=False)
-built = build(setting, overhead.BUDGET)
-chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), overhead.TRIALS))
+setting, cluster = overhead.null_setting(), overhead.ClusterConfig(kind="local", dashboard=False)
+built = overhead.build(setting, overhead.BUDGET)
+chunk = list(overhead.cells(setting, built.dataset.version, built.dataset.case_ids(), overhead.TRIALS))
 with tempfile.TemporaryDirectory() as folder:
     spent = []
     for number in range(4):
         started = time.process_time()
         overhead.layers(setting, chunk, Path(folder) / f"alone-{number}")
         spent.append((time.process_time() - started) / len(chunk))
-    ray_cluster.connect(cluster)
+    overhead.ray_cluster.connect(cluster)
     try:
         rates = [overhead.through_ray(setting, cluster, Path(folder) / str(seed), seed) for seed in range(3)]
     finally:
-        ray_cluster.disconnect()
+        overhead.ray_cluster.disconnect()
 Path(sys.argv[1]).write_text(json.dumps({"rate": max(rates[1:]), "cpu": min(spent[1:])}))
 """
 
@@ -49,8 +48,8 @@ def run(other: Path, rounds: int, console: Console) -> None:
     for number in range(rounds):
         for name in list(folders) if number % 2 else reversed(folders):
             found[name].append(_measured(folders[name]))
-    console.print(f"null engine, ReAct on SLATE: here {HERE} against {other}, {rounds} rounds in turn", soft_wrap=True)
-    table = Table()
+    ours, theirs = (commit_of(folder) for folder in (HERE, other))
+    table = Table(title=f"null engine, ReAct on SLATE: {ours} here, {theirs} there, {rounds} rounds in turn")
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms a cell", "cpu", 1000.0)):

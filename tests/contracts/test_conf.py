@@ -13,7 +13,7 @@ import pytest
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, OUTLINE, REFERENCES, Dataset
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
-from grid.planners.base import Planner
+from grid.planners.base import JUDGE, Planner
 from grid.sweep.build import ClusterConfig
 from grid.sweep.make import ROOMS, load_class, make
 from tests.configs import CONF, names, outlines, yaml
@@ -103,7 +103,7 @@ def test_planners_keep_their_protocol(name: str) -> None:
     planner = cast(Planner, make("planner", yaml("planner", name)))
     assert isinstance(planner.needs, frozenset)
     assert planner.needs
-    assert planner.needs <= {SAMPLE, CHOOSE, OUTLINE, DEMONSTRATIONS, BRANCHING}
+    assert planner.needs <= {SAMPLE, CHOOSE, JUDGE, OUTLINE, DEMONSTRATIONS, BRANCHING}
     assert inspect.iscoroutinefunction(planner.solve)
 
 

@@ -16,7 +16,7 @@ import pytest
 from grid import store
 from grid.datasets.base import OUTLINE, Dataset, Outline, Problem
 from grid.datasets.slate.dataset import generate
-from grid.errors import BudgetError, ContextError, ModelError, ToolError
+from grid.errors import ContextError, ModelError, ToolError
 from grid.planners.base import Budget
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.sweep.build import BudgetConfig, Built, build
@@ -325,7 +325,7 @@ def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 def built_of(setting: Setting) -> Built:
-    return build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+    return build(setting, BudgetConfig())
 
 
 def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]]]:
@@ -340,7 +340,6 @@ def episodes_of(built: Built, setting: Setting) -> dict[str, list[dict[str, Any]
         (ValueError("nobody foresaw this"), "code", "ValueError: nobody foresaw this", None),
         (ModelError("no answer"), "model", "no answer", False),
         (ContextError("9000 tokens of 8192"), "context", "9000 tokens of 8192", False),
-        (BudgetError("too many calls"), "timeout", "too many calls", False),
         (TimeoutError("60 s"), "infrastructure", "TimeoutError: 60 s", None),  # the system's or a library's
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -363,9 +362,8 @@ def test_a_case_that_breaks_becomes_a_row(
     assert (row["cell_id"] in left) == (kind != "infrastructure")
 
 
-def test_an_exhausted_budget_is_a_timeout_that_names_its_key(setting: Setting) -> None:
-    built = replace(built_of(setting), budget=Budget(llm_calls=2, tool_calls=1000))
+def test_where_a_budget_is_used_up_what_is_best_so_far_is_the_result(setting: Setting) -> None:
+    built = replace(built_of(setting), budget=Budget(llm_calls=2))
     for row in episodes_of(built, setting)["episodes"]:
-        assert (row["status"], row["error_kind"], row["success"]) == ("failed", "timeout", False)
-        assert "budget.llm_calls=2" in row["error_message"]
-        assert row["llm_calls"] == 2
+        assert (row["status"], row["error_kind"], row["success"]) == ("ok", None, False)
+        assert (row["budget_reached"], row["llm_calls"], row["n_steps"]) == ("llm_calls", 2, 2)

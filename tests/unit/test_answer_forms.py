@@ -52,6 +52,23 @@ FORMS: dict[str, tuple[str, Call | str]] = {
     "a brace too many": ('{"tool": "find", "arguments": {"order": "A-1"}}}', FIND),
     "fence in a text": ('{"tool": "find", "arguments": {"note": "```{}```"}}', noted("```{}```")),
     "byte order mark": ('\ufeff{"tool": "find", "arguments": {"order": "A-1"}}', FIND),
+    "a thought without quotes before the call": (
+        '{"thought": I look up "A-1"", then {"tool": "find", "arguments": {"order": "A-1"}}',
+        FIND,
+    ),
+    "a thought without quotes and no call": ('{"thought": The order is known.', "with The as a value, without quotes"),
+    "a thought without quotes in the call": (
+        '{"thought": No tool is called. "tool": "no_tool", "arguments": {}}',
+        "no JSON object with a tool",
+    ),
+    "a reference without quotes": (
+        '{"tool": "find", "arguments": {"order": OUTPUT_FROM_STEP_1.1.order, "note": "x"}}',
+        Call("find", {"order": "OUTPUT_FROM_STEP_1.1.order", "note": "x"}),
+    ),
+    "more than a reference without quotes": (
+        '{"tool": "find", "arguments": {"order": OUTPUT_FROM_STEP_1.order + 1}}',
+        "with OUTPUT_FROM_STEP_1 as a value, without quotes",
+    ),
     # Tags of chat templates.
     "tool_call": ('<tool_call>\n{"name": "find", "arguments": {"order": "A-1"}}\n</tool_call>', FIND),
     "tool_call not ended": ('<tool_call>{"name": "find", "arguments": {"order": "A-1"}}', FIND),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("psutil")
 
+from grid import store
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from launch.benchmarks import overhead
 from launch.benchmarks.layers import cpu_seconds, in_hand
 
 
@@ -32,3 +38,14 @@ def test_cpu_seconds_name_this_program() -> None:
     after = cpu_seconds()
     assert after["the driver"] > before["the driver"]
     assert after["other programs"] > 0
+
+
+def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
+    setting = overhead.null_setting()
+    dataset = build(setting, overhead.BUDGET).dataset
+    chunk = list(islice(cells(setting, dataset.version, dataset.case_ids(), trials=1), 2))
+    spent = overhead.layers(setting, chunk, tmp_path)
+    named = "engine|planner and prompts|case and world set-up|world|retriever|scoring and rows|Parquet"
+    assert spent.keys() == set(named.split("|"))
+    assert min(spent.values()) > 0
+    assert store.read(tmp_path, "episodes", ["status"])["status"].to_pylist() == ["ok", "ok"]

@@ -190,7 +190,7 @@ def test_retry_failed_names_its_key_and_all_that_it_takes() -> None:
 
 
 def test_files_are_read_when_a_setting_is_built() -> None:
-    error = refused(lambda: build(Setting(SETTING, LABELS, 0), BudgetConfig(llm_calls=1, tool_calls=1)))
+    error = refused(lambda: build(Setting(SETTING, LABELS, 0), BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset.path", "/nonexistent")
 
 
@@ -248,5 +248,5 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
     monkeypatch.setattr(building, "_dataset", lambda key: dataset)
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
-    error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, tool_calls=1)))
+    error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset", [name])

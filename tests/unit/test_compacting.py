@@ -14,7 +14,7 @@ from grid.errors import StoreError
 from grid.store import compacting
 from grid.store.__main__ import main
 from grid.store.schema import TABLES
-from tests.unit.test_store import attempt, episode, message, section, step
+from tests.unit.test_store import attempt, episode, improvement, message, node, section, step
 
 
 def fill(root: Path, chunks: int = 12) -> None:
@@ -28,6 +28,8 @@ def fill(root: Path, chunks: int = 12) -> None:
                 {
                     "episodes": [episode(name, attempt_id, minute=minute) for name in names],
                     "steps": [step(name, attempt_id) for name in names],
+                    "nodes": [node(name, attempt_id) for name in names],
+                    "improvements": [improvement(name, attempt_id) for name in names],
                     "messages": [message(name, attempt_id) for name in names],
                     "sections": [section("shared"), *(section(f"{name}-{attempt_id}") for name in names)],
                     "attempts": [attempt(f"{number}-{attempt_id}")],

@@ -378,7 +378,7 @@ def test_what_it_was_asked_is_kept_and_no_planner_reaches_it(tmp_path: Path) -> 
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 NULL = {"_target_": "grid.engines.null.Null"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig(llm_calls=5000, steps=1000)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -485,8 +485,12 @@ def test_an_evaluator_that_is_the_actor_shares_its_pool(tmp_path: Path) -> None:
 
 def judged(planner: str, **values: Any) -> tuple[Setting, Built]:
     """A planner on SLATE whose texts the lexical engine compares."""
-    setting = setting_of({"equivalence": "judge", **values}, planner=planner, dataset="slate")
-    config = {**setting.config, EVALUATOR: {"form": "text", "max_retries": 3, **LEXICAL}}
+    setting = setting_of(values, planner=planner, dataset="slate")
+    config = {
+        **setting.config,
+        "dataset": {**setting.config["dataset"], "equivalence": "judge"},
+        EVALUATOR: {"form": "text", "max_retries": 3, **LEXICAL},
+    }
     setting = replace(setting, config=config, labels={**setting.labels, EVALUATOR: "lexical"})
     return setting, build(setting, BUDGET)
 

@@ -24,7 +24,7 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("planner", ["fh", "sh"])
 def test_gold_plans_answer_every_question(planner: str, robustness: str) -> None:
     setting = setting_of(dataset="kqa_synthetic", planner=planner, robustness=robustness)
-    built = build(setting, BudgetConfig(llm_calls=100, tool_calls=100))
+    built = build(setting, BudgetConfig(llm_calls=100, steps=100))
     case_ids = built.dataset.case_ids()
     built = replace(built, engine=oracle_of(built.dataset, case_ids))
     chunk = list(cells(setting, built.dataset.version, case_ids, 1))

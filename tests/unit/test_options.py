@@ -29,7 +29,7 @@ from launch.benchmarks.verbs import sayings
 from tests.configs import job, setting_of
 from tests.engines import AtPlace, UniformRandom
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 CASES = 60
 
 

@@ -16,7 +16,7 @@ from grid.sweep.run import Stamp, run_chunk
 from tests.configs import names, outlines, setting_of
 from tests.oracle import Telling, oracle_of
 
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 CASES = 10
 
 

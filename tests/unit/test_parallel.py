@@ -128,7 +128,7 @@ def rows(planner: str, order: str, parallel: bool, cases: int) -> tuple[ROWS, in
     """The rows of SLATE's first cases without times, with the lexical engine, and how many cases branched."""
     values = {"parallel": parallel, "branch_order": order}
     setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": cases}, planner_values=values)
-    built = build(setting, BudgetConfig(llm_calls=5000, tool_calls=1000))
+    built = build(setting, BudgetConfig())
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
     found = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
     lasting = {

@@ -140,9 +140,11 @@ def test_the_budget_ends_an_episode() -> None:
     sampling = SelfConsistency(samples=10).solve(episode(Scripted(certain()), budget=Budget(llm_calls=12)))
     with pytest.raises(BudgetError, match=r"budget\.llm_calls=12"):
         asyncio.run(sampling)
-    calling = ReAct().solve(episode(Scripted(certain(), right_arguments), budget=Budget(tool_calls=1)))
-    with pytest.raises(BudgetError, match=r"budget\.tool_calls=1"):
-        asyncio.run(calling)
+    stopped = episode(Scripted(certain(), right_arguments), budget=Budget(steps=1))
+    with pytest.raises(BudgetError, match=r"budget\.steps=1"):
+        asyncio.run(ReAct().solve(stopped))
+    assert [step.substep.id for step in stopped.best().steps] == ["1.1", "1.2"], "the pass as far as it went"
+    assert stopped.budget_reached == "steps"
 
 
 def test_seeds_depend_on_every_part_of_their_key_and_on_nothing_else() -> None:

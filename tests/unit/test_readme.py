@@ -1,42 +1,133 @@
-"""README's figures are those of a sweep, or it is said."""
+"""README's figures are what its commands print, or it is said."""
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from launch import readme
+from launch import measuring, readme
 from tests import simulated
 
+END = "<!-- end of figures -->\n"
 
-def test_figures_are_put_into_readme_and_held_against_the_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "README.md"
+    monkeypatch.setattr(readme, "README", found)
+    return found
+
+
+def written(*blocks: tuple[str, str]) -> str:
+    """A text with a block for each marker and content."""
+    return "before\n" + "between\n".join(f"<!-- figures {mark} -->\n{old}{END}" for mark, old in blocks) + "behind\n"
+
+
+def test_every_block_of_readme_has_a_command_that_can_be_run() -> None:
+    folders = dict.fromkeys(measuring.FOLDERS.values(), Path("a folder"))
+    blocks = list(readme.read(readme.README.read_text(encoding="utf-8")))
+    assert {"default", "ultratool", "choose", "throughput", "kopl", "chaos"} <= {block.name for block in blocks}
+    for block in blocks:
+        python, script, *rest = measuring.command_line(block.command, folders)
+        assert python == sys.executable
+        assert (measuring.ROOT / script).is_file()
+        assert not [part for part in rest if not part.strip() or "..." in part], block.command
+        assert block.content.startswith(f"\n{block.head}\n\n"), "a reader sees the command that the marker names"
+        assert block.measured.startswith("measured at ")
+
+
+def test_what_a_benchmark_prints_is_written_without_its_progress(page: Path) -> None:
+    page.write_text(written(("verbs:\npython launch/bench.py \\\n  verbs\n", "")).replace("\n -->", "\n-->"))
+    assert readme.main(["write", "all"]) == 0
+    said = page.read_text(encoding="utf-8")
+    assert "\n\n```bash\npython launch/bench.py \\\n  verbs\n```\n\n```text\n50 stems" in said
+    assert max(map(len, said.split("\n"))) <= measuring.WIDTH
+    out = subprocess.run(
+        [sys.executable, "-c", "from launch import bench; print('1'); bench._figures().write('2'); print('3')"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (out.stdout, out.stderr) == ("1\n2", "3\n")
+
+
+def test_tables_are_held_against_a_sweep(tmp_path: Path, page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     simulated.write(tmp_path)
-    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
-    monkeypatch.setattr(readme, "_UNDISTURBED", "tools_strict")
-    before = "# x\n<!-- figures of the default sweep: x -->\nold\n<!-- end of figures -->\nbehind\n"
-    readme.README.write_text(before, encoding="utf-8")
-    assert readme.main([str(tmp_path), "--check"]) == 1
-    assert "README.md has other figures" in capsys.readouterr().err
-    assert "old" in readme.README.read_text(encoding="utf-8")
-    assert readme.main([str(tmp_path)]) == 0
-    said = readme.README.read_text(encoding="utf-8")
-    assert "old" not in said
-    assert "| tools\\_strict | " in said
-    assert said.endswith("<!-- end of figures -->\nbehind\n")
-    assert readme.main([str(tmp_path), "--check"]) == 0
-    readme.README.write_text(said.replace("| tools\\_strict | ", "| tools\\_strict |  ", 1), encoding="utf-8")
-    assert readme.main([str(tmp_path), "--check"]) == 1
+    shown = ["results", "robustness=tools_strict"]
+    figures = measuring.tables(tmp_path, shown)
+    assert "| tools\\_strict | " in figures
+    assert "forgiving" not in figures
+    right = f"\n```bash\nc\n```\n\n{figures}\n\nran 7 cells in 1 s\n\nmeasured at x\n\n"
+    mark = f"some ({', '.join(shown)}): c"
+    page.write_text(written((mark, right)))
+    assert readme.main(["check", "some", str(tmp_path)]) == 0
+    page.write_text(written((mark, right.replace("in 1 s", "in 900 s"))))
+    assert readme.main(["check", "some", str(tmp_path)]) == 0, "no time is compared"
+    for wrong in (
+        right.replace("| tools\\_strict | ", "| tools\\_strict |  ", 1),
+        right.replace("ran", "| x |\n\nran"),
+        "",
+    ):
+        page.write_text(written((mark, wrong)))
+        capsys.readouterr()
+        assert readme.main(["check", "some", str(tmp_path)]) == 1
+        assert figures in capsys.readouterr().err
+        assert page.read_text(encoding="utf-8") == written((mark, wrong)), "nothing is changed"
 
 
-def test_what_cannot_be_read_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert readme.main([str(tmp_path / "nothing")]) == 2
-    simulated.write(tmp_path)
-    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
-    readme.README.write_text("no place", encoding="utf-8")
-    assert readme.main([str(tmp_path)]) == 2
-    assert "has no place for figures" in capsys.readouterr().err
+def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = written(
+        ("refused (results): python launch/sweep.py -m planner=nonsense", "old\n"),
+        ("foreign: python -c 'open(\"/etc/passwd\")'", "old\n"),
+        ("shell: python launch/../launch/sweep.py -m; rm -r results", "old\n"),
+        ("placeless: python launch/sweep.py -m dataset=ultratool dataset.path=...", "old\n"),
+        ("quoted: python launch/sweep.py 'planner=react", "old\n"),
+        ("empty: python launch/sweep.py --cfg job", "old\n"),
+        ("last: python launch/bench.py nonsense", "old\n"),
+    )
+    page.write_text(before)
+    assert readme.main(["write", "all"]) == 1
+    err = capsys.readouterr().err
+    assert "error: refused stays as it was: exit status 2\nerror: " in err
+    assert "nonsense" in err
+    assert err.count("must begin with python and one of launch/sweep.py, ") == 2
+    assert "say which by --ultratool FOLDER" in err
+    assert "invalid choice: 'nonsense'" in err
+    assert "not written: refused, foreign, shell, placeless, quoted, empty, last" in err
+    assert "error: quoted stays as it was: python launch/sweep.py 'planner=react: No closing quotation" in err
+    assert "error: empty stays as it was: the sweep has left no results" in err
+    assert page.read_text(encoding="utf-8") == before
+
+
+def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a folder; of $mine"
+    line = measuring.command_line("python launch/bench.py overhead --against ... --rounds 1", {"against": folder})
+    assert line[3:] == ["--against", str(folder), "--rounds", "1"]
+    assert shlex.join(line).count("overhead") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<!-- figures one: python x -->\nold\n", "figures stand between"),
+        (written(("one: a", "old\n"), ("one: b", "old\n")), "two blocks of figures have the name one"),
+        (written(("one more: a", "old\n")), "figures stand between"),
+        ("<!-- figures one: a -->\n" + written(("two: b", "old\n")), "figures stand between"),
+        (written(("one: a", "old\n")), "no block of figures default; it has one"),
+    ],
+)
+def test_what_is_no_block_is_said(page: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
+    page.write_text(text)
+    assert readme.main(["check", "default", "nowhere"]) == 2
+    assert told in capsys.readouterr().err
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_results_that_are_not_there_are_said(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page.write_text(written(("one (results): a", "old\n")))
+    assert readme.main(["check", "one", "nowhere"]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    assert readme.main([]) == 0
+    assert capsys.readouterr().out == "one: old\n  a\n"

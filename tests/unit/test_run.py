@@ -66,7 +66,7 @@ def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], lis
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     found = asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
-    return found.episode, found.steps
+    return found.episode, found.rows["steps"]
 
 
 def test_a_whole_episode() -> None:
@@ -78,7 +78,7 @@ def test_a_whole_episode() -> None:
 
 def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_counts_as_wrong() -> None:
     episode_row, steps = row(ReAct(), Budget(llm_calls=2))
-    assert (episode_row["status"], episode_row["error_kind"], episode_row["success"]) == ("failed", "timeout", False)
+    assert (episode_row["status"], episode_row["budget_reached"], episode_row["success"]) == ("ok", "llm_calls", False)
     assert episode_row["tool_match_rate"] == pytest.approx(1 / 3)
     assert episode_row["action_accuracy"] == pytest.approx(2 / 4)
     assert (episode_row["n_steps"], len(steps), episode_row["llm_calls"]) == (2, 2, 2)

@@ -34,6 +34,14 @@ def step(cell: str, attempt: str = "first", index: int = 0, **more: object) -> d
     return {"cell_id": cell, "attempt_id": attempt, "branch": 0, "step": index} | more
 
 
+def node(cell: str, attempt: str = "first", place: int = 0, **more: object) -> dict[str, Any]:
+    return {"cell_id": cell, "attempt_id": attempt, "node": f"0.{place}", "order": place} | more
+
+
+def improvement(cell: str, attempt: str = "first", place: int = 0, **more: object) -> dict[str, Any]:
+    return {"cell_id": cell, "attempt_id": attempt, "improvement": place} | more
+
+
 def message(cell: str, attempt: str = "first", place: int = 0, **more: object) -> dict[str, Any]:
     asked = {"prompt": ["shared", cell], "answers": ["yes"], "unreadable": []}
     return {"cell_id": cell, "attempt_id": attempt, "message": place} | asked | more
@@ -50,6 +58,7 @@ def attempt(name: str = "first") -> dict[str, Any]:
 def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of one cell, whose try is called like it."""
     own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
+    own |= {"nodes": [node(cell, cell)], "improvements": [improvement(cell, cell)]}
     return own | {"messages": [message(cell, cell)], "sections": [section(cell)]}
 
 
@@ -86,6 +95,8 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             step("a", options=[{"tool": "x", "probability": 0.75}, {"tool": "no_tool", "probability": 0.25}]),
             step("a", index=1, entropy=0.0, tool_required=False, options=[]),
         ],
+        "nodes": [node("a", r_pre=0.5, visits=2**40, pruned="pre"), node("a", place=1, failed=True, on_path=False)],
+        "improvements": [improvement("a", value=0.5, success=False), improvement("a", place=1, seconds=1.5)],
         "attempts": [attempt()],
         "messages": [
             message(

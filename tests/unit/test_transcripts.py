@@ -38,7 +38,7 @@ from tests.world import certain, right_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = sorted(path.stem for path in (CONF / "planner").glob("*.yaml"))
-BUDGET = BudgetConfig(llm_calls=5000, tool_calls=1000)
+BUDGET = BudgetConfig()
 KEEP_ALL = Keep()
 
 
@@ -138,7 +138,7 @@ def test_steps_have_the_thought_and_the_call_as_it_was_written() -> None:
         def _call(self, substep: str, tool: str) -> str:
             return text
 
-    steps = small(Thinking(certain()), ReAct(thought=400)).steps
+    steps = small(Thinking(certain()), ReAct(thought=400)).rows["steps"]
     assert {step["thought"] for step in steps} == {"it must be there"}
     assert {step["written"] for step in steps} == {
         '{"tool": "find", "arguments": {"order": "OUTPUT_FROM_STEP_1.1.order"}}'

@@ -1,8 +1,8 @@
 """How the lexical engine scores what a judge is shown, without understanding it.
 
 Before a call: of the words of its tool and values, the share that the request has or what earlier calls returned.
-After it: the share of the outcome's fields that hold something; 0 where the call failed. Two texts: of the words that
-either has, the share that both have.
+After it: the share of the outcome's fields that hold something; 0 where the call failed. Of all steps together: the
+share of calls that did not fail. Of two texts: of the words that either has, the share that both have.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def is_judging(prompt: Prompt) -> bool:
 
 def answer(prompt: Prompt) -> str:
     """The score in words: the nearest whole number."""
+    kind = "the call's words that are known"
     if prompt.entries("texts"):
         kind = "the words that both texts have"
     elif prompt.entries("outcome"):
         kind = "the outcome's fields that hold something"
-    else:
-        kind = "the call's words that are known"
+    elif len(prompt.entries("proposal")) == 1:
+        kind = "the calls that did not fail"
     return to_json({"score": round(score(prompt) * MAX_SCORE), "explanation": f"The share of {kind}."})
 
 
@@ -49,8 +50,14 @@ def score(prompt: Prompt) -> float:
         return _alike(texts[1], texts[-1])
     shown = prompt.entries("outcome")
     if not shown:
-        return _relevance(prompt)
+        proposal = prompt.entries("proposal")
+        return _unfailed(prompt) if len(proposal) == 1 else _relevance(prompt)
     return 0.0 if "failed" in shown[0] else _said(shown[-1])
+
+
+def _unfailed(prompt: Prompt) -> float:
+    calls = [line for line in prompt.entries("history") if '{"tool"' in line]
+    return sum(" failed: {" not in line for line in calls) / len(calls) if calls else 1.0
 
 
 def _relevance(prompt: Prompt) -> float:

@@ -14,8 +14,9 @@ from statistics import NormalDist
 from grid.engines.base import Prompt
 from grid.engines.simulated.places import Places
 from grid.text.untrusted import loads
-from grid.types import MAX_SCORE, NO_TOOL
+from grid.types import FINISH, MAX_SCORE
 
+_FINISH = f'{{"tool": "{FINISH}"'
 _STEP = 0.5  # between two thresholds
 _FARTHEST = 20.0  # of d; no AUC that a double tells from 1 needs more
 _HALVINGS = 60
@@ -30,11 +31,13 @@ def score(auc: float, right: bool, uniform: float) -> int:
 def is_right(prompt: Prompt, places: Places) -> bool:
     """Whether the call that a judge is shown is the reference's.
 
-    After the call: whether it is the tool of one of the reference's calls and returned something. Before it: whether it
-    is the call at the prompt's point or, where no history tells the point, one of the reference's.
+    Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
+    reference's calls and returned something. Before it: whether it is the call at the prompt's point.
     """
     proposal, outcome = prompt.entries("proposal"), prompt.entries("outcome")
-    call = proposal[-1] if len(proposal) > 1 else ""
+    if len(proposal) == 1:
+        return places.failed(prompt) is None
+    call = proposal[-1] if proposal else ""
     if outcome:
         found = loads(call) if call.startswith("{") else {}
         tools = {known.tool for known in places.calls.values()}
@@ -42,10 +45,10 @@ def is_right(prompt: Prompt, places: Places) -> bool:
     at = places.left(prompt, 1)
     if not at:
         return False
-    if not prompt.entries("history") and not prompt.entries("request"):
-        return any(place.call is not None and place.call.text() == call for place in at)
     here = at[0]
-    return call == here.call.text() if here.call else call in ("none", NO_TOOL, "")
+    if here.call:
+        return call == here.call.text()
+    return call.startswith(_FINISH) if here.step is None else call == "none"
 
 
 @lru_cache(maxsize=64)

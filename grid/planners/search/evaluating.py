@@ -1,0 +1,78 @@
+"""What a judge is asked in a search: a call before it is run, what it returned, and all that was done so far.
+
+The criteria are those of tooltree B.7 and B.8 in our own words. The third prompt is that of planners which score states
+(LATS, best-first, A*, tree of thoughts): one prompt for all of them, so that they differ in how they search alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grid.engines.base import Prompt, ScoreAnswer, Section
+from grid.planners import prompts
+from grid.planners.acting import Action, View
+from grid.planners.base import Episode
+from grid.planners.judging import outcome_section, proposal_section
+from grid.types import FINISH, NO_TOOL, Observation, ToolCall
+
+_WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
+BEFORE = Section(
+    "role",
+    (
+        _WHO,
+        "A call is proposed. It has not been run: judge how promising it is as the very next step, and do not imagine "
+        "what it would return. A coarse score will do.",
+        "Score low what is of another domain than is needed; what leaves out something that the request or the tool's "
+        "arguments demand; what repeats an earlier call without a new benefit; what guesses where another tool is more "
+        "direct.",
+    ),
+)
+AFTER = Section(
+    "role",
+    (
+        _WHO,
+        "A call was run. Judge what this one call has added to what was known before it, not the whole of the work. A "
+        "coarse score will do.",
+        "Ask whether what it returned serves the request or the present substep, whether it is plausible and free of "
+        "errors and contradictions, whether it is to the point, and whether it keeps to what was demanded.",
+    ),
+)
+SO_FAR = Section(
+    "role",
+    (
+        _WHO,
+        "Judge all steps so far together: how likely it is that they lead to the request being carried out, or, where "
+        "they are complete, that it was carried out. A coarse score will do.",
+    ),
+)
+WHOLE = Section("proposal", ("All steps above are judged together.",))
+PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
+NONE = Section("proposal", ("Call:", "none"))
+
+
+def before(episode: Episode, view: View, action: Action) -> Prompt:
+    """How promising is this action as the next one (B.7)?"""
+    return _asked(BEFORE, episode, view.history, prompts.request_section(view.substep), _proposal(view, action))
+
+
+def after(episode: Episode, view: View, action: Action, observation: Observation) -> Prompt:
+    """What has this call added (B.8)? `view` is of the context before it."""
+    shown = _proposal(view, action), outcome_section(observation)
+    return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
+
+
+def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
+    """How well do all steps so far go? `lines` tell them; `planned`: none was run."""
+    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE)
+
+
+def _asked(role: Section, episode: Episode, lines: Sequence[str], *shown: Section) -> Prompt:
+    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), prompts.history_section(lines), *shown)
+
+
+def _proposal(view: View, action: Action) -> Section:
+    if action.tool == NO_TOOL:
+        return NONE
+    told = {"answer": action.answer} if action.answer else {}
+    call = action.call or ToolCall(FINISH, {**told})
+    return proposal_section(view.offer.tools[call.tool], call)

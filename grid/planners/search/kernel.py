@@ -1,0 +1,285 @@
+"""What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
+
+Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
+are made when all of the work side by side has ended, so that results do not depend on the order of answers. So do not
+call `draft` or `add` from work that runs side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+from grid.engines.base import Prompt
+from grid.errors import ModelError
+from grid.planners.acting import Acting, Action, Decision, Path, View, begin, imagine, next_point, perform, trajectory
+from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions
+from grid.planners.base import Episode, Executed
+from grid.planners.search import evaluating
+from grid.planners.search.gate import misfit
+from grid.planners.search.tree import Node, Pruned
+from grid.planners.side_by_side import every
+from grid.text import references
+from grid.types import Step, ToolCall, Trajectory, Usage
+from grid.worlds.base import State
+
+Repeats = Literal["path", "state"]
+"""Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
+T = TypeVar("T")
+
+
+class Search:
+    """One episode's tree.
+
+    Args:
+        episode: the case.
+        acting: how calls are asked for; `max_calls` is the depth of a path without an outline.
+        oracle_stop: ask whether a complete path resolves the case, and stop where it does (EGB's and LATS' protocol).
+        repeats: of calls on a path without an outline.
+    """
+
+    def __init__(
+        self, episode: Episode, acting: Acting, *, oracle_stop: bool = False, repeats: Repeats = "path"
+    ) -> None:
+        self.episode, self.acting, self.oracle_stop, self.repeats = episode, acting, oracle_stop, repeats
+        self.root = Node("0", 0, None, None, begin(episode))
+        self.nodes = episode.nodes
+        self.nodes.append(self.root)
+        self.complete = self.executions = 0
+        self.resolved = False
+        self._best: tuple[bool, float] | None = None
+        self._path = self._get(self.root)
+        self._views: dict[str, View | None] = {}
+        self._executed: dict[tuple[State, str], asyncio.Future[Executed]] = {}
+        self._scores: dict[str, asyncio.Future[float]] = {}
+        self._steps: dict[str, Step] = {}
+        self._unscored: ModelError | None = None
+
+    # --- where a node stands
+
+    def view(self, node: Node, lessons: tuple[str, ...] = ()) -> View | None:
+        """The decision point behind a node; None at a path's end."""
+        if node.label not in self._views:
+            self._views[node.label] = self._view(self._get(node))
+        found = self._views[node.label]
+        return replace(found, lessons=lessons) if found and lessons else found
+
+    def ended(self, node: Node) -> bool:
+        """Whether a node's path is complete: the outline is done, the work was ended, or no call is left."""
+        return self.view(node) is None
+
+    def _view(self, path: Path) -> View | None:
+        substep = next_point(self.episode, path, self.acting.max_calls)
+        if substep is None:
+            return None
+        whole = not substep.text
+        return View(substep, path, self.episode.options(None if whole else substep), whole)
+
+    # --- new nodes
+
+    async def propose(self, nodes: Sequence[Node], n: int, lessons: tuple[str, ...] = ()) -> None:
+        """Children of each node for the distinct actions among `n` sampled ones, in the order in which they came.
+
+        A child's `share` is that of its samples. What cannot be executed here is a child too, pruned.
+        """
+        found = await every([partial(self._sampled, node, n, lessons) for node in nodes])
+        for node, (actions, usage) in zip(nodes, found, strict=True):
+            counts: dict[tuple[str, str], tuple[Action, int]] = {}
+            for action in actions:
+                key = (action.tool, action.call.text() if action.call else action.unreadable or action.answer or "")
+                counts[key] = (counts[key][0], counts[key][1] + 1) if key in counts else (action, 1)
+            made = [self.add(node, action, count / n) for action, count in counts.values()]
+            made[0].spent += usage
+            self._leave_undone(made)
+
+    async def _sampled(self, node: Node, n: int, lessons: tuple[str, ...]) -> tuple[list[Action], Usage]:
+        view = self._point(node, lessons)
+        name = f"node{node.label}" + (f"/{len(node.children)}" if node.children else "")
+        return await sample_actions(self.episode, view, name, n, self.acting)
+
+    async def probabilities(self, node: Node, labels: OptionLabels) -> dict[str, float]:
+        """The exact distribution over the options at a node: tool, NO_TOOL or FINISH to probability."""
+        view = self._point(node)
+        asked = choice_prompt(self.episode, view, self.acting, labels)
+        choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
+        node.spent += choice.usage
+        return dict(zip(view.offer.options, choice.probabilities, strict=True))
+
+    async def draft(self, node: Node, tools: Sequence[str]) -> list[Node]:
+        """A child for each tool, its arguments written side by side."""
+        view = self._point(node)
+        work = [partial(fill_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
+        made = []
+        for action, usage in await every(work):
+            made.append(self.add(node, action))
+            made[-1].spent += usage
+        self._leave_undone(made)
+        return made
+
+    def _leave_undone(self, made: Sequence[Node]) -> None:
+        """Where no call can be run, go on without one, as ReAct does after an answer that cannot be read."""
+        if made and all(node.pruned in ("unreadable", "schema") for node in made):
+            first = made[0]
+            why = "the call does not fit its tool" if first.pruned == "schema" else None
+            first.action = replace(self._edge(first)[1], call=None, unreadable=why) if why else first.action
+            first.pruned = None
+
+    def add(self, node: Node, action: Action, share: float | None = None) -> Node:
+        """A child for an action; pruned where it cannot be executed there."""
+        label, pruned = f"{node.label}.{len(node.children)}", self._unfit(node, action)
+        child = Node(label, len(self.nodes), node, action, share=share, pruned=pruned)
+        node.children.append(child)
+        self.nodes.append(child)
+        return child
+
+    def _unfit(self, node: Node, action: Action) -> Pruned | None:
+        view = self._point(node)
+        if action.unreadable is not None:
+            return "unreadable"
+        if action.call is None:
+            return None
+        if misfit(action.call, view.offer.tools[action.call.tool]):
+            return "schema"
+        return "repeated" if not view.guided and self._repeated(node, action.call) else None
+
+    def _repeated(self, node: Node, call: ToolCall) -> bool:
+        """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
+        here = self._get(node).state
+        for edge in node.edges():
+            made = edge.action.call if edge.action else None
+            if made and edge.parent and made.text() == call.text():
+                return self.repeats == "path" or self._get(edge.parent).state == here
+        return False
+
+    # --- what becomes of them
+
+    async def execute(self, node: Node) -> Path:
+        """Run a node's action from its parent's state, once for each state and call (tooltree §3.1)."""
+        if node.path is not None:
+            return node.path
+        view, action = self._edge(node)
+        decision = Decision(action, node.spent)
+        node.path = await perform(self.episode, view, decision, execute=self._execute)
+        self._steps[node.label] = node.path.steps[-1]
+        return node.path
+
+    async def execute_all(self, nodes: Sequence[Node]) -> None:
+        """Run siblings or others side by side; their order of execution is that in which they are given."""
+        for node in nodes:
+            self.count(node)
+        await every([partial(self.execute, node) for node in nodes])
+
+    def count(self, node: Node) -> None:
+        """Give a node its place in the order of execution."""
+        if node.execution is None:
+            node.execution, self.executions = self.executions, self.executions + 1
+
+    def imagine(self, node: Node) -> Path:
+        """The path with a node's action behind it that is not run: its state stays as it was."""
+        if node.path is None:
+            view, action = self._edge(node)
+            node.path = imagine(view, Decision(action, node.spent))
+        return node.path
+
+    async def _execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
+        concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call
+        run = partial(self.episode.execute, state, concrete, steps)
+        return await _once(self._executed, (state, concrete.text()), run)
+
+    # --- what the judge says
+
+    async def pre(self, node: Node) -> float:
+        """r_pre(s, a): how promising the judge finds a node's action before it is run."""
+        if node.r_pre is None:
+            view, action = self._edge(node)
+            node.r_pre = await self._judged(evaluating.before(self.episode, view, action), "pre")
+        return node.r_pre
+
+    async def post(self, node: Node) -> float:
+        """r_post(s, a): what the judge says of what a node's call returned.
+
+        An action without a call returns nothing that could be judged: its score before it stands.
+        """
+        if node.r_post is None:
+            view, action = self._edge(node)
+            observation = self._get(node).steps[-1].observation
+            if action.call is None or observation is None:
+                node.r_post = await self.pre(node)
+            else:
+                asked = evaluating.after(self.episode, view, action, observation)
+                node.r_post = await self._judged(asked, "post")
+        return node.r_post
+
+    async def value(self, node: Node, planned: bool = False) -> float:
+        """What the judge says of all steps up to a node together; `planned`: none of them was run."""
+        asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
+        return await self._judged(asked, "value")
+
+    async def _judged(self, prompt: Prompt, kind: str) -> float:
+        """One answer for one question, however often it is asked; one without a score counts as the lowest."""
+        text = "".join(section.digest for section in prompt.sections)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        try:
+            return await _once(self._scores, digest, partial(self.episode.judge, prompt, kind, digest))
+        except ModelError as error:
+            self._unscored = error
+            return 0.0
+
+    def check_judge(self) -> None:
+        """Raise ModelError where the judge was asked and none of its answers has a score."""
+        if self._unscored and all(
+            asked.done() and not asked.cancelled() and asked.exception() for asked in self._scores.values()
+        ):
+            raise self._unscored
+
+    # --- what is best
+
+    def reached(self, node: Node, value: float) -> bool:
+        """Take a node's path as the answer if it is better than the best; whether the search may stop.
+
+        A complete path is better than one that is not, then the higher value decides; among equals the first stands.
+        """
+        complete = self.ended(node)
+        self.complete += complete
+        path = self._get(node)
+        if complete and self.oracle_stop and self.episode.resolved(path.state):
+            self.resolved, value = True, float("inf")
+        if self._best is None or (complete, value) > self._best:
+            self._best, self._path = (complete, value), path
+            self.episode.improved(trajectory(self.episode, path), value, node.label)
+        return self.resolved
+
+    def trajectory(self) -> Trajectory:
+        """The best path, and every step that was taken, in the order of the nodes."""
+        taken = tuple(self._steps[node.label] for node in self.nodes if node.label in self._steps)
+        return trajectory(self.episode, self._path, taken, branches=max(self.complete - 1, 0))
+
+    # --- short forms
+
+    def _get(self, node: Node) -> Path:
+        if node.path is None:
+            raise RuntimeError(f"node {node.label} was neither executed nor imagined")
+        return node.path
+
+    def _point(self, node: Node, lessons: tuple[str, ...] = ()) -> View:
+        view = self.view(node, lessons)
+        if view is None:
+            raise RuntimeError(f"node {node.label} is the end of its path")
+        return view
+
+    def _edge(self, node: Node) -> tuple[View, Action]:
+        if node.parent is None or node.action is None:
+            raise RuntimeError("no edge leads to the root")
+        return self._point(node.parent), node.action
+
+
+async def _once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """The work's result, also for those who ask for the same while it is being done."""
+    if key not in known:
+        known[key] = task = asyncio.ensure_future(work())
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever asked may be gone
+    return await known[key]

@@ -1,0 +1,75 @@
+"""The tree of a search: nodes with the edge that leads to each, and the backup of rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from grid.planners.acting import Action, Path
+from grid.types import Usage
+
+Pruned = Literal["unreadable", "schema", "repeated", "pre", "top_k", "post"]
+"""Why a node is not gone on from.
+
+`unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: its path has made the same
+call. `pre`, `top_k`: judged too low before it was executed, or not among the best. `post`: judged too low after it.
+"""
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A state with the path to it, and the edge (s, a) from its parent: the action, its scores, its visits.
+
+    `label` has the places among siblings from the root on, `place` is that among all nodes. `path` is None until the
+    action was executed (or imagined). `share` is the action's share of the samples that proposed it, or its
+    probability. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the action took,
+    `execution` its place in the order of executions, from 0.
+    """
+
+    label: str
+    place: int
+    parent: Node | None
+    action: Action | None
+    path: Path | None = None
+    share: float | None = None
+    r_pre: float | None = None
+    r_post: float | None = None
+    visits: int = 0
+    value: float = 0.0
+    pruned: Pruned | None = None
+    execution: int | None = None
+    spent: Usage = field(default_factory=Usage)
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def depth(self) -> int:
+        """Edges from the root."""
+        return sum(1 for _ in self.edges())
+
+    @property
+    def visits_below(self) -> int:
+        """N(s): the sum of N(s, a) over its edges (tooltree §3.1)."""
+        return sum(child.visits for child in self.children)
+
+    @property
+    def open(self) -> list[Node]:
+        """The children that are not pruned."""
+        return [child for child in self.children if child.pruned is None]
+
+    def edges(self) -> Iterator[Node]:
+        """The nodes from here up to the root, without it: each stands for the edge that leads to it."""
+        node = self
+        while node.parent is not None:
+            yield node
+            node = node.parent
+
+
+def backup(node: Node, reward: float) -> None:
+    """Take a reward into the running mean of every edge from the root to a node (tooltree §3.1).
+
+    N(s, a) ← N(s, a) + 1, then Q(s, a) ← Q(s, a) + (r − Q(s, a)) / N(s, a).
+    """
+    for edge in node.edges():
+        edge.visits += 1
+        edge.value += (reward - edge.value) / edge.visits

@@ -1,0 +1,72 @@
+"""The rows of a search tree's nodes, and of what was best at which cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from grid.planners.base import Improvement
+from grid.planners.search.tree import Node
+from grid.types import Trajectory
+from grid.worlds.base import State
+
+
+def node_rows(cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory) -> list[dict[str, Any]]:
+    """One row a node, in the order in which they were made; the root is the first and has no call."""
+    on_path = {id(step) for step in returned.steps}
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "node": node.label,
+            "parent": node.parent.label if node.parent else None,
+            "depth": node.label.count("."),
+            "order": node.place,
+            "execution": node.execution,
+            "chosen_tool": node.action.tool if node.action and node.action.unreadable is None else None,
+            "written": node.action.call.text() if node.action and node.action.call else None,
+            "failed": _failed(node),
+            "share": node.share,
+            "r_pre": node.r_pre,
+            "r_post": node.r_post,
+            "visits": node.visits,
+            "value": node.value,
+            "pruned": node.pruned,
+            "on_path": node.parent is None or bool(node.path and id(node.path.steps[-1]) in on_path),
+            "input_tokens": node.spent.input_tokens,
+            "output_tokens": node.spent.output_tokens,
+        }
+        for node in nodes
+    ]
+
+
+def _failed(node: Node) -> bool | None:
+    """Whether its call returned nothing valid; None where none was run."""
+    if node.execution is None or node.path is None or not node.path.steps:
+        return None
+    observation = node.path.steps[-1].observation
+    return observation.failed if observation else None
+
+
+def improvement_rows(
+    cell_id: str, attempt_id: str, improvements: Sequence[Improvement], resolved: Callable[[State], bool]
+) -> list[dict[str, Any]]:
+    """One row for each trajectory that was better than all before; the last is the one returned."""
+    return [
+        {
+            "cell_id": cell_id,
+            "attempt_id": attempt_id,
+            "improvement": place,
+            "node": found.node,
+            "value": found.value if found.value is None or abs(found.value) < float("inf") else None,
+            "success": resolved(found.trajectory.end),
+            "n_steps": len(found.trajectory.steps),
+            "tool_calls": found.tool_calls,
+            "llm_calls": found.usage.llm_calls,
+            "forward_passes": found.usage.forward_passes,
+            "input_tokens": found.usage.input_tokens,
+            "output_tokens": found.usage.output_tokens,
+            "seconds": found.seconds,
+        }
+        for place, found in enumerate(improvements)
+    ]
