@@ -30,9 +30,9 @@ class Budget:
     """How much one episode may use before it is stopped, and what is best so far is its result.
 
     `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` those in and out, all of every
-    role that a planner asks; `seconds` are of the case's own time; None: without limit. They are looked at before each request and each
-    call, so that what is used goes beyond them by what is in flight at most: of tokens and seconds, by the requests
-    that were sent side by side.
+    role that a planner asks; `seconds` are of the case's own time; None: without limit. They are looked at before each
+    request and each call, so that what is used goes beyond them by what is in flight at most: of tokens and seconds, by
+    the requests that were sent side by side.
     """
 
     llm_calls: int = 5000

@@ -151,7 +151,9 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
     episode = episode_of(built, problem, cell.seed)
     path = [row["substep_id"] for row in rows if row["on_path"]]
     if outline == GIVEN:
-        assert path == [substep.id for substep in problem.case.plan.substeps]
+        whole = [substep.id for substep in problem.case.plan.substeps]
+        # A search may end before any path does.
+        assert path == (whole[: len(path)] if isinstance(built.planner, TreeSearch) else whole)
     else:
         first = 1 if outline == DRAFTED else 0
         assert path == [str(number) for number in range(first, first + len(path))]
