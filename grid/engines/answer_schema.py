@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, ToolCallAnswer
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer
 from grid.types import MAX_SCORE, NO_TOOL, ToolSpec
 
 LINE = 120  # characters of an outline's line
@@ -18,7 +18,7 @@ _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call (a thought first where one is asked for), a plan of calls, an outline, or an explained score.
+    """One object: a call or a plan of calls (a thought first where one is asked for), an outline, an explained score.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
     """
@@ -28,15 +28,16 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, ScoreAnswer):
         score = {"enum": list(range(MAX_SCORE + 1))}
         return _object({"score": score, "explanation": _text(EXPLANATION)}, ["score", "explanation"])
-    thought = answer.thought if isinstance(answer, ToolCallAnswer) else 0
-    calls = [_call(tool.name, _arguments(tool), thought > 0) for tool in answer.tools]
+    before = {"thought": {"$ref": "#/$defs/thought"}} if answer.thought else {}
+    each = {} if isinstance(answer, PlanAnswer) else before
+    calls = [_call(tool.name, _arguments(tool), each) for tool in answer.tools]
     if answer.may_decline:
-        calls.append(_call(NO_TOOL, _object({}, []), thought > 0))
+        calls.append(_call(NO_TOOL, _object({}, []), each))
     call = calls[0] if len(calls) == 1 else {"anyOf": calls}
     if isinstance(answer, PlanAnswer):
         plan = {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}
-        call = _object({"plan": plan}, ["plan"])
-    return call | {"$defs": {"thought": _text(thought)}} if thought else call
+        call = _object(before | {"plan": plan}, [*before, "plan"])
+    return call | {"$defs": {"thought": _text(answer.thought)}} if before else call
 
 
 def _text(most: int) -> dict[str, Any]:
@@ -52,8 +53,7 @@ def _text(most: int) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
-def _call(name: str, arguments: dict[str, Any], thought: bool) -> dict[str, Any]:
-    before = {"thought": {"$ref": "#/$defs/thought"}} if thought else {}
+def _call(name: str, arguments: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     properties = before | {"tool": {"const": name}, "arguments": arguments}
     return _object(properties, list(properties))
 

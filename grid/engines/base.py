@@ -90,13 +90,14 @@ class ToolCallAnswer:
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
 
-    Where they `may_decline`, an entry may have no tool.
+    Where they `may_decline`, an entry may have no tool. `thought`: as of a call, in front of the whole plan.
     """
 
     tools: tuple[ToolSpec, ...]
     least: int
     most: int
     may_decline: bool = False
+    thought: int = 0
 
 
 @dataclass(frozen=True)

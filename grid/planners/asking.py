@@ -11,6 +11,7 @@ from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.base import Answers, Episode
 from grid.text.answers import read_call
+from grid.text.calls import Call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
@@ -79,10 +80,15 @@ def _read_action(text: str, offered: dict[str, ToolSpec], may_decline: bool, tho
         answer = read_call(text, offered)
     except UnreadableError as error:
         return Action(None, unreadable=str(error))
-    action = to_action(answer.tool, answer.arguments, offered, may_decline)
-    if not (answer.thought and thought):
+    return read_action(answer, offered, may_decline, thought)
+
+
+def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int) -> Action:
+    """The action that a call as a model wrote it stands for, with at most so many characters of its thought."""
+    action = to_action(call.tool, call.arguments, offered, may_decline)
+    if not (call.thought and thought):
         return action
-    return replace(action, thought=" ".join(answer.thought.split())[:thought] or None)
+    return replace(action, thought=" ".join(call.thought.split())[:thought] or None)
 
 
 def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -44,7 +45,10 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
-    """The calls of the object with a list `plan`, or of a list of calls. Raises UnreadableError as `read_call`."""
+    """The calls of the object with a list `plan`, or of a list of calls; the plan's thought stands with the first.
+
+    Raises UnreadableError as `read_call`.
+    """
     return _only(text, partial(_plan, tools=tools), NO_PLAN)
 
 
@@ -109,6 +113,9 @@ def _plan(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
         if call is None:
             raise UnreadableError(f"entry {place} of the plan is no call")
         plan.append(call)
+    thought = value.get("thought")
+    if isinstance(thought, str) and plan[0].thought is None:
+        plan[0] = replace(plan[0], thought=thought)
     return plan
 
 

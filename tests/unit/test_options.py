@@ -17,7 +17,7 @@ from scipy import stats
 
 from grid.engines.base import Engine
 from grid.errors import ConfigError
-from grid.planners import asking, fh, prompts
+from grid.planners import asking, planning, prompts
 from grid.planners.options import in_order
 from grid.sweep.build import BudgetConfig, Built, build
 from grid.sweep.cell import Cell, Setting, cells
@@ -243,7 +243,7 @@ def test_the_order_is_part_of_the_id_and_disturbances_are_the_same_for_both(tmp_
 
 
 def test_what_is_said_of_no_tool_fits_no_benchmarks_labels() -> None:
-    texts = (prompts.NO_TOOL_TEXT, asking.ASK_SUBSTEP, asking.ASK_NEXT, fh.ASK_SUBSTEPS, fh.ASK_LAST)
+    texts = (prompts.NO_TOOL_TEXT, asking.ASK_SUBSTEP, asking.ASK_NEXT, planning.ASK_SUBSTEPS, planning.ASK_LAST)
     words = {stem for text in texts for stem in stems(text)}
     every = [pair for half in sayings().values() for pair in half]
     told = sum(none for stem, none in every if stem in words)

@@ -97,7 +97,7 @@ class Policy:
         if isinstance(wanted, OutlineAnswer):
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
-            return lambda base, index: to_json({"plan": self._plan(prompt, wanted, base, index)})
+            return lambda base, index: to_json(_planned(wanted, self._plan(prompt, wanted, base, index)))
         if isinstance(wanted, ToolCallAnswer):
             return self._calling(prompt, wanted)
         raise TypeError("a choice is answered by choose()")
@@ -180,6 +180,12 @@ class Policy:
 def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
     """The options: the tools, and to call none where that is allowed."""
     return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
+
+
+def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:
+    """A plan as an answer, with a thought in front where one is asked for."""
+    thought: dict[str, Json] = {"thought": f"It takes {len(plan)} steps."} if wanted.thought else {}
+    return thought | {"plan": [*plan]}
 
 
 def _thought(place: Place, tool: str) -> str:

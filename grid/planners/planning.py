@@ -1,0 +1,104 @@
+"""A plan of all calls that are left, in one answer: how it is asked for, read and run (planning_horizon §2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from grid.engines.base import PlanAnswer, Prompt, Section
+from grid.errors import ModelError
+from grid.planners import prompts
+from grid.planners.acting import Acting, Action, Decision, Path, View, next_point, perform
+from grid.planners.asking import ASK_THOUGHT, INVALID, read_action, sections
+from grid.planners.base import Answers, Episode
+from grid.text.answers import read_plan
+from grid.text.objects import UnreadableError
+from grid.types import NO_TOOL, Usage
+
+ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
+ASK_SUBSTEPS = (
+    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool "
+    f'has the tool "{NO_TOOL}".'
+)
+ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
+ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
+
+
+def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
+    """The next point of a path, with the tools of the whole query; None at its end."""
+    substep = next_point(episode, path, max_calls)
+    return View(substep, path, episode.options(None), whole_query=True) if substep else None
+
+
+async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "") -> tuple[list[Action], Usage]:
+    """The actions of a plan from a point on; asked for again, up to the retries, where none can be read.
+
+    Args:
+        episode: the case.
+        view: the point, with the tools of the whole query.
+        acting: how it is asked for; a `thought` comes before the plan and stands with its first action.
+        note: a line in front of the request.
+
+    Raises:
+        ModelError: no plan after all retries.
+    """
+    spent = Usage()
+    for tried in range(acting.max_retries + 1):
+        asked = await episode.sample(
+            plan_prompt(episode, view, acting, note, again=tried > 0),
+            *("plan", len(view.path.steps), tried),
+            temperature=acting.temperature,
+            max_tokens=acting.max_tokens,
+        )
+        spent += asked.usage
+        if plan := read_plan_of(asked, episode, view, acting):
+            return plan, spent
+    raise ModelError(f"step {view.substep.id}: no plan that can be used, after {acting.max_retries + 1} tries")
+
+
+async def run_plan(
+    episode: Episode, view: View, plan: list[Action], usage: Usage, acting: Acting, over: Callable[[Path], bool]
+) -> Path:
+    """Execute a plan without the model, up to its end or until it is `over`; what it cost stands with its first step."""
+    path = view.path
+    for action in plan:
+        at = whole_view(episode, path, acting.max_calls)
+        if at is None:
+            break
+        path, usage = await perform(episode, at, Decision(action, usage)), Usage()
+        if over(path):
+            break
+    return path
+
+
+def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", again: bool = False) -> Prompt:
+    """The prompt for a plan; under an outline it has an entry for each substep that is left."""
+    first, left, outline = view.substep.id, _left(episode, view, acting), episode.case.plan.substeps
+    form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
+    ask = form.format(first=first, last=outline[-1].id if outline else "")
+    wanted = ASK_PLAN.format(thought=ASK_THOUGHT if acting.thought else "")
+    lines = (*([note] if note else ()), ask, wanted, *((INVALID,) if again else ()))
+    before = sections(episode, view, view.offer.section, acting)
+    least = left if view.guided else 1
+    answer = PlanAnswer(view.offer.cards, least, left, may_decline=view.guided, thought=acting.thought)
+    return prompts.prompt(answer, *before, Section("instruction", lines))
+
+
+def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -> list[Action] | None:
+    """The actions of the plan in an answer; None, with the reason in the message, where it cannot be used."""
+    left = _left(episode, view, acting)
+    try:
+        calls = read_plan(asked.texts[0], view.offer.tools)
+        if view.guided and len(calls) != left:
+            raise UnreadableError(f"a plan of {len(calls)} entries, where {left} are wanted")
+        plan = [read_action(call, view.offer.tools, view.guided, acting.thought) for call in calls]
+        if why := next((action.unreadable for action in plan if action.unreadable), None):
+            raise UnreadableError(why)
+    except UnreadableError as error:
+        asked.message.unreadable[0] = str(error)
+        return None
+    return plan
+
+
+def _left(episode: Episode, view: View, acting: Acting) -> int:
+    """Decisions that are left: an outline's substeps, or as many calls as are allowed."""
+    return (len(episode.case.plan.substeps) or acting.max_calls) - len(view.path.steps)

@@ -1,0 +1,59 @@
+"""Zero-shot and chain-of-thought (Wei et al. 2022), as tooltree compares with them (§4.2, B.1, B.3)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import SAMPLE
+from grid.errors import ConfigError
+from grid.planners.acting import Acting, Path, begin, rollout, trajectory
+from grid.planners.asking import single_pass
+from grid.planners.base import Episode
+from grid.planners.planning import plan_ahead, run_plan, whole_view
+from grid.strict import STRICT
+from grid.types import Trajectory
+
+
+@dataclass(frozen=True, config=STRICT)
+class ZeroShot(Acting):
+    """The model is given the task and the tools, and nothing is made of what its calls return (B.3).
+
+    `mode: chain` (B.1, end-to-end): the whole chain in one answer, which is run without the model, to its end: nobody
+    looks whether a call failed, and those that do not use its result are as good as before. `mode: step` (B.1,
+    step-by-step): one call a prompt. `thought` above 0 is chain of thought: reasoning comes before the chain, or before
+    each call. No solved questions are shown, and the tools are those of the whole query, in both modes.
+
+    What a step sees of those before it the paper leaves open. `seen: calls`: the calls that it made, with their
+    thoughts, and not what they returned, or chain of thought would be ReAct, which B.3 sets apart by its acting.
+    `seen: all`: their results too, as the benchmark GTA, whose mode it is, shows them.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
+    demonstrations: Annotated[int, Field(ge=0, le=1000)] = 0
+    max_tokens: Annotated[int, Field(ge=1)] = 2048
+    mode: Literal["chain", "step"] = "chain"
+    seen: Literal["calls", "all"] = "calls"
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+
+    def __post_init__(self) -> None:
+        if self.mode == "chain" and self.seen != "calls":
+            raise ConfigError("planner.seen", self.seen, "calls where planner.mode is chain, whose one prompt sees none")
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """One chain. Raises ModelError where no plan can be read after the retries."""
+        path = begin(episode)
+        if self.mode == "step":
+            policy = partial(single_pass, acting=self)
+            path = (await rollout(episode, policy, self, path, whole_query=True, seen=self.seen)).path
+        elif view := whole_view(episode, path, self.max_calls):
+            path = await run_plan(episode, view, *await plan_ahead(episode, view, self), self, _never)
+        return trajectory(episode, path)
+
+
+def _never(path: Path) -> bool:
+    return False
