@@ -185,6 +185,16 @@ class Search:
             node.path = imagine(view, Decision(action, node.spent))
         return node.path
 
+    async def run(self, node: Node) -> Path:
+        """Execute an imagined path from where it was not run yet; the paths of its nodes are then what happened."""
+        for edge in reversed([*node.edges()]):
+            if edge.execution is None:
+                self.count(edge)
+                edge.path = None
+                self._views.pop(edge.label, None)
+            await self.execute(edge)
+        return self._get(node)
+
     async def _execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call
         run = partial(self.episode.execute, state, concrete, steps)
