@@ -8,7 +8,7 @@ from grid.engines.base import PlanAnswer, Prompt, Section
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, Path, View, next_point, perform
-from grid.planners.asking import ASK_THOUGHT, INVALID, read_action, sections
+from grid.planners.asking import INVALID, read_action, sections
 from grid.planners.base import Answers, Episode
 from grid.text.answers import read_plan
 from grid.text.objects import UnreadableError
@@ -20,6 +20,7 @@ ASK_SUBSTEPS = (
     f'has the tool "{NO_TOOL}".'
 )
 ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
+ASK_REASONING = '"thought": which steps the request takes, thought through one by one, '
 ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
 
 
@@ -75,7 +76,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", ag
     first, left, outline = view.substep.id, _left(episode, view, acting), episode.case.plan.substeps
     form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
     ask = form.format(first=first, last=outline[-1].id if outline else "")
-    wanted = ASK_PLAN.format(thought=ASK_THOUGHT if acting.thought else "")
+    wanted = ASK_PLAN.format(thought=ASK_REASONING if acting.thought else "")
     lines = (*([note] if note else ()), ask, wanted, *((INVALID,) if again else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
