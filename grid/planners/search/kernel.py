@@ -159,12 +159,8 @@ class Search:
 
     async def execute(self, node: Node) -> Path:
         """Run a node's action from its parent's state, once for each state and call (tooltree §3.1)."""
-        if node.path is not None:
-            return node.path
-        view, action = self._edge(node)
-        decision = Decision(action, node.spent)
-        node.path = await perform(self.episode, view, decision, execute=self._execute)
-        self._steps[node.label] = node.path.steps[-1]
+        if node.path is None:
+            node.path = await self._performed(node)
         return node.path
 
     async def execute_all(self, nodes: Sequence[Node]) -> None:
@@ -189,11 +185,16 @@ class Search:
         """Execute an imagined path from where it was not run yet; the paths of its nodes are then what happened."""
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
-                self.count(edge)
-                edge.path = None
+                edge.path = await self._performed(edge)
                 self._views.pop(edge.label, None)
-            await self.execute(edge)
+                self.count(edge)
         return self._get(node)
+
+    async def _performed(self, node: Node) -> Path:
+        view, action = self._edge(node)
+        path = await perform(self.episode, view, Decision(action, node.spent), execute=self._execute)
+        self._steps[node.label] = path.steps[-1]
+        return path
 
     async def _execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call

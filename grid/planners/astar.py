@@ -1,0 +1,149 @@
+"""A* search over plans (ToolChain*, Zhuang et al. 2024, arXiv 2310.13227; tooltree B.3)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from heapq import heappop, heappush
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING
+from grid.engines.base import SAMPLE
+from grid.errors import BudgetError
+from grid.planners.memory import Memory
+from grid.planners.planning import plan_prompt, read_plan_of
+from grid.planners.search.kernel import Search
+from grid.planners.search.planner import TreeSearch
+from grid.planners.search.tree import Node
+from grid.planners.side_by_side import every
+from grid.strict import STRICT
+from grid.types import FINISH, NO_TOOL
+
+Frontier = list[tuple[float, int, Node]]
+"""A heap of f(n), the node's place (of equals the first made is taken), and the node."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class AStar(TreeSearch):
+    """The plan of least f(n) = g(n) + h(n) is gone on from, until it is complete (ToolChain*, algorithm 1).
+
+    g(n) = Σ (1 − g1)^α (1 − g2)^(1−α) over the actions from the root to n. g1 is the longest common subsequence of the
+    plan up to there with the solved plan most like it, divided by the shorter one's length; g2 the action's share of
+    the `branching` samples that proposed it. h(n) = (1 − h1)^β (1 − h2)^(1−β). h1 is where in solved plans the action
+    stands on average, h2 is n's depth divided by the length of the plan that the model imagines on from n. No judge is
+    asked.
+
+    The authors' code is not public, and we found no values of α and β: they are 0.5. In ToolChain* states are plans and
+    nothing enters the costs that a tool returned; so `executes: end` plans without running anything, then runs the one
+    plan. `executes: expanded` runs an action when its node is expanded, so that what follows is planned on what it
+    returned. Two samples are the same action where they are the same call (theirs: where a model finds them alike).
+
+    Solved plans are the demonstrations; theirs grow with each solved case, which would make cases depend on each other.
+    Their actions are tools, since arguments belong to a question. A tool that is in none stands where the one does
+    whose name is most like it. Without solved plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under an
+    outline the imagined plan has the outline's length, and is not asked for; one that cannot be read makes h2 0.
+
+    After `expansions`, or where the model's budget is used up, the complete plan of least f in the frontier is run, or
+    else the least of all. An incomplete path is worth the more the nearer its end is (−h).
+    """
+
+    max_tokens: Annotated[int, Field(ge=1)] = 2048
+    expansions: Annotated[int, Field(ge=1, le=100_000)] = 100
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
+    beta: Annotated[float, Field(ge=0, le=1)] = 0.5
+    executes: Literal["end", "expanded"] = "end"
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
+
+    async def search(self, search: Search) -> None:
+        """Expand the plan of least cost until it is complete, and run it."""
+        costs = Costs(search, self)
+        frontier: Frontier = [(0.0, 0, search.root)]
+        with suppress(BudgetError):  # what is planned by then is run all the same
+            for _ in range(self.expansions):
+                node = frontier[0][-1]
+                if search.ended(node):
+                    if await self._run(search, node, costs) or not self.oracle_stop or len(frontier) == 1:
+                        return
+                    heappop(frontier)
+                elif not await self._expand(search, frontier, costs):
+                    break
+        complete = [entry for entry in frontier if search.ended(entry[-1])]
+        await self._run(search, min(complete or frontier)[-1], costs)
+
+    async def _expand(self, search: Search, frontier: Frontier, costs: Costs) -> bool:
+        """Put the children of the frontier's first node in its place; False where nothing would be left."""
+        node = frontier[0][-1]
+        if self.executes == "expanded":
+            await self._run(search, node, costs)
+        await search.propose([node], self.branching)
+        for child in node.open:
+            search.imagine(child)
+        found = await every([partial(costs.of, child) for child in node.open])
+        if not found and len(frontier) == 1:
+            return False
+        heappop(frontier)
+        for child, f in zip(node.open, found, strict=True):
+            child.value = -f
+            heappush(frontier, (f, child.place, child))
+        return True
+
+    async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
+        """Run a plan's actions that were not run yet; whether the search may stop."""
+        stop = False
+        for edge in reversed([*node.edges()]):
+            if edge.execution is None:
+                await search.run(edge)
+                stop = search.reached(edge, -costs.h[edge.label])
+        return stop
+
+
+class Costs:
+    """g(n) and h(n) of a tree's nodes, by label."""
+
+    def __init__(self, search: Search, planner: AStar) -> None:
+        self._search, self._planner = search, planner
+        self._outline = len(search.episode.case.plan.substeps)
+        solved = search.episode.demonstrations(planner.demonstrations)
+        last = () if self._outline else (FINISH,)
+        self._memory = Memory(tuple((*(call.tool for call in one.calls.values()), *last) for one in solved))
+        self.g, self.h = {search.root.label: 0.0}, {search.root.label: 1.0}
+
+    async def of(self, node: Node) -> float:
+        """f(n); that of the parent must be known."""
+        assert node.parent and node.action
+        tools = [edge.action.tool for edge in reversed([*node.edges()]) if edge.action]
+        tool, known = node.action.tool, self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
+        self.g[node.label] = self.g[node.parent.label] + mixed(known, node.share or 0.0, self._planner.alpha)
+        place = self._memory.place(tool) if tool != NO_TOOL else None
+        self.h[node.label] = mixed(place, await self._imagined(node), self._planner.beta)
+        return self.g[node.label] + self.h[node.label]
+
+    async def _imagined(self, node: Node) -> float:
+        """h2: the depth of a node, divided by that of the end which the model imagines for its plan."""
+        view, depth = self._search.view(node), node.depth
+        if view is None:
+            return 1.0
+        if self._outline:
+            return depth / self._outline
+        episode, acting = self._search.episode, replace(self._planner, thought=0)
+        asked = await episode.sample(
+            plan_prompt(episode, view, acting),
+            *(f"node{node.label}", "plan"),
+            temperature=acting.temperature,
+            max_tokens=acting.max_tokens,
+        )
+        node.spent += asked.usage
+        plan = read_plan_of(asked, episode, view, acting)
+        if plan is None:
+            return 0.0
+        left = next((place for place, action in enumerate(plan) if action.finished), len(plan))
+        return depth / (depth + left)
+
+
+def mixed(known: float | None, told: float, weight: float) -> float:
+    """(1 − s1)^w (1 − s2)^(1−w) of two scores in [0, 1]; 1 − s2 where the first is unknown."""
+    return 1 - told if known is None else float((1 - known) ** weight * (1 - told) ** (1 - weight))
