@@ -11,6 +11,7 @@ from grid.engines.base import SAMPLE, Home, Prompt, Sampled
 from grid.planners.base import Budget, Episode
 from grid.planners.fh import FullHorizon
 from grid.planners.sh import SingleStepHorizon
+from grid.planners.zero_shot import ZeroShot
 from grid.text.references import reference
 from grid.types import (
     FINISH,
@@ -119,7 +120,7 @@ SOLVED = Demonstration(
     "6",
 )
 OUTLINE = Plan(tuple(Substep(str(i), text, "") for i, text in enumerate(("first", "second", "judge", "add"), start=1)))
-Planner = FullHorizon | SingleStepHorizon
+Planner = FullHorizon | SingleStepHorizon | ZeroShot
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
 from grid.planners.base import JUDGE, Budget, Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.search.tree import Node
-from grid.types import MAX_SCORE, Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, Usage, to_json
+from grid.types import MAX_SCORE, Case, Demonstration, Observation, Plan, ToolCall, ToolSpec, Trajectory, Usage, to_json
 from grid.worlds.base import State, own_state
 from tests.engines import asks_for_arguments
 from tests.places import Kind, behind, judged, letter, place_of, place_of_node, word_of, word_of_step, written
@@ -176,10 +176,12 @@ def searched(
     budget: Budget | None = None,
     seed: int = 1,
     form: Literal["text", "digits"] = "text",
+    solved: Sequence[Demonstration] = (),
 ) -> Searched:
     """A planner's search in the game; the actor is the judge."""
     world = world or Letters(delays=script.delays)
-    run = episode(script, world, tools=[letter(name) for name in tools], plan=plan, budget=budget, seed=seed, form=form)
+    offered = [letter(name) for name in tools]
+    run = episode(script, world, tools=offered, plan=plan, budget=budget, seed=seed, form=form, solved=solved)
     return Searched(asyncio.run(planner.solve(run)), run, script, world)
 
 
@@ -192,6 +194,7 @@ def episode(
     budget: Budget | None = None,
     seed: int = 1,
     form: Literal["text", "digits"] = "text",
+    solved: Sequence[Demonstration] = (),
 ) -> Episode:
     """An episode of the game."""
     offered = tuple(tools)
@@ -203,6 +206,7 @@ def episode(
         budget or Budget(),
         seed,
         query_tools=max(len(offered), 1),
+        demonstrations=lambda count: tuple(solved[:count]),
         roles={JUDGE: script},
         judging=Judging(form=form, max_retries=_ASKED_AGAIN),
     )

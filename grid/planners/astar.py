@@ -113,12 +113,12 @@ class Costs:
         self.g, self.h = {search.root.label: 0.0}, {search.root.label: 1.0}
 
     async def of(self, node: Node) -> float:
-        """f(n); that of the parent must be known."""
-        assert node.parent and node.action
+        """f(n); g of the parent must be known."""
         tools = [edge.action.tool for edge in reversed([*node.edges()]) if edge.action]
-        tool, known = node.action.tool, self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
-        self.g[node.label] = self.g[node.parent.label] + mixed(known, node.share or 0.0, self._planner.alpha)
-        place = self._memory.place(tool) if tool != NO_TOOL else None
+        known = self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
+        before = self.g[node.parent.label] if node.parent else 0.0
+        self.g[node.label] = before + mixed(known, node.share or 0.0, self._planner.alpha)
+        place = self._memory.place(tools[-1]) if tools[-1] != NO_TOOL else None
         self.h[node.label] = mixed(place, await self._imagined(node), self._planner.beta)
         return self.g[node.label] + self.h[node.label]
 

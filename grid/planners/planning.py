@@ -59,7 +59,7 @@ async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "
 async def run_plan(
     episode: Episode, view: View, plan: list[Action], usage: Usage, acting: Acting, over: Callable[[Path], bool]
 ) -> Path:
-    """Execute a plan without the model, up to its end or until it is `over`; what it cost stands with its first step."""
+    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step."""
     path = view.path
     for action in plan:
         at = whole_view(episode, path, acting.max_calls)

@@ -42,7 +42,7 @@ class ZeroShot(Acting):
 
     def __post_init__(self) -> None:
         if self.mode == "chain" and self.seen != "calls":
-            raise ConfigError("planner.seen", self.seen, "calls where planner.mode is chain, whose one prompt sees none")
+            raise ConfigError("planner.seen", self.seen, "calls where planner.mode is chain: no step comes before")
 
     async def solve(self, episode: Episode) -> Trajectory:
         """One chain. Raises ModelError where no plan can be read after the retries."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,14 @@ ENTRY = '{"tool": "no_tool", "arguments": {}}'
 def test_plans_under_the_grammar(grammars: Any, entries: int, allowed: bool) -> None:
     plan = f'{{"plan": [{", ".join([ENTRY] * entries)}]}}'
     assert accepts(grammars, PLAN, plan) is allowed
+
+
+@pytest.mark.parametrize(("before", "allowed"), [('"thought": "first, é", ', True), ("", False)])
+def test_a_plan_has_its_thought_in_front_and_its_calls_none(grammars: Any, before: str, allowed: bool) -> None:
+    wanted = replace(PLAN, thought=THOUGHT)
+    assert answer_schema(wanted)["required"] == ["thought", "plan"]
+    assert accepts(grammars, wanted, f'{{{before}"plan": [{ENTRY}, {ENTRY}]}}') is allowed
+    assert not accepts(grammars, wanted, f'{{"thought": "", "plan": [{ENTRY}, {{"thought": "", {ENTRY[1:]}]}}')
 
 
 @pytest.mark.parametrize(
