@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "proposal", "outcome", "argument",
-    "texts", "instruction",
+    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "proposal", "outcome",
+    "argument", "texts", "instruction",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"

@@ -40,8 +40,9 @@ _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
 class Judging:
     """How scores are asked for: the keys `form` and `max_retries` of a role, as `judge.form`.
 
-    `text`: `{"score", "explanation"}`, sampled at temperature 0, again up to `max_retries` times where it cannot be
-    read. `digits`: the expectation over the exact distribution of the eleven scores, without sampled text.
+    `text`: `{"score", "explanation"}`, sampled (at temperature 0 if a planner does not say otherwise), again up to
+    `max_retries` times where it cannot be read. `digits`: the expectation over the exact distribution of the eleven
+    scores, without sampled text.
     """
 
     form: Literal["text", "digits"] = "text"
@@ -52,8 +53,12 @@ class Judging:
         """What the judge's engine must be able to do."""
         return CHOOSE if self.form == "digits" else SAMPLE
 
-    async def score(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> float:
+    async def score(
+        self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
+    ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
+
+        In words it is the mean of so many `samples`, of those at least that have a score. In digits it is asked once.
 
         Raises:
             ModelError: no score, after all retries.
@@ -62,15 +67,27 @@ class Judging:
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
             choice = await requests.choose(role, asked, *key)
             return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
+        found = list[float]()
         for tried in range(self.max_retries + 1):
             asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
-            names = (*key, f"try{tried}") if tried else key
-            answers = await requests.sample(role, asked, *names, n=1, temperature=0.0, max_tokens=_MAX_TOKENS)
-            try:
-                return read_score(answers.texts[0])
-            except UnreadableError as error:
-                answers.message.unreadable[0] = why = str(error)
-        raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+            answers = await requests.sample(
+                role,
+                asked,
+                *((*key, f"try{tried}") if tried else key),
+                n=samples - len(found),
+                temperature=temperature,
+                max_tokens=_MAX_TOKENS,
+            )
+            for place, text in enumerate(answers.texts):
+                try:
+                    found.append(read_score(text))
+                except UnreadableError as error:
+                    answers.message.unreadable[place] = why = str(error)
+            if len(found) == samples:
+                break
+        if not found:
+            raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+        return sum(found) / len(found)
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

@@ -45,7 +45,7 @@ from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, Usage, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
@@ -222,7 +222,8 @@ class _Documents(NamedTuple):
 @lru_cache(maxsize=256)  # of some 100 kB each
 def _documents(options: tuple[str, ...]) -> _Documents:
     names = [_name(option) for option in options]
-    counted = [_NO_WORDS if name == NO_TOOL else _counts(text) for name, text in zip(names, options, strict=True)]
+    wordless = (NO_TOOL, GIVE_UP)
+    counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
     lengths = np.array([length for _, length in counted], dtype=np.float64)
     norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
     postings: dict[str, list[tuple[int, int]]] = {}

@@ -26,7 +26,7 @@ from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.simulated.places import Place, Places, lesson, name_of, named_in_lessons
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.types import FINISH, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -35,6 +35,7 @@ UNREADABLE = (
 )
 """Answers that hold no object of the form that is asked for, however leniently they are read."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
+_LOW = 3  # of MAX_SCORE; what is worth less is given up
 _MOST_CHARACTERS = 400  # of a substep that it drafts
 
 
@@ -105,16 +106,26 @@ class Policy:
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place = self.places.at(prompt)
         names, bonus = _names(wanted), self._bonus(prompt, place)
+        hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, bool], str] = {}
 
         def text(base: int, index: int) -> str:
             tool, right = self._decided(place, names, bonus, uniforms(base, index, 1))
+            if hopeless and hopeless(uniforms(base, index)[2]):
+                tool = GIVE_UP
             if (tool, right) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
                 written[tool, right] = to_json(thought | self._call(place, tool, right))
             return written[tool, right]
 
         return text
+
+    def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
+        """Whether it gives up, by a uniform number: as a judge it would give the steps so far a low score."""
+        if not prompt.entries("history"):
+            return None
+        right = self.places.failed(prompt) is None
+        return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
 
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
@@ -152,7 +163,7 @@ class Policy:
 
     def _call(self, place: Place, tool: str, right: bool) -> dict[str, Json]:
         """The call as text; a wrong one has every argument that it must have, and none of the right values."""
-        if tool in (NO_TOOL, FINISH):
+        if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
             known = place.call.arguments
@@ -184,4 +195,6 @@ def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
 
 def _thought(place: Place, tool: str) -> str:
     """What stands before a call."""
+    if tool == GIVE_UP:
+        return f"Step {place.number} cannot be reached like this."
     return f"Step {place.number} takes no tool." if tool == NO_TOOL else f"Step {place.number} takes {tool}."

@@ -45,6 +45,14 @@ SO_FAR = Section(
         "they are complete, that it was carried out. A coarse score will do.",
     ),
 )
+BETTER = Section(
+    "role",
+    (
+        _WHO,
+        "Two steps were tried at the same point. Judge the one that stands last against the other: the middle of the "
+        "scale is for two that are as good, the best score for one that brings the request much nearer to its end.",
+    ),
+)
 WHOLE = Section("proposal", ("All steps above are judged together.",))
 PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
 NONE = Section("proposal", ("Call:", "none"))
@@ -59,6 +67,13 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
     """What has this call added (B.8)? `view` is of the context before it."""
     shown = _proposal(view, action), outcome_section(observation)
     return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
+
+
+def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
+    """How much better than another step at the same point, which a line tells of, is this one?"""
+    outcome = (outcome_section(observation),) if observation else ()
+    shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
+    return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
