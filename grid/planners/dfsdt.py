@@ -109,7 +109,10 @@ class DFSDT(TreeSearch):
         return child
 
     async def _compared(self, search: Search, made: Sequence[Node]) -> list[Node]:
-        """The best first: a point for each sibling that is beaten, half of one where both are as good."""
+        """The best first: a point for each sibling that is beaten, half of one where both are as good.
+
+        Those that were not run come last.
+        """
         pairs = list(permutations([node for node in made if node.path], 2))
         self._allow(search, len(pairs))
         found = await every([partial(self._against, search, *pair) for pair in pairs])
@@ -117,7 +120,7 @@ class DFSDT(TreeSearch):
         for node, other in pairs:
             mine, its = scores[node, other], scores[other, node]
             node.value += 1.0 if mine > its else 0.5 if mine == its else 0.0
-        return sorted(made, key=lambda node: -node.value)
+        return sorted(made, key=lambda node: (node.path is None, -node.value))
 
     async def _against(self, search: Search, node: Node, other: Node) -> float:
         view = search.view(node.parent) if node.parent else None
