@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -170,8 +170,17 @@ class Episode:
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        scored = self.__judging.score(self.__requests, JUDGE, prompt, JUDGE, *key, samples=samples, temperature=temperature)
-        return await scored
+        asked = (self.__requests, JUDGE, prompt, JUDGE, *key)
+        return await self.__judging.score(*asked, samples=samples, temperature=temperature)
+
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
+    ) -> list[float]:
+        """The share of the judge's votes that each candidate gets. Raises as `judge`."""
+        if self.__judging is None:
+            raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
+        asked = (self.__requests, JUDGE, prompt, candidates, JUDGE, *key)
+        return await self.__judging.vote(*asked, samples=samples, temperature=temperature)
 
     def start(self) -> State:
         """The world before any call.

@@ -6,19 +6,21 @@ judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, w
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section
+from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
 from grid.engines.roles import Role
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.asking import INVALID
 from grid.planners.requests import Requests
 from grid.strict import STRICT
-from grid.text.answers import read_score
+from grid.text.answers import read_score, read_vote
 from grid.text.objects import UnreadableError
 from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 
@@ -30,10 +32,15 @@ ASK_DIGITS = "Answer with the number of one of these scores, and nothing else:"
 SCORES = tuple(
     f"{score} of {MAX_SCORE}" + {0: " (worst)", MAX_SCORE: " (best)"}.get(score, "") for score in range(MAX_SCORE + 1)
 )
+ASK_VOTE = "Decide which of the candidates above is the most promising one."
+ASK_VOTE_TEXT = 'Answer with one JSON object: {"best": its number, "explanation": why, in a sentence or two}.'
+ASK_VOTE_DIGITS = "Answer with its number, and nothing else."
 _MAX_TOKENS = 256
 _IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
-_IN_WORDS_AGAIN = Section("instruction", (ASK_SCORE, ASK_TEXT, INVALID))
 _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
+_VOTE_IN_WORDS = Section("instruction", (ASK_VOTE, ASK_VOTE_TEXT))
+_VOTE_IN_DIGITS = Section("instruction", (ASK_VOTE, ASK_VOTE_DIGITS))
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -67,12 +74,56 @@ class Judging:
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
             choice = await requests.choose(role, asked, *key)
             return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
-        found = list[float]()
+        asked = Prompt((*prompt.sections, _IN_WORDS), ScoreAnswer())
+        found = await self._sampled(requests, role, asked, read_score, key, samples, temperature)
+        return sum(found) / len(found)
+
+    async def vote(
+        self,
+        requests: Requests,
+        role: Role,
+        prompt: Prompt,
+        candidates: Sequence[str],
+        *key: object,
+        samples: int,
+        temperature: float,
+    ) -> list[float]:
+        """The share of the votes that each candidate gets.
+
+        In words so many `samples` are cast. In digits the shares are the exact distribution over the candidates.
+
+        Raises:
+            ModelError: no vote, after all retries.
+        """
+        options, count = tuple(candidates), len(candidates)
+        shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
+        if self.form == "digits":
+            choice = await requests.choose(role, Prompt((*shown, _VOTE_IN_DIGITS), ChoiceAnswer(options)), *key)
+            return [*choice.probabilities]
+        asked = Prompt((*shown, _VOTE_IN_WORDS), VoteAnswer(count))
+        votes = await self._sampled(
+            requests, role, asked, partial(read_vote, candidates=count), key, samples, temperature
+        )
+        return [votes.count(place) / len(votes) for place in range(count)]
+
+    async def _sampled(
+        self,
+        requests: Requests,
+        role: Role,
+        prompt: Prompt,
+        read: Callable[[str], T],
+        key: tuple[object, ...],
+        samples: int,
+        temperature: float,
+    ) -> list[T]:
+        """What so many answers say, those of them at least that can be read after all retries."""
+        found, why = list[T](), ""
+        *shown, ask = prompt.sections
+        again = Prompt((*shown, Section(ask.kind, (*ask.entries, INVALID))), prompt.answer)
         for tried in range(self.max_retries + 1):
-            asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
             answers = await requests.sample(
                 role,
-                asked,
+                again if tried else prompt,
                 *((*key, f"try{tried}") if tried else key),
                 n=samples - len(found),
                 temperature=temperature,
@@ -80,14 +131,14 @@ class Judging:
             )
             for place, text in enumerate(answers.texts):
                 try:
-                    found.append(read_score(text))
+                    found.append(read(text))
                 except UnreadableError as error:
                     answers.message.unreadable[place] = why = str(error)
             if len(found) == samples:
                 break
         if not found:
             raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
-        return sum(found) / len(found)
+        return found
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

@@ -36,6 +36,7 @@ from grid.engines.base import (
     ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
+    VoteAnswer,
 )
 from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
@@ -75,6 +76,8 @@ class Lexical:
             texts = [_lesson(prompt)] * n
         elif isinstance(answer, ScoreAnswer):
             texts = [judge.answer(prompt)] * n
+        elif isinstance(answer, VoteAnswer):
+            texts = self._votes(prompt, n, temperature, seed)
         elif isinstance(answer, OutlineAnswer):
             texts = [to_json({"outline": [*self._outline(prompt)[: answer.most]]})] * n
         elif isinstance(answer, PlanAnswer):
@@ -150,6 +153,13 @@ class Lexical:
                 known[choice] = to_json(_filled(answer, options[choice], here))
             texts.append(known[choice])
         return texts
+
+    def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
+        """For the candidate whose words fit the request best."""
+        candidates = next(section for section in prompt.sections if section.kind == "candidates").options
+        scores = self._scores(points.pointed(prompt), candidates) / self.temperature
+        votes = [_gumbel_argmax(scores, temperature, seed, index) for index in range(n)]
+        return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _call(self, prompt: Prompt, answer: ToolCallAnswer, temperature: float, seed: int, index: int) -> Call:
         options = _options(prompt)

@@ -20,6 +20,7 @@ from grid.engines.base import (
     ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
+    VoteAnswer,
 )
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
@@ -69,6 +70,9 @@ class Policy:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
+        if prompt.entries("candidates"):
+            best = self._best(prompt, self._own_seed(prompt), 0)
+            return Choice(tuple(float(number == best) for number in range(len(options))), usage)
         if prompt.entries("proposal"):
             score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
@@ -95,6 +99,8 @@ class Policy:
             return lambda base, index: self._reflection(prompt, uniforms(base, index, 1)[0])
         if isinstance(wanted, ScoreAnswer):
             return lambda base, index: self._judgement(prompt, uniforms(base, index, 1)[0])
+        if isinstance(wanted, VoteAnswer):
+            return lambda base, index: to_json({"best": self._best(prompt, base, index), "explanation": "It is best."})
         if isinstance(wanted, OutlineAnswer):
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
@@ -183,6 +189,15 @@ class Policy:
     def _judgement(self, prompt: Prompt, uniform: float) -> str:
         score = self._score(prompt, uniform)
         return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
+
+    def _best(self, prompt: Prompt, base: int, index: int) -> int:
+        """The candidate that it would score highest of all, ties by lot."""
+        drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
+        ranks = [
+            (judge.score(self.judge_auc, right, score), lot)
+            for right, (score, lot, _) in zip(self.places.candidates_right(prompt), drawn, strict=True)
+        ]
+        return max(range(len(ranks)), key=ranks.__getitem__)
 
     def _score(self, prompt: Prompt, uniform: float) -> int:
         return judge.score(self.judge_auc, judge.is_right(prompt, self.places), uniform)

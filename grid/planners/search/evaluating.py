@@ -53,6 +53,14 @@ BETTER = Section(
         "scale is for two that are as good, the best score for one that brings the request much nearer to its end.",
     ),
 )
+BEST = Section(
+    "role",
+    (
+        _WHO,
+        "Several plans are shown, a step a line, as far as each was thought out; no step of any has been run. Look at "
+        "each of them: whether its steps serve the request, in this order, and whether their arguments can be known.",
+    ),
+)
 WHOLE = Section("proposal", ("All steps above are judged together.",))
 PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
 NONE = Section("proposal", ("Call:", "none"))
@@ -79,6 +87,11 @@ def better(episode: Episode, view: View, other: str, action: Action, observation
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
     """How well do all steps so far go? `lines` tell them; `planned`: none was run."""
     return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE)
+
+
+def best(episode: Episode) -> Prompt:
+    """Which of the candidates is the best? None of their steps was run."""
+    return prompts.prompt(ScoreAnswer(), BEST, prompts.task_section(episode))
 
 
 def _asked(role: Section, episode: Episode, lines: Sequence[str], *shown: Section) -> Prompt:

@@ -245,6 +245,24 @@ class Search:
             self.episode.improved(trajectory(self.episode, path), value, node.label)
         return self.resolved
 
+    async def run(self, node: Node) -> bool:
+        """Execute the imagined actions up to a node, from the root on, whatever they return, as the answer.
+
+        What was executed of them already stays. Returns and values as `reached`, with the node's value.
+        """
+        last = self.root
+        try:
+            for edge in reversed([*node.edges()]):
+                if edge.execution is None:
+                    edge.path = None
+                    self._views.pop(edge.label, None)
+                    await self.execute_all([edge])
+                last = edge
+        finally:
+            if last is not self.root:
+                self.reached(last, node.value)
+        return self.resolved
+
     def trajectory(self) -> Trajectory:
         """The best path, and every step that was taken, in the order of the nodes."""
         taken = tuple(self._steps[node.label] for node in self.nodes if node.label in self._steps)
