@@ -1,4 +1,4 @@
-"""An engine that answers the first option at once: what the grid costs without a model."""
+"""An engine that answers the first option at once, and never gives up: what the grid costs without a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.strict import STRICT
-from grid.types import Json, Usage, to_json
+from grid.types import GIVE_UP, Json, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -45,7 +45,8 @@ class Null:
         elif isinstance(answer, VoteAnswer):
             text = to_json({"best": 0, "explanation": ""})
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
-            call: Json = {"tool": answer.tools[0].name, "arguments": {}}
+            name = next((tool.name for tool in answer.tools if tool.name != GIVE_UP), GIVE_UP)
+            call: Json = {"tool": name, "arguments": {}}
             text = to_json({"plan": [call] * answer.least} if isinstance(answer, PlanAnswer) else call)
         return Sampled((text,) * n, Usage(llm_calls=n))
 
