@@ -170,8 +170,9 @@ class Episode:
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        asked = (self.__requests, JUDGE, prompt, JUDGE, *key)
-        return await self.__judging.score(*asked, samples=samples, temperature=temperature)
+        return await self.__judging.score(
+            self.__requests, JUDGE, prompt, JUDGE, *key, samples=samples, temperature=temperature
+        )
 
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
@@ -179,8 +180,9 @@ class Episode:
         """The share of the judge's votes that each candidate gets. Raises as `judge`."""
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        asked = (self.__requests, JUDGE, prompt, candidates, JUDGE, *key)
-        return await self.__judging.vote(*asked, samples=samples, temperature=temperature)
+        return await self.__judging.vote(
+            self.__requests, JUDGE, prompt, candidates, JUDGE, *key, samples=samples, temperature=temperature
+        )
 
     def start(self) -> State:
         """The world before any call.
