@@ -18,6 +18,8 @@ MAX_SCORE = 10
 """Judges score with whole numbers from 0 to this."""
 FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
+GIVE_UP = "give_up"
+"""How 'this path leads nowhere' is called where a planner offers it."""
 UNKNOWN = "unknown"
 """The value of the arguments of a call that is made wrong on purpose."""
 

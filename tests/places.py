@@ -1,18 +1,19 @@
 """Places of the scripted game of `tests/search.py`: the calls made so far, as words.
 
-In "a b1" a word is a tool's letter and the value of its argument `x`, if it has one. Other words are "finish", "none"
-(no tool) and "?" (an answer that cannot be read). The root is "".
+In "a b1" a word is a tool's letter and the value of its argument `x`, if it has one. Other words are "finish",
+"give_up", "none" (no tool) and "?" (an answer that cannot be read). The root is "".
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from grid.engines.base import Prompt
 from grid.planners.search.tree import Node
 from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
 
 Kind = Literal["pre", "post", "value"]
 _CALL = re.compile(r'\{"tool": .*?\}\}')
@@ -29,8 +30,8 @@ def written(word: str) -> str:
         return "I do not know."
     if word == "none":
         return to_json({"tool": NO_TOOL, "arguments": {}})
-    if word == FINISH:
-        return to_json({"tool": FINISH, "arguments": {}})
+    if word in (FINISH, GIVE_UP):
+        return to_json({"tool": word, "arguments": {}})
     arguments: dict[str, Json] = {"x": word[1:]} if word[1:] else {}
     return to_json({"tool": word[0], "arguments": arguments})
 
@@ -47,8 +48,13 @@ def behind(place: str, word: str) -> str:
 
 def place_of(prompt: Prompt) -> str:
     """The place that a prompt's history tells of."""
-    outlined = len(prompt.entries("task")) > 1
-    return " ".join(_word_of_line(line, outlined) for line in prompt.entries("history")[1:])
+    return _place(prompt, prompt.entries("history")[1:])
+
+
+def candidates_of(prompt: Prompt) -> list[str]:
+    """The places that a vote is about."""
+    found = [option for section in prompt.sections if section.kind == "candidates" for option in section.options]
+    return [_place(prompt, text.split("\n")) for text in found]
 
 
 def place_of_node(node: Node) -> str:
@@ -59,7 +65,7 @@ def place_of_node(node: Node) -> str:
         if edge.action.unreadable is not None:
             words.append("?")
         elif edge.action.call is None:
-            words.append(FINISH if edge.action.finished else "none")
+            words.append("none" if edge.action.tool == NO_TOOL else edge.action.tool)
         else:
             words.append(word_of(edge.action.call))
     return " ".join(reversed(words))
@@ -73,6 +79,11 @@ def judged(prompt: Prompt) -> tuple[Kind, str]:
     call = proposal[-1]
     word = _word_of_line(call, True)
     return "post" if prompt.entries("outcome") else "pre", behind(here, word)
+
+
+def _place(prompt: Prompt, lines: Sequence[str]) -> str:
+    outlined = len(prompt.entries("task")) > 1
+    return " ".join(_word_of_line(line, outlined) for line in lines)
 
 
 def _word_of_line(line: str, outlined: bool) -> str:

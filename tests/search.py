@@ -12,14 +12,36 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, ClassVar, Literal
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer, ToolCallAnswer
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    Prompt,
+    Sampled,
+    ScoreAnswer,
+    ToolCallAnswer,
+    VoteAnswer,
+)
 from grid.planners.base import JUDGE, Budget, Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.search.tree import Node
 from grid.types import MAX_SCORE, Case, Demonstration, Observation, Plan, ToolCall, ToolSpec, Trajectory, Usage, to_json
 from grid.worlds.base import State, own_state
 from tests.engines import asks_for_arguments
-from tests.places import Kind, behind, judged, letter, place_of, place_of_node, word_of, word_of_step, written
+from tests.places import (
+    Kind,
+    behind,
+    candidates_of,
+    judged,
+    letter,
+    place_of,
+    place_of_node,
+    word_of,
+    word_of_step,
+    written,
+)
 
 Score = float | str
 """In [0, 1]; a text is what the judge answers instead of a score."""
@@ -36,6 +58,7 @@ class Script:
         drafted: by place and tool ("a b"), the word that asking for the tool's arguments gives; otherwise the tool.
         pre, post, value: what the judge says, by place; for `pre` and `post` that behind the call. Several scores are
             given in turn.
+        votes: the places that are voted for, in turn.
         delays: wait so long (turns of the event loop) before each answer.
     """
 
@@ -45,6 +68,7 @@ class Script:
     pre: Mapping[str, Score | Sequence[Score]] = field(default_factory=dict)
     post: Mapping[str, Score | Sequence[Score]] = field(default_factory=dict)
     value: Mapping[str, Score | Sequence[Score]] = field(default_factory=dict)
+    votes: Sequence[str] = ()
     delays: random.Random | None = None
     asked: list[tuple[str, str]] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
@@ -76,8 +100,10 @@ class Script:
 
     def _texts(self, prompt: Prompt, n: int) -> list[str]:
         if isinstance(prompt.answer, ScoreAnswer):
-            score = self._score(*judged(prompt))
-            return [score if isinstance(score, str) else _in_words(score)] * n
+            scores = [self._score(*judged(prompt)) for _ in range(n)]
+            return [score if isinstance(score, str) else _in_words(score) for score in scores]
+        if isinstance(prompt.answer, VoteAnswer):
+            return [_ballot(word, candidates_of(prompt)) for word in self._in_turn("vote", "", self.votes, n)]
         assert isinstance(prompt.answer, ToolCallAnswer)
         here = place_of(prompt)
         if asks_for_arguments(prompt.answer):
@@ -230,6 +256,10 @@ async def wait(delays: random.Random | None) -> None:
 
 def _at(known: Mapping[str, Any], place: str, otherwise: Any) -> Any:
     return known.get(place, known.get("*", otherwise))
+
+
+def _ballot(place: str, candidates: Sequence[str]) -> str:
+    return to_json({"best": candidates.index(place), "explanation": "It is written so."})
 
 
 def _in_words(score: float) -> str:

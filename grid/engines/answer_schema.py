@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
 from grid.types import MAX_SCORE, NO_TOOL, ToolSpec
 
 LINE = 120  # characters of an outline's line
@@ -18,7 +18,7 @@ _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call or a plan of calls (a thought first where one is asked for), an outline, an explained score.
+    """One object: a call or a plan of calls (a thought first where one is asked for), an outline, a score or a vote.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
     """
@@ -28,6 +28,9 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, ScoreAnswer):
         score = {"enum": list(range(MAX_SCORE + 1))}
         return _object({"score": score, "explanation": _text(EXPLANATION)}, ["score", "explanation"])
+    if isinstance(answer, VoteAnswer):
+        best = {"enum": list(range(answer.candidates))}
+        return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
     before = {"thought": {"$ref": "#/$defs/thought"}} if answer.thought else {}
     each = {} if isinstance(answer, PlanAnswer) else before
     calls = [_call(tool.name, _arguments(tool), each) for tool in answer.tools]

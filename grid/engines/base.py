@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "proposal", "outcome", "argument",
-    "texts", "instruction",
+    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates", "proposal",
+    "outcome", "argument", "texts", "instruction",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
@@ -112,7 +112,14 @@ class ScoreAnswer:
     """A JSON object `{"score", "explanation"}` is wanted, the score a whole number from 0 to MAX_SCORE."""
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer
+@dataclass(frozen=True)
+class VoteAnswer:
+    """A JSON object `{"best", "explanation"}` is wanted, the best a number from 0 to `candidates` - 1."""
+
+    candidates: int
+
+
+JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer
 """Answers that have a JSON schema."""
 
 

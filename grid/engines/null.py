@@ -1,4 +1,4 @@
-"""An engine that answers the first option at once: what the grid costs without a model."""
+"""An engine that answers the first option at once, and never gives up: what the grid costs without a model."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
     ToolCallAnswer,
+    VoteAnswer,
 )
 from grid.strict import STRICT
-from grid.types import Json, Usage, to_json
+from grid.types import GIVE_UP, Json, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -35,14 +36,17 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments, `least` of it as a plan, or score 0, `n` times; empty for a text answer."""
+        """The first tool without arguments (`least` of it as a plan), score or candidate 0, or no text; `n` times."""
         answer, text = prompt.answer, ""
         if isinstance(answer, OutlineAnswer):
             text = to_json({"outline": ["do it"]})
         elif isinstance(answer, ScoreAnswer):
             text = to_json({"score": 0, "explanation": ""})
+        elif isinstance(answer, VoteAnswer):
+            text = to_json({"best": 0, "explanation": ""})
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
-            call: Json = {"tool": answer.tools[0].name, "arguments": {}}
+            name = next((tool.name for tool in answer.tools if tool.name != GIVE_UP), GIVE_UP)
+            call: Json = {"tool": name, "arguments": {}}
             text = to_json({"plan": [call] * answer.least} if isinstance(answer, PlanAnswer) else call)
         return Sampled((text,) * n, Usage(llm_calls=n))
 

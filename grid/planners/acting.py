@@ -20,7 +20,7 @@ from grid.planners.base import Episode, Executed
 from grid.planners.options import Options
 from grid.planners.prompts import Offer, Seen
 from grid.strict import STRICT
-from grid.types import FINISH, NO_TOOL, OptionProbability, Step, Substep, ToolCall, Trajectory, Usage
+from grid.types import FINISH, GIVE_UP, NO_TOOL, OptionProbability, Step, Substep, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
 
 
@@ -49,7 +49,7 @@ class Acting:
 class Action:
     """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
 
-    `unreadable` says why an answer could not be used.
+    `given_up`: the path leads nowhere. `unreadable` says why an answer could not be used.
     """
 
     call: ToolCall | None
@@ -57,11 +57,14 @@ class Action:
     answer: str | None = None
     thought: str | None = None
     unreadable: str | None = None
+    given_up: bool = False
 
     @property
     def tool(self) -> str:
-        """The tool's name, NO_TOOL or FINISH."""
-        return self.call.tool if self.call else FINISH if self.finished else NO_TOOL
+        """The tool's name, NO_TOOL, FINISH or GIVE_UP."""
+        if self.call:
+            return self.call.tool
+        return FINISH if self.finished else GIVE_UP if self.given_up else NO_TOOL
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ class Path:
 class View:
     """What one decision looks at: the point, the path so far and what is seen of it, the options, earlier lessons.
 
-    `whole_query`: the tools are those of the whole query, the same at every point.
+    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
+    tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
     """
 
     substep: Substep
@@ -91,6 +95,9 @@ class View:
     whole_query: bool = False
     seen: Seen = "all"
     lessons: tuple[str, ...] = ()
+    siblings: tuple[str, ...] = ()
+    may_give_up: bool = False
+    most_observed: int | None = None
 
     @property
     def guided(self) -> bool:
@@ -102,12 +109,14 @@ class View:
         """What is seen of the path, a line a step."""
         if self.seen == "calls":
             return tuple(prompts.step_text(step, observed=False) for step in self.path.steps)
+        if self.seen == "all" and self.most_observed is not None:
+            return tuple(prompts.step_text(step, most=self.most_observed) for step in self.path.steps)
         return self.path.lines if self.seen == "all" else ()
 
     @cached_property
     def offer(self) -> Offer:
         """The options as a prompt lists them."""
-        return prompts.offer(self.options, may_finish=not self.guided)
+        return prompts.offer(self.options, not self.guided, self.may_give_up)
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
         return Action(None, unreadable=f"the tool {tool!r:.80} was not offered")
     if offered[tool] is prompts.FINISH_TOOL:
         return Action(None, finished=True, answer=_text(arguments.get("answer")))
+    if offered[tool] is prompts.GIVE_UP_TOOL:
+        return Action(None, given_up=True)
     return Action(ToolCall(tool, arguments))
 
 
@@ -149,7 +151,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, demonstrations, task, lessons, history and tools, static ones first."""
+    """Role, demonstrations, task, lessons, history, tools and siblings, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
@@ -159,4 +161,5 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         prompts.lessons_section(view.lessons),
         prompts.history_section(view.history),
         *behind,
+        prompts.siblings_section(view.siblings),
     )

@@ -96,7 +96,7 @@ class AStar(TreeSearch):
         stop = False
         for edge in reversed([*node.edges()]):
             if edge.execution is None:
-                await search.run(edge)
+                await search.enact(edge)
                 stop = search.reached(edge, -costs.h[edge.label])
         return stop
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -159,8 +159,10 @@ class Episode:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
         return await self.__requests.choose(role, prompt, *key)
 
-    async def judge(self, prompt: Prompt, *key: object) -> float:
+    async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
         """The judge's score in [0, 1] of what the prompt's sections show, by the criteria that they give.
+
+        The mean of so many sampled ones; a distribution over the scores has no need of samples.
 
         Raises:
             ModelError: answers without a score, after all retries.
@@ -168,7 +170,19 @@ class Episode:
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        return await self.__judging.score(self.__requests, JUDGE, prompt, JUDGE, *key)
+        return await self.__judging.score(
+            self.__requests, JUDGE, prompt, JUDGE, *key, samples=samples, temperature=temperature
+        )
+
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
+    ) -> list[float]:
+        """The share of the judge's votes that each candidate gets. Raises as `judge`."""
+        if self.__judging is None:
+            raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
+        return await self.__judging.vote(
+            self.__requests, JUDGE, prompt, candidates, JUDGE, *key, samples=samples, temperature=temperature
+        )
 
     def start(self) -> State:
         """The world before any call.

@@ -6,19 +6,21 @@ judges of tooltree (B.7, B.8) score from 0.0 to 1.0 and are told to be coarse, w
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section
+from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
 from grid.engines.roles import Role
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.asking import INVALID
 from grid.planners.requests import Requests
 from grid.strict import STRICT
-from grid.text.answers import read_score
+from grid.text.answers import read_score, read_vote
 from grid.text.objects import UnreadableError
 from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 
@@ -30,18 +32,24 @@ ASK_DIGITS = "Answer with the number of one of these scores, and nothing else:"
 SCORES = tuple(
     f"{score} of {MAX_SCORE}" + {0: " (worst)", MAX_SCORE: " (best)"}.get(score, "") for score in range(MAX_SCORE + 1)
 )
+ASK_VOTE = "Decide which of the candidates above is the most promising one."
+ASK_VOTE_TEXT = 'Answer with one JSON object: {"best": its number, "explanation": why, in a sentence or two}.'
+ASK_VOTE_DIGITS = "Answer with its number, and nothing else."
 _MAX_TOKENS = 256
 _IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
-_IN_WORDS_AGAIN = Section("instruction", (ASK_SCORE, ASK_TEXT, INVALID))
 _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
+_VOTE_IN_WORDS = Section("instruction", (ASK_VOTE, ASK_VOTE_TEXT))
+_VOTE_IN_DIGITS = Section("instruction", (ASK_VOTE, ASK_VOTE_DIGITS))
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
     """How scores are asked for: the keys `form` and `max_retries` of a role, as `judge.form`.
 
-    `text`: `{"score", "explanation"}`, sampled at temperature 0, again up to `max_retries` times where it cannot be
-    read. `digits`: the expectation over the exact distribution of the eleven scores, without sampled text.
+    `text`: `{"score", "explanation"}`, sampled (at temperature 0 if a planner does not say otherwise), again up to
+    `max_retries` times where it cannot be read. `digits`: the expectation over the exact distribution of the eleven
+    scores, without sampled text.
     """
 
     form: Literal["text", "digits"] = "text"
@@ -52,8 +60,12 @@ class Judging:
         """What the judge's engine must be able to do."""
         return CHOOSE if self.form == "digits" else SAMPLE
 
-    async def score(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> float:
+    async def score(
+        self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
+    ) -> float:
         """The score in [0, 1] that the engine of a role gives; `key` names what is judged.
+
+        In words it is the mean of so many `samples`, of those at least that have a score. In digits it is asked once.
 
         Raises:
             ModelError: no score, after all retries.
@@ -62,15 +74,71 @@ class Judging:
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
             choice = await requests.choose(role, asked, *key)
             return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
+        asked = Prompt((*prompt.sections, _IN_WORDS), ScoreAnswer())
+        found = await self._sampled(requests, role, asked, read_score, key, samples, temperature)
+        return sum(found) / len(found)
+
+    async def vote(
+        self,
+        requests: Requests,
+        role: Role,
+        prompt: Prompt,
+        candidates: Sequence[str],
+        *key: object,
+        samples: int,
+        temperature: float,
+    ) -> list[float]:
+        """The share of the votes that each candidate gets.
+
+        In words so many `samples` are cast. In digits the shares are the exact distribution over the candidates.
+
+        Raises:
+            ModelError: no vote, after all retries.
+        """
+        options, count = tuple(candidates), len(candidates)
+        shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
+        if self.form == "digits":
+            choice = await requests.choose(role, Prompt((*shown, _VOTE_IN_DIGITS), ChoiceAnswer(options)), *key)
+            return [*choice.probabilities]
+        asked = Prompt((*shown, _VOTE_IN_WORDS), VoteAnswer(count))
+        votes = await self._sampled(
+            requests, role, asked, partial(read_vote, candidates=count), key, samples, temperature
+        )
+        return [votes.count(place) / len(votes) for place in range(count)]
+
+    async def _sampled(
+        self,
+        requests: Requests,
+        role: Role,
+        prompt: Prompt,
+        read: Callable[[str], T],
+        key: tuple[object, ...],
+        samples: int,
+        temperature: float,
+    ) -> list[T]:
+        """What so many answers say, those of them at least that can be read after all retries."""
+        found, why = list[T](), ""
+        *shown, ask = prompt.sections
+        again = Prompt((*shown, Section(ask.kind, (*ask.entries, INVALID))), prompt.answer)
         for tried in range(self.max_retries + 1):
-            asked = Prompt((*prompt.sections, _IN_WORDS_AGAIN if tried else _IN_WORDS), ScoreAnswer())
-            names = (*key, f"try{tried}") if tried else key
-            answers = await requests.sample(role, asked, *names, n=1, temperature=0.0, max_tokens=_MAX_TOKENS)
-            try:
-                return read_score(answers.texts[0])
-            except UnreadableError as error:
-                answers.message.unreadable[0] = why = str(error)
-        raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+            answers = await requests.sample(
+                role,
+                again if tried else prompt,
+                *((*key, f"try{tried}") if tried else key),
+                n=samples - len(found),
+                temperature=temperature,
+                max_tokens=_MAX_TOKENS,
+            )
+            for place, text in enumerate(answers.texts):
+                try:
+                    found.append(read(text))
+                except UnreadableError as error:
+                    answers.message.unreadable[place] = why = str(error)
+            if len(found) == samples:
+                break
+        if not found:
+            raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+        return found
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

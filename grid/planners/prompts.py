@@ -16,7 +16,19 @@ from grid.planners.base import Episode
 from grid.planners.once import Once
 from grid.planners.options import Options
 from grid.text.references import reference
-from grid.types import FINISH, NO_TOOL, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
+from grid.types import (
+    FINISH,
+    GIVE_UP,
+    NO_TOOL,
+    RESULT,
+    Demonstration,
+    Observation,
+    Parameter,
+    Step,
+    Substep,
+    ToolSpec,
+    to_json,
+)
 
 Seen = Literal["all", "calls", "none"]
 """Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
@@ -32,11 +44,16 @@ ROLE = Section(
 )
 EMPTY = Section("instruction", ())
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
+SIBLINGS = "At this very point these were tried before, with what came of them:"
+DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
 NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
 FINISH_TOOL = ToolSpec(
     FINISH,
     "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
     (Parameter("answer", "string", "what is told to whoever asked", required=False),),
+)
+GIVE_UP_TOOL = ToolSpec(
+    GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
 )
 _HANDLE = re.compile(r"\$\d+")
 _TOOLS = Section("tools", ("Tools:",))
@@ -46,7 +63,8 @@ class Offer(NamedTuple):
     """What a decision may take, all in the order in which it is shown.
 
     `options` are the names of all options. Among them is `no_tool` for a substep of an outline, or else `finish`, which
-    is a tool like the others: it stands in `tools` and `cards`, but is no candidate. `section` lists the options.
+    is a tool like the others: it stands in `tools` and `cards`, but is no candidate. So is `give_up`, where it is
+    offered; it stands directly behind either. `section` lists the options.
     """
 
     tools: dict[str, ToolSpec]
@@ -56,14 +74,15 @@ class Offer(NamedTuple):
     section: Section
 
 
-def offer(options: Options, may_finish: bool) -> Offer:
+def offer(options: Options, may_finish: bool, may_give_up: bool = False) -> Offer:
     """What a decision among options may take."""
-    return _offer(options, may_finish)
+    return _offer(options, may_finish, may_give_up)
 
 
-def _offered(options: Options, may_finish: bool) -> Offer:
+def _offered(options: Options, may_finish: bool, may_give_up: bool) -> Offer:
     before, behind = options.tools[: options.place], options.tools[options.place :]
-    cards = (*before, FINISH_TOOL, *behind) if may_finish else options.tools
+    between = (*([FINISH_TOOL] if may_finish else []), *([GIVE_UP_TOOL] if may_give_up else []))
+    cards = (*before, *between, *behind) if between else options.tools
     texts, names = [*map(tool_text, cards)], [tool.name for tool in cards]
     if not may_finish:
         texts.insert(options.place, NO_TOOL_TEXT)
@@ -106,14 +125,22 @@ def lessons_section(lessons: Sequence[str]) -> Section:
     return Section("lessons", ("Lessons from earlier attempts:", *lessons)) if lessons else EMPTY
 
 
+def siblings_section(lines: Sequence[str]) -> Section:
+    """What was tried at the same point before, and came to nothing or waits for its turn; something else is wanted."""
+    return Section("siblings", (SIBLINGS, *lines, DIFFER)) if lines else EMPTY
+
+
 def demonstrations_section(episode: Episode, count: int) -> Section:
     """Solved questions, nearest first; empty where the dataset has none."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved) if solved else EMPTY
 
 
-def step_text(step: Step, observed: bool = True) -> str:
-    """One step as a line of the history: its call as it was written and, if that is seen, what it returned."""
+def step_text(step: Step, observed: bool = True, most: int | None = None) -> str:
+    """One step as a line of the history: its call as it was written and, if that is seen, what it returned.
+
+    `most`: so many characters of that, without limit where None.
+    """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
@@ -123,9 +150,10 @@ def step_text(step: Step, observed: bool = True) -> str:
     called = f"{place} -> {thought}{step.written.text()}"
     if not observed or step.observation is None:
         return called
-    return (
-        f"{called} {'failed:' if step.observation.failed else 'returned'} {_observed(step.substep, step.observation)}"
-    )
+    outcome = _observed(step.substep, step.observation)
+    if most is not None and len(outcome) > most:
+        outcome = f"{outcome[:most]}..."
+    return f"{called} {'failed:' if step.observation.failed else 'returned'} {outcome}"
 
 
 def request_section(substep: Substep) -> Section:

@@ -32,7 +32,7 @@ from grid.sweep.make import config_error, make
 from grid.sweep.ordering import ordering
 from grid.sweep.roles import judging, models
 from grid.sweep.transcripts import Keep
-from grid.types import FINISH, NO_TOOL, Plan
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
 
 _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""
@@ -288,7 +288,7 @@ def _engine(key: str) -> Engine:
 def _index(dataset: str, retriever: str) -> Index:
     found = cast(Retriever, make("retriever", json.loads(retriever)))
     tools = _dataset(dataset).tools
-    taken = [name for name in (NO_TOOL, FINISH) if name in tools]
+    taken = [name for name in (NO_TOOL, FINISH, GIVE_UP) if name in tools]
     if taken:
-        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of every choice")
+        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
     return found.index(tools)

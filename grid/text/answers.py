@@ -1,7 +1,8 @@
-"""What a model's answer says: a call, a plan, an outline, a score. Untrusted text, read with limits, never evaluated.
+"""What a model's answer says: a call, a plan, an outline, a score, a vote.
 
-An answer may hold several objects. What comes last counts where words between them take back what came before; where
-they differ and nothing tells which counts, the answer cannot be read.
+It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
+where words between them take back what came before; where they differ and nothing tells which counts, the answer cannot
+be read.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ NO_CALL = "no JSON object with a tool"
 NO_PLAN = "no JSON object with a plan"
 NO_OUTLINE = "no JSON object with a list `outline` of texts"
 NO_SCORE = f"no JSON object with a score from 0 to {MAX_SCORE}"
+NO_VOTE = "no JSON object with the number of the best"
 _SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 _TAKEN_BACK = re.compile(
     r"\b(wait|actually|sorry|oops|mistake|wrong|instead|rather|correct(?:ed|ion|ing)|revis\w+|update[ds]?|fix(?:ed)?"
@@ -64,6 +66,11 @@ def read_score(text: str) -> float:
     writes 0.7 may mean another scale.
     """
     return _only(text, _score, NO_SCORE)
+
+
+def read_vote(text: str, candidates: int) -> int:
+    """The number of the best of so many candidates, from 0. Raises UnreadableError as `read_call`."""
+    return _only(text, partial(_vote, candidates=candidates), NO_VOTE)
 
 
 def _only(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
@@ -147,3 +154,14 @@ def _score(value: Json) -> float | None:
     if isinstance(found, float) and 0 < found <= 1:
         raise UnreadableError(NO_SCORE)
     return abs(found) / MAX_SCORE
+
+
+def _vote(value: Json, candidates: int) -> int | None:
+    if not isinstance(value, dict) or "best" not in value:
+        return None
+    found = value["best"]
+    if isinstance(found, str) and found.strip().isdecimal() and found.isascii():
+        found = int(found.strip()[:9])
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < candidates:
+        raise UnreadableError(f"no number of one of {candidates} candidates")
+    return found

@@ -36,6 +36,7 @@ from grid.engines.base import (
     ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
+    VoteAnswer,
 )
 from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
@@ -45,7 +46,7 @@ from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, Usage, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
@@ -75,6 +76,8 @@ class Lexical:
             texts = [_lesson(prompt)] * n
         elif isinstance(answer, ScoreAnswer):
             texts = [judge.answer(prompt)] * n
+        elif isinstance(answer, VoteAnswer):
+            texts = self._votes(prompt, n, temperature, seed)
         elif isinstance(answer, OutlineAnswer):
             texts = [to_json({"outline": [*self._outline(prompt)[: answer.most]]})] * n
         elif isinstance(answer, PlanAnswer):
@@ -151,6 +154,13 @@ class Lexical:
             texts.append(known[choice])
         return texts
 
+    def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
+        """For the candidate whose words fit the request best."""
+        candidates = next(section for section in prompt.sections if section.kind == "candidates").options
+        scores = self._scores(points.pointed(prompt), candidates) / self.temperature
+        votes = [_gumbel_argmax(scores, temperature, seed, index) for index in range(n)]
+        return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
+
     def _call(self, prompt: Prompt, answer: ToolCallAnswer, temperature: float, seed: int, index: int) -> Call:
         options = _options(prompt)
         scores = self._scores(prompt, options) / self.temperature
@@ -222,7 +232,8 @@ class _Documents(NamedTuple):
 @lru_cache(maxsize=256)  # of some 100 kB each
 def _documents(options: tuple[str, ...]) -> _Documents:
     names = [_name(option) for option in options]
-    counted = [_NO_WORDS if name == NO_TOOL else _counts(text) for name, text in zip(names, options, strict=True)]
+    wordless = (NO_TOOL, GIVE_UP)
+    counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
     lengths = np.array([length for _, length in counted], dtype=np.float64)
     norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
     postings: dict[str, list[tuple[int, int]]] = {}

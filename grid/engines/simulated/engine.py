@@ -45,7 +45,8 @@ class Simulated:
         step_spread: that of the steps' effects.
         calibration: the share of steps at which `choose` tells what `sample` draws from.
         confusion: how much of what wrong tools get goes by their similarity to the right one.
-        judge_auc: the probability that a judge scores a right call above a wrong one.
+        judge_auc: the probability that a judge scores a right call above a wrong one. Where a planner offers to give
+            up, the policy does so where as a judge it would give its steps so far less than 3 of 10.
         malformed: the share of sampled answers that cannot be read.
     """
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from grid.engines.base import Prompt
+from grid.engines.base import Prompt, Section
 from grid.text import references
 from grid.types import FINISH, NO_TOOL, Reference, ToolCall
 
@@ -91,6 +91,13 @@ class Places:
             if place.step in self.needed and not done:
                 return place.number
         return None
+
+    def candidates_right(self, prompt: Prompt) -> list[bool]:
+        """Of each candidate, which is steps told line by line, whether none that is needed went wrong."""
+        shown = tuple(section for section in prompt.sections if section.kind != "candidates")
+        found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
+        told = (Section("history", ("Done so far:", *text.split("\n"))) for text in found)
+        return [self.failed(Prompt((*shown, history), prompt.answer)) is None for history in told]
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:

@@ -20,13 +20,14 @@ from grid.engines.base import (
     ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
+    VoteAnswer,
 )
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.simulated.places import Place, Places, lesson, name_of, named_in_lessons
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.types import FINISH, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -35,6 +36,7 @@ UNREADABLE = (
 )
 """Answers that hold no object of the form that is asked for, however leniently they are read."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
+_LOW = 3  # of MAX_SCORE; what is worth less is given up
 _MOST_CHARACTERS = 400  # of a substep that it drafts
 
 
@@ -68,6 +70,9 @@ class Policy:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         usage, options = Usage(forward_passes=1, input_tokens=prompt_tokens(prompt)), prompt.answer.options
+        if prompt.entries("candidates"):
+            best = self._best(prompt, self._own_seed(prompt), 0)
+            return Choice(tuple(float(number == best) for number in range(len(options))), usage)
         if prompt.entries("proposal"):
             score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
@@ -94,6 +99,8 @@ class Policy:
             return lambda base, index: self._reflection(prompt, uniforms(base, index, 1)[0])
         if isinstance(wanted, ScoreAnswer):
             return lambda base, index: self._judgement(prompt, uniforms(base, index, 1)[0])
+        if isinstance(wanted, VoteAnswer):
+            return lambda base, index: to_json({"best": self._best(prompt, base, index), "explanation": "It is best."})
         if isinstance(wanted, OutlineAnswer):
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
@@ -105,16 +112,26 @@ class Policy:
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place = self.places.at(prompt)
         names, bonus = _names(wanted), self._bonus(prompt, place)
+        hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, bool], str] = {}
 
         def text(base: int, index: int) -> str:
             tool, right = self._decided(place, names, bonus, uniforms(base, index, 1))
+            if hopeless and hopeless(uniforms(base, index)[2]):
+                tool = GIVE_UP
             if (tool, right) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
                 written[tool, right] = to_json(thought | self._call(place, tool, right))
             return written[tool, right]
 
         return text
+
+    def _hopeless(self, prompt: Prompt) -> Callable[[float], bool] | None:
+        """Whether it gives up, by a uniform number: as a judge it would give the steps so far a low score."""
+        if not prompt.entries("history"):
+            return None
+        right = self.places.failed(prompt) is None
+        return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
 
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
@@ -152,7 +169,7 @@ class Policy:
 
     def _call(self, place: Place, tool: str, right: bool) -> dict[str, Json]:
         """The call as text; a wrong one has every argument that it must have, and none of the right values."""
-        if tool in (NO_TOOL, FINISH):
+        if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
             known = place.call.arguments
@@ -173,6 +190,15 @@ class Policy:
         score = self._score(prompt, uniform)
         return to_json({"score": score, "explanation": f"The call is worth {score} of {MAX_SCORE}."})
 
+    def _best(self, prompt: Prompt, base: int, index: int) -> int:
+        """The candidate that it would score highest of all, ties by lot."""
+        drawn = [uniforms(base, index, 1 + place) for place in range(len(prompt.entries("candidates")) - 1)]
+        ranks = [
+            (judge.score(self.judge_auc, right, score), lot)
+            for right, (score, lot, _) in zip(self.places.candidates_right(prompt), drawn, strict=True)
+        ]
+        return max(range(len(ranks)), key=ranks.__getitem__)
+
     def _score(self, prompt: Prompt, uniform: float) -> int:
         return judge.score(self.judge_auc, judge.is_right(prompt, self.places), uniform)
 
@@ -190,4 +216,6 @@ def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]
 
 def _thought(place: Place, tool: str) -> str:
     """What stands before a call."""
+    if tool == GIVE_UP:
+        return f"Step {place.number} cannot be reached like this."
     return f"Step {place.number} takes no tool." if tool == NO_TOOL else f"Step {place.number} takes {tool}."

@@ -45,6 +45,22 @@ SO_FAR = Section(
         "they are complete, that it was carried out. A coarse score will do.",
     ),
 )
+BETTER = Section(
+    "role",
+    (
+        _WHO,
+        "Two steps were tried at the same point. Judge the one that stands last against the other: the middle of the "
+        "scale is for two that are as good, the best score for one that brings the request much nearer to its end.",
+    ),
+)
+BEST = Section(
+    "role",
+    (
+        _WHO,
+        "Several plans are shown, a step a line, as far as each was thought out; no step of any has been run. Look at "
+        "each of them: whether its steps serve the request, in this order, and whether their arguments can be known.",
+    ),
+)
 WHOLE = Section("proposal", ("All steps above are judged together.",))
 PLANNED = Section("proposal", ("All steps above are judged together; none of them has been run.",))
 NONE = Section("proposal", ("Call:", "none"))
@@ -61,9 +77,21 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
     return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
+def better(episode: Episode, view: View, other: str, action: Action, observation: Observation | None) -> Prompt:
+    """How much better than another step at the same point, which a line tells of, is this one?"""
+    outcome = (outcome_section(observation),) if observation else ()
+    shown = Section("siblings", ("The other step:", other)), _proposal(view, action), *outcome
+    return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
+
+
 def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
     """How well do all steps so far go? `lines` tell them; `planned`: none was run."""
     return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE)
+
+
+def best(episode: Episode) -> Prompt:
+    """Which of the candidates is the best? None of their steps was run."""
+    return prompts.prompt(ScoreAnswer(), BEST, prompts.task_section(episode))
 
 
 def _asked(role: Section, episode: Episode, lines: Sequence[str], *shown: Section) -> Prompt:

@@ -8,19 +8,17 @@ call `draft` or `add` from work that runs side by side.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from grid.engines.base import Prompt
-from grid.errors import ModelError
 from grid.planners.acting import Acting, Action, Decision, Path, View, begin, imagine, next_point, perform, trajectory
 from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions
 from grid.planners.base import Episode, Executed
 from grid.planners.search import evaluating
 from grid.planners.search.gate import misfit
+from grid.planners.search.scores import Scores, once
 from grid.planners.search.tree import Node, Pruned
 from grid.planners.side_by_side import every
 from grid.text import references
@@ -29,7 +27,6 @@ from grid.worlds.base import State
 
 Repeats = Literal["path", "state"]
 """Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
-T = TypeVar("T")
 
 
 class Search:
@@ -40,12 +37,20 @@ class Search:
         acting: how calls are asked for; `max_calls` is the depth of a path without an outline.
         oracle_stop: ask whether a complete path resolves the case, and stop where it does (EGB's and LATS' protocol).
         repeats: of calls on a path without an outline.
+        look: what a decision sees and may take, where that is not the same as elsewhere.
     """
 
     def __init__(
-        self, episode: Episode, acting: Acting, *, oracle_stop: bool = False, repeats: Repeats = "path"
+        self,
+        episode: Episode,
+        acting: Acting,
+        *,
+        oracle_stop: bool = False,
+        repeats: Repeats = "path",
+        look: Callable[[View], View] = lambda view: view,
     ) -> None:
         self.episode, self.acting, self.oracle_stop, self.repeats = episode, acting, oracle_stop, repeats
+        self._look = look
         self.root = Node("0", 0, None, None, begin(episode))
         self.nodes = episode.nodes
         self.nodes.append(self.root)
@@ -55,9 +60,8 @@ class Search:
         self._path = self._get(self.root)
         self._views: dict[str, View | None] = {}
         self._executed: dict[tuple[State, str], asyncio.Future[Executed]] = {}
-        self._scores: dict[str, asyncio.Future[float]] = {}
         self._steps: dict[str, Step] = {}
-        self._unscored: ModelError | None = None
+        self.scores = Scores(episode)
 
     # --- where a node stands
 
@@ -77,16 +81,19 @@ class Search:
         if substep is None:
             return None
         whole = not substep.text
-        return View(substep, path, self.episode.options(None if whole else substep), whole)
+        return self._look(View(substep, path, self.episode.options(None if whole else substep), whole))
 
     # --- new nodes
 
-    async def propose(self, nodes: Sequence[Node], n: int, lessons: tuple[str, ...] = ()) -> None:
+    async def propose(
+        self, nodes: Sequence[Node], n: int, lessons: tuple[str, ...] = (), siblings: tuple[str, ...] = ()
+    ) -> None:
         """Children of each node for the distinct actions among `n` sampled ones, in the order in which they came.
 
-        A child's `share` is that of its samples. What cannot be executed here is a child too, pruned.
+        A child's `share` is that of its samples. What cannot be executed here is a child too, pruned. `siblings` are
+        lines about the children that there are already: something else is asked for.
         """
-        found = await every([partial(self._sampled, node, n, lessons) for node in nodes])
+        found = await every([partial(self._sampled, node, n, lessons, siblings) for node in nodes])
         for node, (actions, usage) in zip(nodes, found, strict=True):
             counts: dict[tuple[str, str], tuple[Action, int]] = {}
             for action in actions:
@@ -96,8 +103,10 @@ class Search:
             made[0].spent += usage
             self._leave_undone(made)
 
-    async def _sampled(self, node: Node, n: int, lessons: tuple[str, ...]) -> tuple[list[Action], Usage]:
-        view = self._point(node, lessons)
+    async def _sampled(
+        self, node: Node, n: int, lessons: tuple[str, ...], siblings: tuple[str, ...]
+    ) -> tuple[list[Action], Usage]:
+        view = replace(self._point(node, lessons), siblings=siblings)
         name = f"node{node.label}" + (f"/{len(node.children)}" if node.children else "")
         return await sample_actions(self.episode, view, name, n, self.acting)
 
@@ -141,7 +150,7 @@ class Search:
         if action.unreadable is not None:
             return "unreadable"
         if action.call is None:
-            return None
+            return "given_up" if action.given_up else None
         if misfit(action.call, view.offer.tools[action.call.tool]):
             return "schema"
         return "repeated" if not view.guided and self._repeated(node, action.call) else None
@@ -181,14 +190,12 @@ class Search:
             node.path = imagine(view, Decision(action, node.spent))
         return node.path
 
-    async def run(self, node: Node) -> Path:
-        """Execute an imagined path from where it was not run yet; the paths of its nodes are then what happened."""
-        for edge in reversed([*node.edges()]):
-            if edge.execution is None:
-                edge.path = await self._performed(edge)
-                self._views.pop(edge.label, None)
-                self.count(edge)
-        return self._get(node)
+    async def enact(self, node: Node) -> None:
+        """Run an imagined action whose parent's was run: its path is then what happened. One that was run stays."""
+        if node.execution is None:
+            node.path = await self._performed(node)
+            self._views.pop(node.label, None)
+            self.count(node)
 
     async def _performed(self, node: Node) -> Path:
         view, action = self._edge(node)
@@ -199,7 +206,7 @@ class Search:
     async def _execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call
         run = partial(self.episode.execute, state, concrete, steps)
-        return await _once(self._executed, (state, concrete.text()), run)
+        return await once(self._executed, (state, concrete.text()), run)
 
     # --- what the judge says
 
@@ -207,7 +214,7 @@ class Search:
         """r_pre(s, a): how promising the judge finds a node's action before it is run."""
         if node.r_pre is None:
             view, action = self._edge(node)
-            node.r_pre = await self._judged(evaluating.before(self.episode, view, action), "pre")
+            node.r_pre = await self.scores.ask(evaluating.before(self.episode, view, action), "pre")
         return node.r_pre
 
     async def post(self, node: Node) -> float:
@@ -222,30 +229,13 @@ class Search:
                 node.r_post = await self.pre(node)
             else:
                 asked = evaluating.after(self.episode, view, action, observation)
-                node.r_post = await self._judged(asked, "post")
+                node.r_post = await self.scores.ask(asked, "post")
         return node.r_post
 
-    async def value(self, node: Node, planned: bool = False) -> float:
+    async def value(self, node: Node, planned: bool = False, samples: int = 1, temperature: float = 0.0) -> float:
         """What the judge says of all steps up to a node together; `planned`: none of them was run."""
         asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
-        return await self._judged(asked, "value")
-
-    async def _judged(self, prompt: Prompt, kind: str) -> float:
-        """One answer for one question, however often it is asked; one without a score counts as the lowest."""
-        text = "".join(section.digest for section in prompt.sections)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        try:
-            return await _once(self._scores, digest, partial(self.episode.judge, prompt, kind, digest))
-        except ModelError as error:
-            self._unscored = error
-            return 0.0
-
-    def check_judge(self) -> None:
-        """Raise ModelError where the judge was asked and none of its answers has a score."""
-        if self._unscored and all(
-            asked.done() and not asked.cancelled() and asked.exception() for asked in self._scores.values()
-        ):
-            raise self._unscored
+        return await self.scores.ask(asked, "value", samples, temperature)
 
     # --- what is best
 
@@ -262,6 +252,21 @@ class Search:
         if self._best is None or (complete, value) > self._best:
             self._best, self._path = (complete, value), path
             self.episode.improved(trajectory(self.episode, path), value, node.label)
+        return self.resolved
+
+    async def run(self, node: Node) -> bool:
+        """Execute the imagined actions up to a node, from the root on, whatever they return, as the answer.
+
+        What was executed of them already stays. Returns and values as `reached`, with the node's value.
+        """
+        last = self.root
+        try:
+            for edge in reversed([*node.edges()]):
+                await self.enact(edge)
+                last = edge
+        finally:
+            if last is not self.root:
+                self.reached(last, node.value)
         return self.resolved
 
     def trajectory(self) -> Trajectory:
@@ -286,11 +291,3 @@ class Search:
         if node.parent is None or node.action is None:
             raise RuntimeError("no edge leads to the root")
         return self._point(node.parent), node.action
-
-
-async def _once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, also for those who ask for the same while it is being done."""
-    if key not in known:
-        known[key] = task = asyncio.ensure_future(work())
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever asked may be gone
-    return await known[key]

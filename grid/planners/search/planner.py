@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
 from grid.errors import BudgetError
-from grid.planners.acting import Acting
+from grid.planners.acting import Acting, View
 from grid.planners.base import JUDGE, Episode
 from grid.planners.search.kernel import Repeats, Search
 from grid.strict import STRICT
@@ -41,11 +41,15 @@ class TreeSearch(Acting, ABC):
         Raises:
             ModelError: not one of the judge's answers has a score.
         """
-        search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats)
+        search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats, look=self.look)
         with suppress(BudgetError):  # the episode says which part
             await self.search(search)
-        search.check_judge()
+        search.scores.check()
         return search.trajectory()
+
+    def look(self, view: View) -> View:
+        """What a decision sees and may take; as it is, if a planner does not say otherwise."""
+        return view
 
     @abstractmethod
     async def search(self, search: Search) -> None:

@@ -9,11 +9,12 @@ from typing import Literal
 from grid.planners.acting import Action, Path
 from grid.types import Usage
 
-Pruned = Literal["unreadable", "schema", "repeated", "pre", "top_k", "post"]
+Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not gone on from.
 
 `unreadable`: no action could be read. `schema`: the call does not fit its tool. `repeated`: its path has made the same
-call. `pre`, `top_k`: judged too low before it was executed, or not among the best. `post`: judged too low after it.
+call. `given_up`: the policy said that its path leads nowhere. `pre`, `top_k`: judged too low before it was executed, or
+not among the best. `post`: judged too low after it.
 """
 
 

@@ -1,0 +1,151 @@
+"""DFSDT, the depth first search-based decision tree of ToolLLM (Qin et al. 2023, §3.3 and the released code)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import permutations
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING
+from grid.engines.base import SAMPLE
+from grid.errors import BudgetError
+from grid.planners import prompts
+from grid.planners.acting import View
+from grid.planners.base import JUDGE
+from grid.planners.search import evaluating
+from grid.planners.search.kernel import Search
+from grid.planners.search.planner import TreeSearch
+from grid.planners.search.tree import Node
+from grid.planners.side_by_side import every
+from grid.strict import STRICT
+from grid.types import GIVE_UP
+
+NOT_RUN = {
+    "unreadable": "an answer that could not be read",
+    "schema": "not run, since it does not fit its tool",
+    "repeated": "not run, since it was made before",
+    "given_up": "the attempt would have been abandoned",
+}
+
+
+@dataclass(frozen=True, config=STRICT)
+class DFSDT(TreeSearch):
+    """Depth first; the first path that ends is the result, and what is given up is tried anew from higher up.
+
+    A node has `branching` children. Each is sampled when its turn comes, by a prompt that shows the ones before it with
+    what became of them, and asks for something else. `order: compared` (the released code's DFS): all of them are
+    sampled and run first, then entered by how many others each beats, where the judge scores either of a pair against
+    the other; only this needs a judge.
+
+    `give_up` is an option of every decision, beside `finish` or, under an outline, `no_tool`, whatever the dataset. A
+    child that gives up, or that ends its path, backs up two levels: its parent has no further child, its grandparent
+    has. One at the greatest depth, or that cannot be run, backs up one.
+
+    What the paper leaves open:
+    - A path ends where it says so (`finish`) or, under an outline, behind the last substep. Without `oracle_stop` the
+      first end is the result; with it the search goes on, as after `give_up`, until an end resolves the case.
+    - The depth counts calls (`max_calls`). The released code counts a call's thought, name and arguments as three.
+    - Where no path ended, one cut off at the greatest depth is the result, or else the longest, of equals the first.
+      The released code takes one at random that was given up. A path's value is the share of its depth, 1 at its end.
+    - A child that is the same as one before it, against the instruction, is gone on from like any other.
+    - `requests` are all of an episode: of a drafted outline, and of the judge, too.
+    """
+
+    max_calls: Annotated[int, Field(ge=1, le=10_000)] = 12
+    branching: Annotated[int, Field(ge=1, le=2000)] = 2
+    requests: Annotated[int, Field(ge=0, le=1_000_000)] = 200
+    most_observed: Annotated[int, Field(ge=1)] = 1024
+    order: Literal["sampled", "compared"] = "sampled"
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """A judge only where children are compared."""
+        return frozenset({SAMPLE, BRANCHING, *([JUDGE] if self.order == "compared" else [])})
+
+    def look(self, view: View) -> View:
+        """Outcomes are cut, and it may give up."""
+        return replace(view, may_give_up=True, most_observed=self.most_observed)
+
+    async def search(self, search: Search) -> None:
+        """Enter the next child of the deepest node, until a path ends or nothing is left."""
+        entered = [self._children(search, search.root)]
+        while entered:
+            child = await anext(entered[-1], None)
+            if child is None:
+                entered.pop()
+            elif child.pruned == "given_up":
+                entered.pop()  # two levels: the child's own, and its parent's
+            elif child.pruned is None:
+                ends, far = self._ends(search, child), child.depth / (self._deepest(search) + 1)
+                if search.reached(child, 1.0 if ends else far) or (ends and not self.oracle_stop):
+                    return
+                if ends:
+                    entered.pop()
+                elif not search.ended(child):
+                    entered.append(self._children(search, child))
+
+    async def _children(self, search: Search, node: Node) -> AsyncIterator[Node]:
+        """A node's children, in the order in which they are entered."""
+        if self.order == "sampled":
+            for _ in range(self.branching):
+                yield await self._another(search, node)
+        else:
+            made = [await self._another(search, node) for _ in range(self.branching)]
+            for child in await self._compared(search, made):
+                yield child
+
+    async def _another(self, search: Search, node: Node) -> Node:
+        """One more child, which should differ from those that there are; run, if it can be."""
+        self._allow(search, 1)
+        await search.propose([node], 1, siblings=tuple(map(self._told, node.children)))
+        child = node.children[-1]
+        if child.pruned is None:
+            await search.execute_all([child])
+        return child
+
+    async def _compared(self, search: Search, made: Sequence[Node]) -> list[Node]:
+        """The best first: a point for each sibling that is beaten, half of one where both are as good.
+
+        Those that were not run come last.
+        """
+        pairs = list(permutations([node for node in made if node.path], 2))
+        self._allow(search, len(pairs))
+        found = await every([partial(self._against, search, *pair) for pair in pairs])
+        scores = dict(zip(pairs, found, strict=True))
+        for node, other in pairs:
+            mine, its = scores[node, other], scores[other, node]
+            node.value += 1.0 if mine > its else 0.5 if mine == its else 0.0
+        return sorted(made, key=lambda node: (node.path is None, -node.value))
+
+    async def _against(self, search: Search, node: Node, other: Node) -> float:
+        view = search.view(node.parent) if node.parent else None
+        if view is None or node.path is None or node.action is None:
+            raise RuntimeError(f"node {node.label} was not executed")
+        observation = node.path.steps[-1].observation
+        asked = evaluating.better(search.episode, view, self._told(other), node.action, observation)
+        return await search.scores.ask(asked, "better")
+
+    def _told(self, child: Node) -> str:
+        """A sibling, and what became of it."""
+        if child.path is not None:
+            return prompts.step_text(child.path.steps[-1], most=self.most_observed)
+        call = child.action.call if child.action else None
+        return f"{call.text() if call else GIVE_UP}: {NOT_RUN.get(child.pruned or '', '')}"
+
+    def _allow(self, search: Search, requests: int) -> None:
+        """Raise BudgetError where so many more are too many: the search ends with its best path so far."""
+        if len(search.episode.messages) + requests > self.requests:
+            raise BudgetError("planner.requests", self.requests)
+
+    def _deepest(self, search: Search) -> int:
+        return len(search.episode.case.plan.substeps) or self.max_calls
+
+    def _ends(self, search: Search, node: Node) -> bool:
+        """Whether a path ends here, rather than being cut off."""
+        finished = node.path is not None and node.path.finished
+        return search.ended(node) and (finished or bool(search.episode.case.plan.substeps))

@@ -1,0 +1,90 @@
+"""Tree of thoughts (Yao et al. 2023a, algorithm 1: ToT-BFS): breadth-first over plans, of which the best one is run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING
+from grid.engines.base import SAMPLE
+from grid.errors import BudgetError
+from grid.planners.base import JUDGE
+from grid.planners.search import evaluating
+from grid.planners.search.kernel import Search
+from grid.planners.search.planner import TreeSearch
+from grid.planners.search.tree import Node
+from grid.planners.side_by_side import every
+from grid.strict import STRICT
+
+
+@dataclass(frozen=True, config=STRICT)
+class TreeOfThoughts(TreeSearch):
+    """A thought is a call that is written down and not executed (tooltree B.3).
+
+    At each level `branching` (k) thoughts are sampled behind each of the chains kept, and the `beam` (b) best of all
+    are kept: by `value`, the mean of so many judgements (`values`) of each chain by itself; or by `vote`, the share of
+    so many (`votes`) in which a chain is called the best of all. Thoughts and judgements are sampled at `temperature`.
+
+    A chain that has ended competes on as it is. When all that are kept have ended, the best is run without the model,
+    references filled in as it goes.
+
+    What the paper leaves open:
+    - A call that fails while the chain runs: the rest is run all the same, since no thought looks at what calls return.
+      What it would have returned stays unfilled in later calls.
+    - Of equals the first thought of stands.
+    - A budget that is used up while it thinks: the best chain kept until then is run, as far as the budget lets it.
+    - With `oracle_stop` the chains kept are run in their order, until one resolves the case.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 0.7
+    beam: Annotated[int, Field(ge=1, le=2000)] = 5
+    evaluation: Literal["value", "vote"] = "value"
+    values: Annotated[int, Field(ge=1, le=1000)] = 3
+    votes: Annotated[int, Field(ge=1, le=1000)] = 5
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """A world that branches only where more than one chain may be run."""
+        return frozenset({SAMPLE, JUDGE, *([BRANCHING] if self.oracle_stop else [])})
+
+    async def search(self, search: Search) -> None:
+        """Algorithm 1: S_t = the b best of { [s, z] : s in S_t-1, z in G(p, s, k) }, until all have ended."""
+        kept = [search.root]
+        with suppress(BudgetError):  # the episode says which part; what was kept until then is run
+            while thoughts := await self._thoughts(search, kept):
+                await self._evaluate(search, thoughts)
+                kept = sorted(thoughts, key=lambda node: -node.value)[: self.beam]
+        for node in kept:
+            if await search.run(node) or not self.oracle_stop:
+                return
+
+    async def _thoughts(self, search: Search, kept: list[Node]) -> list[Node]:
+        """The chains with one thought more each, and those that have ended; none where nothing is left to think of."""
+        growing = [node for node in kept if not search.ended(node)]
+        if not growing:
+            return []
+        await search.propose(growing, self.branching)
+        for node in growing:
+            for child in node.open:
+                search.imagine(child)
+        return [chain for node in kept for chain in (node.open if node in growing else [node])]
+
+    async def _evaluate(self, search: Search, thoughts: list[Node]) -> None:
+        """V(p, S): each chain's value."""
+        if self.evaluation == "value":
+            judging = [
+                partial(search.value, node, planned=True, samples=self.values, temperature=self.temperature)
+                for node in thoughts
+            ]
+            found = await every(judging)
+        else:
+            chains = ["\n".join(node.path.lines) for node in thoughts if node.path]
+            found = await search.scores.votes(
+                evaluating.best(search.episode), chains, samples=self.votes, temperature=self.temperature
+            )
+        for node, value in zip(thoughts, found, strict=True):
+            node.value = value
