@@ -95,10 +95,16 @@ def search(planner: TreeSearch, seed: int = 0) -> tuple[Searched, Episode]:
         roles={JUDGE: engine},
         judging=Judging(),
     )
+
+    async def solve() -> float:
+        started = time.process_time()
+        await planner.solve(episode)
+        return time.process_time() - started
+
     gc.collect()
-    started = time.process_time()
-    asyncio.run(planner.solve(episode))
-    spent = time.process_time() - started
+    gc.freeze()  # neither side is to pay for looking through what was imported
+    spent = asyncio.run(solve())
+    gc.unfreeze()
     visited = episode.nodes[0].visits_below
     expanded = sum(1 for node in episode.nodes if node.children)
     return Searched(episode.tool_calls, visited or expanded, spent), episode
