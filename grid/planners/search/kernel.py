@@ -148,10 +148,10 @@ class Search:
 
     def _repeated(self, node: Node, call: ToolCall) -> bool:
         """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
-        here = self._get(node).state
+        here, text = self._get(node).state, call.text()
         for edge in node.edges():
             made = edge.action.call if edge.action else None
-            if made and edge.parent and made.text() == call.text():
+            if made and edge.parent and made.text() == text:
                 return self.repeats == "path" or self._get(edge.parent).state == here
         return False
 
@@ -289,8 +289,19 @@ class Search:
 
 
 async def _once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, also for those who ask for the same while it is being done."""
-    if key not in known:
-        known[key] = task = asyncio.ensure_future(work())
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever asked may be gone
-    return await known[key]
+    """The work's result, also for those who ask for the same while it is being done by who asked first."""
+    if (found := known.get(key)) is not None:
+        return found.result() if found.done() else await found
+    done = known[key] = asyncio.get_running_loop().create_future()
+    try:
+        result = await work()
+    except Exception as error:
+        done.set_exception(error)
+        done.exception()  # nobody else may ask
+        raise
+    except BaseException:
+        del known[key]
+        done.cancel()
+        raise
+    done.set_result(result)
+    return result
