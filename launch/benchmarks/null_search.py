@@ -19,7 +19,9 @@ from grid.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, U
 from grid.worlds.base import State, own_state
 from launch.benchmarks.prompts import group_config
 
-TOOLS = tuple(ToolSpec(f"tool{i}", "Looks a key up.", (Parameter("key", "string", "what"),), ("found",)) for i in range(5))
+TOOLS = tuple(
+    ToolSpec(f"tool{i}", "Looks a key up.", (Parameter("key", "string", "what"),), ("found",)) for i in range(5)
+)
 _UNLIMITED = Budget(llm_calls=10**9, steps=10**9)
 _MOST = 8  # a score of 10 would be a success and end a search, one of less than 5 is LATS' failure
 
@@ -39,8 +41,9 @@ class NullGuide:
         if isinstance(prompt.answer, ScoreAnswer):
             texts = (f'{{"score": {seed % _MOST + 1}, "explanation": "drawn"}}',) * n
         else:
+            key = seed & 0xFFFFFF
             texts = tuple(
-                f'{{"thought": "a key", "tool": "tool{i % len(TOOLS)}", "arguments": {{"key": "{seed & 0xFFFFFF}-{i}"}}}}'
+                f'{{"thought": "a key", "tool": "tool{i % len(TOOLS)}", "arguments": {{"key": "{key}-{i}"}}}}'
                 for i in range(n)
             )
         return Sampled(texts, Usage(llm_calls=n))

@@ -1,8 +1,10 @@
 """The loops of published tree-search agents, run as they were released, with a model and a world that cost nothing.
 
-`python -m launch.benchmarks.public_search lats|toolbench FOLDER ITERATIONS released|silent` prints nodes and CPU seconds as
-JSON, of the second of two searches. Nothing of their code is here: it is imported from a checkout. What it imports
-besides its own modules (a model's client, a tokenizer, Wikipedia) is stood in for; their prompts are their own.
+`python -m launch.benchmarks.public_search lats|toolbench FOLDER COUNT released|silent` prints nodes (executed calls)
+and CPU seconds as JSON, of the second of two searches of COUNT iterations (LATS) or requests (ToolLLM); `silent`:
+without what they log and print. Nothing of their code is here: it is imported from a checkout. What it imports besides
+its own modules (a model's client, a tokenizer, Wikipedia) is stood in for by what costs nothing; their prompts are
+their own.
 """
 
 from __future__ import annotations
@@ -80,8 +82,11 @@ class NullModel:
         return {"role": "assistant", "content": "a key", "function_call": call}, 0, 0
 
 
-def lats(folder: Path, iterations: int, silent: bool) -> Callable[[], int]:
-    """LATS on HotpotQA (hotpot/lats.py); what is returned searches once and tells the nodes that were executed."""
+def lats(folder: Path, iterations: int, silent: bool, log: Path) -> Callable[[], int]:
+    """LATS on HotpotQA (hotpot/lats.py); what is returned searches once and tells the nodes that were executed.
+
+    None of its ends fails, so that it is spared reflections. Its rollouts end at depth 4, whatever the tree's.
+    """
     world, drawn = NullWorld(), random.Random(0)
 
     def gpt(prompt: str, n: int = 1, stop: str | None = None, **_: object) -> list[str]:
@@ -97,8 +102,8 @@ def lats(folder: Path, iterations: int, silent: bool) -> Callable[[], int]:
     _stand_in("wikienv", WikiEnv=lambda: world)
     _stand_in("wrappers", HotPotQAWrapper=lambda env, split: env, LoggingWrapper=lambda env: env)
     sys.path.insert(0, str(folder / "hotpot"))
-    loop, tasks = import_module("lats"), import_module("hotpotqa")
-    log = Path(tempfile.mkdtemp(), "lats.log")
+    loop: Any = import_module("lats")
+    tasks = import_module("hotpotqa")
     given = Namespace(
         backend="null", temperature=1.0, n_generate_sample=BRANCHING, n_evaluate_sample=1, prompt_sample="cot", log=log
     )
@@ -114,8 +119,11 @@ def lats(folder: Path, iterations: int, silent: bool) -> Callable[[], int]:
     return search
 
 
-def toolbench(folder: Path, requests: int, silent: bool) -> Callable[[], int]:
-    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it is run by default."""
+def toolbench(folder: Path, requests: int, silent: bool, log: Path) -> Callable[[], int]:
+    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it is run by default.
+
+    It keeps no log but prints.
+    """
     _stand_in("termcolor", colored=lambda text, color: text)
     _stand_in("utils", softmax_bias=None)
     sys.path.insert(0, str(folder / "toolbench" / "inference"))
@@ -139,8 +147,13 @@ def _stand_in(module: str, **members: object) -> None:
 def main() -> None:
     """Search twice; the second counts."""
     name, folder, count, told = sys.argv[1:]
-    search = {"lats": lats, "toolbench": toolbench}[name](Path(folder), int(count), told == "silent")
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
+        loop = {"lats": lats, "toolbench": toolbench}[name]
+        search = loop(Path(folder), int(count), told == "silent", Path(scratch, "log"))
         search()
         gc.collect()
         gc.freeze()

@@ -1,4 +1,4 @@
-"""Tree search without a model: nodes per second of this kernel beside published agents' own loops, and a large tree's memory."""
+"""Tree search without a model: nodes per second beside published agents' own loops, a rollout's cost, memory."""
 
 from __future__ import annotations
 
@@ -18,19 +18,28 @@ from rich.table import Table
 from launch.benchmarks import null_search, public_search
 from launch.benchmarks.choose import spread
 from launch.benchmarks.null_search import Searched
+from launch.benchmarks.prompts import CONF
 from launch.measuring import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it
+_LOOPS = {"lats": ("LATS", "lats"), "toolbench": ("DFSDT", "dfsdt")}  # whose, and the planner here
+_TOLD = {"released": "as released", "silent": "without its log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
 _ENDLESS = 2.0  # a score that no judge gives: what would end a search early
 _TIMEOUT = 600  # seconds of one search of theirs
 
 
 def searches(iterations: int) -> dict[str, dict[str, Any]]:
-    """The planners of `conf/planner` that are timed, in the shape that all have."""
-    return {
-        "best_first": _SHAPE | {"expansions": iterations, "threshold": _ENDLESS},
+    """The planners of `conf/planner` that are timed, in the shape that all have; nothing ends them early."""
+    of_each: dict[str, dict[str, Any]] = {
+        "best_first": {"expansions": iterations, "threshold": _ENDLESS},
+        "lats": {"iterations": iterations, "success": _ENDLESS},
+        "dfsdt": {"requests": REQUESTS},
+        "mcts": {"rollouts": iterations},
+        "tooltree": {"rollouts": iterations},
     }
+    there = {path.stem for path in (CONF / "planner").glob("*.yaml")}
+    return {name: _SHAPE | values for name, values in of_each.items() if name in there}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
     parser.add_argument("--iterations", type=int, default=50, help="of a search")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--nodes", type=int, help="of a tree whose memory is measured, instead of the rest")
+    parser.add_argument("--nodes", type=int, help="of a tree whose memory is measured, too")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Both sides in turn; every planner's rollouts; memory alone, since a process keeps what it once took."""
+    """Memory first, since a process keeps what it once took; both sides in turn; what a rollout costs each planner."""
     if arguments.nodes:
         console.print(memory(arguments.nodes))
-        return
     compare(arguments, console)
     console.print(rollouts(arguments.iterations, arguments.repeats))
 
@@ -59,23 +67,20 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
         table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
-    for module, folder, count, here in (
-        ("lats", arguments.lats, arguments.iterations, "lats"),
-        ("toolbench", arguments.toolbench, REQUESTS, "dfsdt"),
-    ):
+    known = searches(arguments.iterations)
+    for module, (theirs_name, here) in _LOOPS.items():
+        folder, count = getattr(arguments, module), REQUESTS if module == "toolbench" else arguments.iterations
         if folder is None:
             continue
-        known = searches(arguments.iterations)
         name = here if here in known else "best_first"
         own = partial(null_search.search, null_search.searcher(name, known[name]))
         own()
-        for told in ("released", "silent"):
+        for told, label in _TOLD.items():
             pairs = [(_theirs(module, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
             theirs, ours = ([found.nodes / found.seconds for found in side] for side in zip(*pairs, strict=True))
             ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-            label = f"{module}, as released" if told == "released" else f"{module}, without its logging"
             cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes}", spread(ours, "{:,.0f}"))
-            table.add_row(label, f"{pairs[0][0].nodes}", *cells, spread(ratios, "{:.1f}"))
+            table.add_row(f"{theirs_name}, {label}", f"{pairs[0][0].nodes}", *cells, spread(ratios, "{:.1f}"))
     if table.row_count:
         console.print(table)
 
@@ -116,7 +121,7 @@ def memory(nodes: int) -> str:
     values = searches(-(-nodes // public_search.BRANCHING))["best_first"] | {"max_calls": 30}
     found, episode = null_search.search(null_search.searcher("best_first", values))
     return (
-        f"{len(episode.nodes):,} nodes, {len(episode.messages):,} requests in {found.seconds:.0f} s of CPU: "
+        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
         f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"
     )
 
