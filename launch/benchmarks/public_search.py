@@ -1,7 +1,7 @@
 """The loops of published tree-search agents, run as they were released, with a model and a world that cost nothing.
 
-`python -m launch.benchmarks.public_search lats|toolbench FOLDER COUNT released|silent` prints nodes (executed calls)
-and CPU seconds as JSON, of the second of two searches of COUNT iterations (LATS) or requests (ToolLLM); `silent`:
+`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` prints nodes (executed calls)
+and CPU seconds as JSON, of a search of COUNT iterations (LATS) or requests (ToolLLM) behind a short one; `silent`:
 without what they log and print. Nothing of their code is here: it is imported from a checkout. What it imports besides
 its own modules (a model's client, a tokenizer, Wikipedia) is stood in for by what costs nothing; their prompts are
 their own.
@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any
 
 BRANCHING, DEPTH = 5, 7
+_SHORT = 10  # iterations or requests
 
 
 class NullWorld:
@@ -82,7 +83,7 @@ class NullModel:
         return {"role": "assistant", "content": "a key", "function_call": call}, 0, 0
 
 
-def lats(folder: Path, iterations: int, silent: bool, log: Path) -> Callable[[], int]:
+def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     """LATS on HotpotQA (hotpot/lats.py); what is returned searches once and tells the nodes that were executed.
 
     None of its ends fails, so that it is spared reflections. Its rollouts end at depth 4, whatever the tree's.
@@ -110,7 +111,7 @@ def lats(folder: Path, iterations: int, silent: bool, log: Path) -> Callable[[],
     if silent:
         logging.disable()
 
-    def search() -> int:
+    def search(iterations: int) -> int:
         before = world.executed
         loop.gpt = gpt  # which the search has bound to its arguments
         loop.lats_search(given, tasks.HotPotQATask(), 0, iterations, not silent)
@@ -119,7 +120,7 @@ def lats(folder: Path, iterations: int, silent: bool, log: Path) -> Callable[[],
     return search
 
 
-def toolbench(folder: Path, requests: int, silent: bool, log: Path) -> Callable[[], int]:
+def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
     """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it is run by default.
 
     It keeps no log but prints.
@@ -129,7 +130,7 @@ def toolbench(folder: Path, requests: int, silent: bool, log: Path) -> Callable[
     sys.path.insert(0, str(folder / "toolbench" / "inference"))
     found = import_module("Algorithms.DFS")
 
-    def search() -> int:
+    def search(requests: int) -> int:
         before = NullTools.executed
         chain = found.DFS_tree_search(NullModel(), NullTools(), process_id=int(silent))
         nodes_of_a_call = 3  # thought, action, its input
@@ -152,13 +153,13 @@ def main() -> None:
         open(os.devnull, "w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),
     ):
-        loop = {"lats": lats, "toolbench": toolbench}[name]
-        search = loop(Path(folder), int(count), told == "silent", Path(scratch, "log"))
-        search()
+        loop = {"lats": lats, "dfsdt": dfsdt}[name]
+        search = loop(Path(folder), told == "silent", Path(scratch, "log"))
+        search(_SHORT)
         gc.collect()
         gc.freeze()
         started = time.process_time()
-        nodes = search()
+        nodes = search(int(count))
         spent = time.process_time() - started
     print(json.dumps({"nodes": nodes, "seconds": spent}))
 

@@ -22,7 +22,6 @@ from launch.benchmarks.prompts import CONF
 from launch.measuring import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it
-_LOOPS = {"lats": ("LATS", "lats"), "toolbench": ("DFSDT", "dfsdt")}  # whose, and the planner here
 _TOLD = {"released": "as released", "silent": "without its log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
 _ENDLESS = 2.0  # a score that no judge gives: what would end a search early
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to compare with, how long, how often."""
     parser.add_argument("--lats", type=Path, metavar="FOLDER", help="a checkout of lapisrocks/LanguageAgentTreeSearch")
     parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
-    parser.add_argument("--iterations", type=int, default=50, help="of a search")
+    parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="of a search")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--nodes", type=int, help="of a tree whose memory is measured, too")
 
@@ -56,7 +55,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.nodes:
         console.print(memory(arguments.nodes))
     compare(arguments, console)
-    console.print(rollouts(arguments.iterations, arguments.repeats))
+    console.print(rollouts(arguments.iterations[0], arguments.repeats))
 
 
 def compare(arguments: argparse.Namespace, console: Console) -> None:
@@ -67,26 +66,26 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
         table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
-    known = searches(arguments.iterations)
-    for module, (theirs_name, here) in _LOOPS.items():
-        folder, count = getattr(arguments, module), REQUESTS if module == "toolbench" else arguments.iterations
+    compared = [("LATS", "lats", arguments.lats, count) for count in arguments.iterations]
+    for whose, here, folder, count in (*compared, ("DFSDT", "dfsdt", arguments.toolbench, REQUESTS)):
         if folder is None:
             continue
+        known = searches(count)
         name = here if here in known else "best_first"
         own = partial(null_search.search, null_search.searcher(name, known[name]))
         own()
         for told, label in _TOLD.items():
-            pairs = [(_theirs(module, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
+            pairs = [(_theirs(here, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
             theirs, ours = ([found.nodes / found.seconds for found in side] for side in zip(*pairs, strict=True))
             ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-            cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes}", spread(ours, "{:,.0f}"))
-            table.add_row(f"{theirs_name}, {label}", f"{pairs[0][0].nodes}", *cells, spread(ratios, "{:.1f}"))
+            cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes:,}", spread(ours, "{:,.0f}"))
+            table.add_row(f"{whose}, {label}", f"{pairs[0][0].nodes:,}", *cells, spread(ratios, "{:.1f}"))
     if table.row_count:
         console.print(table)
 
 
-def _theirs(module: str, folder: Path, count: int, told: str) -> Searched:
-    command = [sys.executable, "-m", "launch.benchmarks.public_search", module, str(folder.resolve()), str(count), told]
+def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
+    command = [sys.executable, "-m", "launch.benchmarks.public_search", loop, str(folder.resolve()), str(count), told]
     said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=_TIMEOUT).stdout
     found = json.loads(said)
     return Searched(found["nodes"], count, found["seconds"])
