@@ -22,7 +22,7 @@ from launch.benchmarks.prompts import CONF
 from launch.measuring import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it
-_TOLD = {"released": "as released", "silent": "without its log"}
+_TOLD = {"released": "as released", "silent": "no log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
 _ENDLESS = 2.0  # a score that no judge gives: what would end a search early
 _TIMEOUT = 600  # seconds of one search of theirs
@@ -62,7 +62,7 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     """A node is an executed call, on either side; ratios are taken within a repeat, of CPU time."""
     table = Table(
         title=f"nodes per second of CPU: {public_search.BRANCHING} calls a node, depth {public_search.DEPTH}, "
-        f"{arguments.repeats} repeats in turn"
+        f"{arguments.repeats} repeats in turn; by iterations or requests"
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
         table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
@@ -79,7 +79,7 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
             theirs, ours = ([found.nodes / found.seconds for found in side] for side in zip(*pairs, strict=True))
             ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
             cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes:,}", spread(ours, "{:,.0f}"))
-            table.add_row(f"{whose}, {label}", f"{pairs[0][0].nodes:,}", *cells, spread(ratios, "{:.1f}"))
+            table.add_row(f"{whose} {count:,}, {label}", f"{pairs[0][0].nodes:,}", *cells, spread(ratios, "{:.1f}"))
     if table.row_count:
         console.print(table)
 
