@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 """The value of the arguments of a call that is made wrong on purpose."""
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(", ", ": ")).encode
+_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(", ", ": ")).encode
 T = TypeVar("T", bound=type)
 
 

@@ -26,6 +26,7 @@ BENCHMARKS = {
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
     "verbs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
+    "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

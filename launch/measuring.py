@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 130
 """Columns of a block of text, at most."""
-FOLDERS = {"dataset.path=": "ultratool", "--ultratool ": "ultratool", "--against ": "against"}
+FOLDERS = {
+    "dataset.path=": "ultratool",
+    "--ultratool ": "ultratool",
+    "--against ": "against",
+    "--lats ": "lats",
+    "--toolbench ": "toolbench",
+}
 """What stands before `...` in a command where a folder of the reader's belongs, and the flag that says which."""
 RAN = "ran "
 """How the line begins that a sweep says how long it took in."""

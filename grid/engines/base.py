@@ -36,11 +36,10 @@ class Section:
     @property
     def digest(self) -> str:
         """32 hexadecimal digits of its content."""
-        if self.characters <= _SHORT:  # most of them are made anew for every prompt
-            return _digest_of_short(self.kind, self.entries, self.options)
         found: str | None = self.__dict__.get("_digest")
         if found is None:
-            found = self.__dict__["_digest"] = _digest(self.kind, self.entries, self.options)
+            compute = _digest_of_short if self.characters <= _SHORT else _digest  # short ones are often made anew
+            found = self.__dict__["_digest"] = compute(self.kind, self.entries, self.options)
         return found
 
     @cached_property

@@ -251,15 +251,18 @@ class Episode:
 
     def _within(self, calls: int = 0, steps: int = 0) -> None:
         """Raise BudgetError where so much more is too much."""
-        spent = sum(self.spent.values(), Usage())
-        used: dict[str, tuple[float, float | None]] = {
-            "steps": (self.tool_calls + steps, self.budget.steps),
-            "llm_calls": (spent.llm_calls + spent.forward_passes + calls, self.budget.llm_calls),
-            "tokens": (spent.input_tokens + spent.output_tokens + 1, self.budget.tokens),
-        }
-        if self.budget.seconds is not None:
-            used["seconds"] = self.__clock(), self.budget.seconds
-        for key, (more, most) in used.items():
+        budget = self.budget
+        tokens = 1
+        for spent in self.spent.values():
+            calls += spent.llm_calls + spent.forward_passes
+            tokens += spent.input_tokens + spent.output_tokens
+        seconds = self.__clock() if budget.seconds is not None else 0.0
+        for key, more, most in (
+            ("steps", self.tool_calls + steps, budget.steps),
+            ("llm_calls", calls, budget.llm_calls),
+            ("tokens", tokens, budget.tokens),
+            ("seconds", seconds, budget.seconds),
+        ):
             if most is not None and more > most:
                 self.budget_reached = key
                 raise BudgetError(key, most)

@@ -111,8 +111,12 @@ _offer: Once[Options, Offer] = Once(_offered)
 
 def task_section(episode: Episode) -> Section:
     """The request, and the outline where there is one: the same for all decisions of a case."""
-    outline = episode.case.plan.lines
-    return Section("task", (f"Query: {episode.case.query}", *(("Outline:", *outline) if outline else ())))
+    return _task(episode.case.query, episode.case.plan.lines)
+
+
+@lru_cache(maxsize=256)
+def _task(query: str, outline: tuple[str, ...]) -> Section:
+    return Section("task", (f"Query: {query}", *(("Outline:", *outline) if outline else ())))
 
 
 def history_section(lines: Sequence[str]) -> Section:

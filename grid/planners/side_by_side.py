@@ -13,6 +13,8 @@ Work = Callable[[], Coroutine[Any, Any, T]]
 
 async def every(works: Sequence[Work[T]]) -> list[T]:
     """All results, in the works' order; the first error ends the others."""
+    if len(works) == 1:
+        return [await works[0]()]
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work()) for work in works]

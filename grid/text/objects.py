@@ -164,12 +164,13 @@ def _read(text: str, start: int) -> Found:
         except ValueError as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise _BrokenError(f"a broken JSON object: {why}", end, begun=True) from None
-    if _depth(value) > MAX_DEPTH:
+    if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise _BrokenError(f"a JSON object of more than {MAX_DEPTH} levels", end, begun=True)
-    try:
-        to_json(value).encode()
-    except UnicodeEncodeError:
-        raise _BrokenError("half a surrogate pair, which no table can hold", end, begun=True) from None
+    if not text.isascii() or "\\" in text:
+        try:
+            to_json(value).encode()
+        except UnicodeEncodeError:
+            raise _BrokenError("half a surrogate pair, which no table can hold", end, begun=True) from None
     return Found(value, start, end, closed)
 
 

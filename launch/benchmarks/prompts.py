@@ -18,7 +18,12 @@ _SERIAL = count()
 
 def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
     """The config of `conf/model/<name>.yaml`, with values as `KEY=VALUE`."""
-    config = OmegaConf.merge(OmegaConf.load(CONF / "model" / f"{name}.yaml"), OmegaConf.from_dotlist(list(values)))
+    return group_config("model", name, values)
+
+
+def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str, Any]:
+    """The config of `conf/<group>/<name>.yaml`, with values as `KEY=VALUE`."""
+    config = OmegaConf.merge(OmegaConf.load(CONF / group / f"{name}.yaml"), OmegaConf.from_dotlist(list(values)))
     return cast(dict[str, Any], OmegaConf.to_container(config))
 
 

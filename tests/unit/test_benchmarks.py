@@ -14,7 +14,7 @@ pytest.importorskip("psutil")
 from grid import store
 from grid.sweep.build import build
 from grid.sweep.cell import cells
-from launch.benchmarks import overhead
+from launch.benchmarks import null_search, overhead, search
 from launch.benchmarks.layers import cpu_seconds, in_hand
 
 
@@ -49,3 +49,18 @@ def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
     assert spent.keys() == set(named.split("|"))
     assert min(spent.values()) > 0
     assert store.read(tmp_path, "episodes", ["status"])["status"].to_pylist() == ["ok", "ok"]
+
+
+def test_a_search_without_a_model_counts_its_nodes() -> None:
+    values = {"branching": 3, "max_calls": 2, "expansions": 9, "threshold": 2.0}
+    found, episode = null_search.search(null_search.searcher("best_first", values))
+    whole = 3 + 9  # a tree of depth 2, of which root and children are expanded
+    assert (found.nodes, found.rollouts, len(episode.nodes)) == (whole, 1 + 3, 1 + whole)
+    assert len({node.action.call.text() for node in episode.nodes if node.action and node.action.call}) == whole
+    assert found.seconds > 0
+
+
+@pytest.mark.parametrize("name", search.searches(1))
+def test_every_search_that_is_timed_runs(name: str) -> None:
+    found, _ = null_search.search(null_search.searcher(name, search.searches(3)[name]))
+    assert found.nodes >= found.rollouts > 1

@@ -157,10 +157,10 @@ class Search:
 
     def _repeated(self, node: Node, call: ToolCall) -> bool:
         """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
-        here = self._get(node).state
+        here, text = self._get(node).state, call.text()
         for edge in node.edges():
             made = edge.action.call if edge.action else None
-            if made and edge.parent and made.text() == call.text():
+            if made and edge.parent and made.text() == text:
                 return self.repeats == "path" or self._get(edge.parent).state == here
         return False
 

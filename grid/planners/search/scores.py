@@ -59,8 +59,19 @@ def _digest(prompt: Prompt, *candidates: str) -> str:
 
 
 async def once(known: dict[Any, asyncio.Future[T]], key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The work's result, also for those who ask for the same while it is being done."""
-    if key not in known:
-        known[key] = task = asyncio.ensure_future(work())
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # whoever asked may be gone
-    return await known[key]
+    """The work's result, also for those who ask for the same while it is being done by who asked first."""
+    if (found := known.get(key)) is not None:
+        return found.result() if found.done() else await found
+    done = known[key] = asyncio.get_running_loop().create_future()
+    try:
+        result = await work()
+    except Exception as error:
+        done.set_exception(error)
+        done.exception()  # nobody else may ask
+        raise
+    except BaseException:
+        del known[key]
+        done.cancel()
+        raise
+    done.set_result(result)
+    return result

@@ -1,0 +1,168 @@
+"""The loops of published tree-search agents, run as they were released, with a model and a world that cost nothing.
+
+`python -m launch.benchmarks.public_search lats|dfsdt FOLDER COUNT released|silent` prints nodes (executed calls)
+and CPU seconds as JSON, of a search of COUNT iterations (LATS) or requests (ToolLLM) behind a short one; `silent`:
+without what they log and print. Nothing of their code is here: it is imported from a checkout. What it imports besides
+its own modules (a model's client, a tokenizer, Wikipedia) is stood in for by what costs nothing; their prompts are
+their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import logging
+import os
+import random
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+BRANCHING, DEPTH = 5, 7
+_SHORT = 10  # iterations or requests
+
+
+class NullWorld:
+    """The world of LATS: each action finds something. Its tree ends where LATS ends it, at depth 7."""
+
+    def __init__(self) -> None:
+        self.executed = 0
+
+    def reset(self, idx: int) -> str:
+        """The question."""
+        return "Question: A question."
+
+    def step(self, action: str) -> tuple[str, int, bool, dict[str, Any]]:
+        """Observation, reward, whether it is the end, more."""
+        self.executed += 1
+        return "a value", 0, False, {}
+
+
+class NullTools:
+    """The world of ToolLLM, which copies it for every node: so it holds nothing but what it counts for all of them."""
+
+    task_description = "You should use functions."
+    input_description = "A question."
+    functions: tuple[dict[str, Any], ...] = ()
+    executed = 0
+
+    def step(self, action_name: str, action_input: str) -> tuple[str, int]:
+        """Observation and the code of a call that went well."""
+        NullTools.executed += 1
+        return '{"found": "a value"}', 0
+
+    def check_success(self) -> int:
+        """Never."""
+        return 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+class NullModel:
+    """The model of ToolLLM: calls told apart by their keys."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def change_messages(self, messages: list[dict[str, Any]]) -> None:
+        """What it would be asked."""
+
+    def parse(self, functions: object, process_id: int) -> tuple[dict[str, Any], int, int]:
+        """A message, an error code, tokens."""
+        self.asked += 1
+        call = {"name": f"tool{self.asked % BRANCHING}", "arguments": f'{{"key": "{self.asked}"}}'}
+        return {"role": "assistant", "content": "a key", "function_call": call}, 0, 0
+
+
+def lats(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
+    """LATS on HotpotQA (hotpot/lats.py); what is returned searches once and tells the nodes that were executed.
+
+    None of its ends fails, so that it is spared reflections. Its rollouts end at depth 4, whatever the tree's.
+    """
+    world, drawn = NullWorld(), random.Random(0)
+
+    def gpt(prompt: str, n: int = 1, stop: str | None = None, **_: object) -> list[str]:
+        if stop is None:
+            return [f"Thus the correctness score is {drawn.randrange(1, 9)}"] * n
+        keys = [f"{drawn.randrange(1 << 24)}-{i}" for i in range(n)]
+        return [f"a key\nAction 1: Search[{key}]\n" for key in keys]
+
+    tokenizer = Namespace(from_pretrained=lambda name: Namespace(encode=lambda text: ()))
+    _stand_in("models", gpt=gpt)
+    _stand_in("transformers", GPT2Tokenizer=tokenizer)
+    _stand_in("requests", exceptions=Namespace(Timeout=TimeoutError))
+    _stand_in("wikienv", WikiEnv=lambda: world)
+    _stand_in("wrappers", HotPotQAWrapper=lambda env, split: env, LoggingWrapper=lambda env: env)
+    sys.path.insert(0, str(folder / "hotpot"))
+    loop: Any = import_module("lats")
+    tasks = import_module("hotpotqa")
+    given = Namespace(
+        backend="null", temperature=1.0, n_generate_sample=BRANCHING, n_evaluate_sample=1, prompt_sample="cot", log=log
+    )
+    if silent:
+        logging.disable()
+
+    def search(iterations: int) -> int:
+        before = world.executed
+        loop.gpt = gpt  # which the search has bound to its arguments
+        loop.lats_search(given, tasks.HotPotQATask(), 0, iterations, not silent)
+        return world.executed - before
+
+    return search
+
+
+def dfsdt(folder: Path, silent: bool, log: Path) -> Callable[[int], int]:
+    """ToolLLM's DFSDT (toolbench/inference/Algorithms/DFS.py) without its ranking, as it is run by default.
+
+    It keeps no log but prints.
+    """
+    _stand_in("termcolor", colored=lambda text, color: text)
+    _stand_in("utils", softmax_bias=None)
+    sys.path.insert(0, str(folder / "toolbench" / "inference"))
+    found = import_module("Algorithms.DFS")
+
+    def search(requests: int) -> int:
+        before = NullTools.executed
+        chain = found.DFS_tree_search(NullModel(), NullTools(), process_id=int(silent))
+        nodes_of_a_call = 3  # thought, action, its input
+        chain.start(nodes_of_a_call * DEPTH, BRANCHING, requests, answer=1, with_filter=False)
+        return NullTools.executed - before
+
+    return search
+
+
+def _stand_in(module: str, **members: object) -> None:
+    made = sys.modules[module] = ModuleType(module)
+    vars(made).update(members)
+
+
+def main() -> None:
+    """Search twice; the second counts."""
+    name, folder, count, told = sys.argv[1:]
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):
+        loop = {"lats": lats, "dfsdt": dfsdt}[name]
+        search = loop(Path(folder), told == "silent", Path(scratch, "log"))
+        search(_SHORT)
+        gc.collect()
+        gc.freeze()
+        started = time.process_time()
+        nodes = search(int(count))
+        spent = time.process_time() - started
+    print(json.dumps({"nodes": nodes, "seconds": spent}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""Tree search without a model: nodes per second beside published agents' own loops, a rollout's cost, memory."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import resource
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from launch.benchmarks import null_search, public_search
+from launch.benchmarks.choose import spread
+from launch.benchmarks.null_search import Searched
+from launch.benchmarks.prompts import CONF
+from launch.measuring import ROOT
+
+REQUESTS = 200  # of DFSDT, as ToolLLM has it
+_TOLD = {"released": "as released", "silent": "no log"}
+_SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
+_ENDLESS = 2.0  # a score that no judge gives: what would end a search early
+_TIMEOUT = 600  # seconds of one search of theirs
+
+
+def searches(iterations: int) -> dict[str, dict[str, Any]]:
+    """The planners of `conf/planner` that are timed, in the shape that all have; nothing ends them early."""
+    of_each: dict[str, dict[str, Any]] = {
+        "best_first": {"expansions": iterations, "threshold": _ENDLESS},
+        "lats": {"iterations": iterations, "success": _ENDLESS},
+        "dfsdt": {"requests": REQUESTS},
+        "mcts": {"rollouts": iterations},
+        "tooltree": {"rollouts": iterations},
+    }
+    there = {path.stem for path in (CONF / "planner").glob("*.yaml")}
+    return {name: _SHAPE | values for name, values in of_each.items() if name in there}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compare with, how long, how often."""
+    parser.add_argument("--lats", type=Path, metavar="FOLDER", help="a checkout of lapisrocks/LanguageAgentTreeSearch")
+    parser.add_argument("--toolbench", type=Path, metavar="FOLDER", help="a checkout of OpenBMB/ToolBench")
+    parser.add_argument("--iterations", type=int, nargs="+", default=[50], help="of a search")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--nodes", type=int, help="of a tree whose memory is measured, too")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """Memory first, since a process keeps what it once took; both sides in turn; what a rollout costs each planner."""
+    if arguments.nodes:
+        console.print(memory(arguments.nodes))
+    compare(arguments, console)
+    console.print(rollouts(arguments.iterations[0], arguments.repeats))
+
+
+def compare(arguments: argparse.Namespace, console: Console) -> None:
+    """A node is an executed call, on either side; ratios are taken within a repeat, of CPU time."""
+    table = Table(
+        title=f"nodes per second of CPU: {public_search.BRANCHING} calls a node, depth {public_search.DEPTH}, "
+        f"{arguments.repeats} repeats in turn; by iterations or requests"
+    )
+    for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
+        table.add_column(column, justify="left" if column in ("theirs", "here") else "right")
+    compared = [("LATS", "lats", arguments.lats, count) for count in arguments.iterations]
+    for whose, here, folder, count in (*compared, ("DFSDT", "dfsdt", arguments.toolbench, REQUESTS)):
+        if folder is None:
+            continue
+        known = searches(count)
+        name = here if here in known else "best_first"
+        own = partial(null_search.search, null_search.searcher(name, known[name]))
+        own()
+        for told, label in _TOLD.items():
+            pairs = [(_theirs(here, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
+            theirs, ours = ([found.nodes / found.seconds for found in side] for side in zip(*pairs, strict=True))
+            ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+            cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes:,}", spread(ours, "{:,.0f}"))
+            table.add_row(f"{whose} {count:,}, {label}", f"{pairs[0][0].nodes:,}", *cells, spread(ratios, "{:.1f}"))
+    if table.row_count:
+        console.print(table)
+
+
+def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
+    command = [sys.executable, "-m", "launch.benchmarks.public_search", loop, str(folder.resolve()), str(count), told]
+    said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True, timeout=_TIMEOUT).stdout
+    found = json.loads(said)
+    return Searched(found["nodes"], count, found["seconds"])
+
+
+def rollouts(iterations: int, repeats: int) -> Table:
+    """What a rollout (an expansion, where there are none) costs each planner beside the model and the world."""
+    table = Table(title=f"ms of CPU, {repeats} repeats in turn")
+    for column in ("planner", "rollouts", "nodes", "requests", "ms a rollout", "ms a node"):
+        table.add_column(column, justify="left" if column == "planner" else "right")
+    planners = {name: null_search.searcher(name, values) for name, values in searches(iterations).items()}
+    found: dict[str, list[Searched]] = {name: [] for name in planners}
+    asked = {name: len(null_search.search(planner)[1].messages) for name, planner in planners.items()}
+    for seed in range(repeats):
+        for name, planner in planners.items():
+            found[name].append(null_search.search(planner, seed)[0])
+    for name, runs in found.items():
+        each, node = ([1000 * one.seconds / by for one, by in _by(runs, key)] for key in ("rollouts", "nodes"))
+        counts = f"{runs[0].rollouts}", f"{runs[0].nodes}", f"{asked[name]}"
+        table.add_row(name, *counts, spread(each, "{:.2f}"), spread(node, "{:.3f}"))
+    return table
+
+
+def _by(runs: list[Searched], key: str) -> list[tuple[Searched, int]]:
+    return [(one, getattr(one, key)) for one in runs]
+
+
+def memory(nodes: int) -> str:
+    """What a tree of so many executed nodes takes while it is held, with all that was asked and answered."""
+    gc.collect()
+    before = _peak()
+    values = searches(-(-nodes // public_search.BRANCHING))["best_first"] | {"max_calls": 30}
+    found, episode = null_search.search(null_search.searcher("best_first", values))
+    return (
+        f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
+        f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"
+    )
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
