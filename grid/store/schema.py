@@ -67,6 +67,7 @@ EPISODES = pa.schema(
         ("empty_answers", pa.int64()),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("wall_seconds", pa.float64()),
+        ("case_seconds", pa.float64()),
         ("config", pa.string()),
         ("code", pa.string()),
         ("code_parts", pa.string()),
@@ -225,7 +226,7 @@ IDS = {
 DIGESTS = {"sections": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
-    *("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
+    *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
 )
 """Columns in which two runs of the same cells may differ."""
