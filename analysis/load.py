@@ -23,7 +23,7 @@ _EPISODES = [
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned", "solvable", "resolved_checks",
     "branched_steps", "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
-_FACTORS = ["last_step", "engine"]  # further texts that are categories
+_FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = ["success", "solvable", "exact_match", "repeated_call"]
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 
