@@ -108,7 +108,7 @@ _TERMS = f"{_SETTING}, config->'budget' AS budget"
 
 
 def search_costs(root: Path, model: str, dataset: str) -> str:
-    """Each case's success and costs of all roles, for every planner of one model and dataset, by budget."""
+    """Each case's success and costs, the judge's too, for every planner of one model and dataset, by budget."""
     stopped = ", ".join(
         f"avg(coalesce(budget_reached = '{part}', false)::INT) AS stopped_{part}"
         for part in ("steps", "llm_calls", "tokens", "seconds")

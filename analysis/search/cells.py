@@ -1,4 +1,4 @@
-"""The episodes of a sweep that searches or is held to a budget: what all roles spent, and on which terms."""
+"""The episodes of a sweep that searches or is held to a budget: what each took, and on which terms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ PLACE = ["model", "dataset", "outline", "budget"]
 ROW = [*PLACE, "robustness", "planner"]
 CASE = [CLUSTER, "case_id"]
 COSTS = ["tokens", "calls", "executed", "seconds"]
-"""What a case took, of all roles: tokens in and out; completions and scoring passes; calls run; its own seconds."""
+"""What a case took: tokens in and out, completions and scoring passes (the acting model's and the judge's, as budgets
+count them; not those of an evaluator, who only scores), calls of tools that were run, its own seconds."""
 _JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
 _COLUMNS = [*planted.COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
 _NOT_RECORDED = "not recorded"

@@ -63,8 +63,8 @@ def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name
         yield Drawing(
             name=name,
             title=f"{sheets.title(place)}: success against cost",
-            caption=f"{told}{sheets.terms(place)}; means a case of every role's tokens and of the case's own seconds, "
-            f"on logarithmic axes; bars: {sheets.INTERVAL}; joined and named: planners that nobody on the same terms "
+            caption=f"{told}{sheets.terms(place)}; means a case of tokens, the judge's too, and of the case's own "
+            f"seconds, on logarithmic axes; bars: {sheets.INTERVAL}; joined and named: planners that nobody on the same terms "
             f"dominates, by means alone; grey: the others, which the table names; {_ASKED}",
             svg=figures.frontier(compared, name),
             query=queries.search_costs(root, place["model"], place["dataset"]),

@@ -101,7 +101,7 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
     0 or not known has no place on such an axis.
     """
     settings = list(compared["robustness"].unique())
-    labels = {"tokens": "tokens a case, all roles", "seconds": "seconds a case"}
+    labels = {"tokens": "tokens a case", "seconds": "seconds a case"}
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
@@ -170,8 +170,9 @@ def _frontier(axis: Axes, own: pd.DataFrame, cost: str) -> None:
             axis.errorbar(row[cost], row["success"], yerr=reach, color=colour if named else _OTHER, marker="o",
                           markersize=5, markerfacecolor="white" if asked else None, elinewidth=0.7)  # fmt: skip
             if named:
-                axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(-5, 4), fontsize=7,
-                              textcoords="offset points", ha="right", bbox=_BACKGROUND)  # fmt: skip
+                axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(5, -9) if asked else (-5, 4),
+                              ha="left" if asked else "right", fontsize=7, textcoords="offset points",
+                              bbox=_BACKGROUND)  # fmt: skip
     axis.set_xscale("log")
     _plain(axis.xaxis)
     axis.margins(x=0.25)

@@ -19,7 +19,7 @@ _DIGITS = "three significant digits"
 _LABELS = ["robustness", "asked", "planner"]
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
-    "the case itself, where it ran; all of them of every role, the judge's too, means a case"
+    "the case itself, where it ran; tokens and calls are the acting model's and the judge's; means a case"
 )
 
 
@@ -110,9 +110,9 @@ def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
         Sheet(
             name=name("frontier", place),
             title=f"{title(place)}: success against cost",
-            caption=f"{terms(place)}; success in %, in brackets {INTERVAL}; tokens and seconds of every role, "
-            "means a case; undominated: nobody on the same terms has at least its success at its cost or less, "
-            f"and either strictly, by means alone; {ASKED}, and a frontier of their own",
+            caption=f"{terms(place)}; success in %, in brackets {INTERVAL}; tokens (the acting model's and the "
+            "judge's) and seconds: means a case; undominated: nobody on the same terms has at least its success at its "
+            f"cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
             labels=_LABELS,
             figures=["success", "tokens", "undominated", "seconds", "undominated"],
             rows=rows,
@@ -142,8 +142,8 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
         Sheet(
             name=name("ablation", place),
             title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
-            caption=f"{terms(place)}; success in %, tokens of every role, executed calls and nodes of the tree: means "
-            "a case, and behind each its difference to the plain planner (the row without one) over the cases that "
+            caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
+            "means a case, and behind each its difference to the plain planner (the row without one) over the cases that "
             f"both have; in brackets {INTERVAL}; * it excludes 0",
             labels=["robustness", "planner"],
             figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",

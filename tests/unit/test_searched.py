@@ -18,6 +18,7 @@ from analysis import drawings
 from analysis.render import Sheet
 from analysis.report import print_report
 from analysis.search import anytime, cells, comparing, sizes
+from analysis.search import sheets as tables
 from grid.sweep.build import BudgetConfig
 from launch.report import write_page
 from tests import planted
@@ -28,8 +29,7 @@ KINDS = ("budgets", "frontier", "ablation", "anytime", "trees")
 
 def sheets(root: Path) -> dict[str, Sheet]:
     """The searches' tables by kind, of a folder with one place."""
-    found = print_report(root, Console(file=io.StringIO(), width=400))
-    return {kind: sheet for sheet in found if (kind := sheet.name.partition(" ")[0]) in KINDS}
+    return {sheet.name.partition(" ")[0]: sheet for sheet in tables.sheets(root)}
 
 
 def only(root: Path) -> pd.DataFrame:
@@ -62,7 +62,7 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
     assert found["stopped_steps"].to_dict() == {"mcts": 0.25, "react": 0.0}
     assert found["clusters"].tolist() == [4, 4]
     assert found.loc["react", "success_low"] < 0.25 < found.loc["react", "success_high"]
-    (sheet,) = [one for kind, one in sheets(tmp_path).items() if kind == "budgets"]
+    sheet = sheets(tmp_path)["budgets"]
     assert "64 executed calls, 5,000 model calls" in sheet.caption
     assert "stopped by steps" in sheet.figures
     assert "stopped by tokens" not in sheet.figures, "it stopped nobody"
@@ -85,7 +85,7 @@ def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
     write(tmp_path, [episode("react", case, False, budget=budget, n_nodes=2)
                      for budget in (BUDGET, small) for case in range(4)]
           + [episode("mcts", case, True, budget=small, n_nodes=2) for case in range(4)])  # fmt: skip
-    found = [sheet for sheet in print_report(tmp_path, Console(file=io.StringIO())) if sheet.name.startswith("budgets")]
+    found = [sheet for sheet in tables.sheets(tmp_path) if sheet.name.startswith("budgets")]
     told = {sheet.caption.partition(";")[0].partition(": ")[2]: len(sheet.rows) for sheet in found}
     assert told == {"64 executed calls, 5,000 model calls": 1, "8 executed calls, 5,000 model calls": 2}
     assert len({sheet.name for sheet in found}) == 2
@@ -308,8 +308,7 @@ def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path
     assert "budgets" in sheets(tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("success", [True, False, None])
-@pytest.mark.parametrize("cases", [1, 4])
+@pytest.mark.parametrize(("success", "cases"), [(True, 1), (False, 1), (None, 1), (True, 4), (None, 4)])
 def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: bool | None, cases: int) -> None:
     status = "ok" if success is not None else "failed"
     rows = [episode("mcts", case, success, n_nodes=2, status=status, case_seconds=0.0) for case in range(cases)]
