@@ -24,7 +24,7 @@ def episode(
     row = {"setting_id": setting, "attempt_id": "first", "model": "tiny", "engine": "lexical", "dataset": "slate"}
     row |= {"robustness": "none", "retriever": "bm25", "planner": planner, "dataset_version": "slate-1", "code": "c"}
     row |= {"case_id": f"case-{case}", "cluster": f"cluster-{case // 2}", "status": "ok"}
-    counts = {"trial": trial, "n_nodes": 0, "tool_calls": 8, "resolved_checks": 0, "input_tokens": 1000}
+    counts: dict[str, Any] = {"trial": trial, "n_nodes": 0, "tool_calls": 8, "resolved_checks": 0, "input_tokens": 1000}
     counts |= {"output_tokens": 10, "llm_calls": 4, "forward_passes": 0, "wall_seconds": 9.0, "case_seconds": 2.0}
     cell = f"{setting}/{case}/{trial}"
     return row | counts | {"cell_id": cell, "cell_key": cell, "success": success, "config": to_json(config),

@@ -11,6 +11,12 @@ from analysis import planted, queries
 from analysis.figures import Drawing
 from analysis.search import anytime, cells, comparing, figures, sheets, sizes
 
+_EFFICIENCY = "success per second: mean success over mean seconds, no point where nothing is resolved"
+_FRONTIER = (
+    "means a case of tokens, the judge's too, and of the case's own seconds, on logarithmic axes; joined and named: "
+    "planners that nobody on the same terms dominates, by means alone; grey: the others, which the table names"
+)
+_BARS = f"bars: {sheets.INTERVAL}"
 _ASKED = "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved"
 
 
@@ -40,8 +46,8 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
         yield Drawing(
             name=name,
             title=f"{sheets.title(place)}: success, time and success per second by executed calls (tooltree, figure 3)",
-            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; success per second: mean "
-            f"success over mean seconds; bars: {sheets.INTERVAL}; points of one limit are moved apart; {_ASKED}",
+            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; {_BARS}; points of "
+            f"one limit are moved apart; {_ASKED}",
             svg=figures.anytime(curve, name),
             query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
         )
@@ -63,9 +69,7 @@ def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name
         yield Drawing(
             name=name,
             title=f"{sheets.title(place)}: success against cost",
-            caption=f"{told}{sheets.terms(place)}; means a case of tokens, the judge's too, and of the case's own "
-            f"seconds, on logarithmic axes; bars: {sheets.INTERVAL}; joined and named: planners that nobody on the same terms "
-            f"dominates, by means alone; grey: the others, which the table names; {_ASKED}",
+            caption=f"{told}{sheets.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
             svg=figures.frontier(compared, name),
             query=queries.search_costs(root, place["model"], place["dataset"]),
         )

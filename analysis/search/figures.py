@@ -133,7 +133,7 @@ def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
 def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _Style]) -> None:
     for place, (planner, style) in enumerate(styles.items()):
         line = own[own["planner"] == planner].sort_values("limit")
-        known = line[line[measure].notna()]
+        known = line[line[measure].notna() if measure == "success" else line[measure] > 0]  # 0 has no logarithm
         if known.empty:
             continue
         move = _SPREAD * ((place + 0.5) / len(styles) - 0.5)

@@ -143,8 +143,8 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             name=name("ablation", place),
             title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
             caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
-            "means a case, and behind each its difference to the plain planner (the row without one) over the cases that "
-            f"both have; in brackets {INTERVAL}; * it excludes 0",
+            "means a case, and behind each its difference to the plain planner (the row without one) over the cases "
+            f"that both have; in brackets {INTERVAL}; * it excludes 0",
             labels=["robustness", "planner"],
             figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",
                      "nodes", "difference"],
@@ -173,7 +173,8 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
     if table.empty:
         return []
     limits = sorted(table["limit"].unique())
-    rows, breaks = [], set()
+    rows: list[list[str]] = []
+    breaks: set[int] = set()
     for key, own in table.groupby(["robustness", "asked", "planner"], sort=True, observed=True):
         at = {row["limit"]: row for row in own.to_dict("records")}
         breaks.add(len(rows))

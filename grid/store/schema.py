@@ -149,7 +149,10 @@ IMPROVEMENTS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""One row for each trajectory that was the best so far, and what all roles had used when it was found."""
+"""One row for each trajectory that was the best so far, and what all roles had used when it was found.
+
+The last one within a limit of executed calls is what the planner would have returned at that limit.
+"""
 
 ATTEMPTS = pa.schema(
     [

@@ -37,6 +37,10 @@ def only(root: Path) -> pd.DataFrame:
     return group
 
 
+def by_planner(table: pd.DataFrame) -> dict[str, dict[Any, Any]]:
+    return {str(row["planner"]): row for row in table.to_dict("records")}
+
+
 def rows_of(query: str) -> pd.DataFrame:
     return duckdb.connect().execute(query).df()
 
@@ -45,7 +49,7 @@ def rows_of(query: str) -> pd.DataFrame:
 
 
 def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Path) -> None:
-    judge = {"judge_input_tokens": 500, "judge_output_tokens": 40, "judge_calls": 3, "judge_passes": 1}
+    judge: dict[str, Any] = {"judge_input_tokens": 500, "judge_output_tokens": 40, "judge_calls": 3, "judge_passes": 1}
     write(
         tmp_path,
         [episode("react", case, case < 2, trial) for case in range(8) for trial in range(2)]
@@ -55,13 +59,12 @@ def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Pa
             for trial in range(2)
         ],
     )
-    found = comparing.compared(only(tmp_path)).set_index("planner")
-    assert found.loc["react", [*cells.COSTS]].tolist() == [1010.0, 4.0, 8.0, 2.0]
-    assert found.loc["mcts", [*cells.COSTS]].tolist() == [1550.0, 8.0, 8.0, 2.0]
-    assert found["success"].to_dict() == {"mcts": 7 / 8, "react": 2 / 8}
-    assert found["stopped_steps"].to_dict() == {"mcts": 0.25, "react": 0.0}
-    assert found["clusters"].tolist() == [4, 4]
-    assert found.loc["react", "success_low"] < 0.25 < found.loc["react", "success_high"]
+    found = by_planner(comparing.compared(only(tmp_path)))
+    assert [found["react"][cost] for cost in cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
+    assert [found["mcts"][cost] for cost in cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
+    told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
+    assert told == {"mcts": (7 / 8, 0.25, 4), "react": (2 / 8, 0.0, 4)}
+    assert found["react"]["success_low"] < 0.25 < found["react"]["success_high"]
     sheet = sheets(tmp_path)["budgets"]
     assert "64 executed calls, 5,000 model calls" in sheet.caption
     assert "stopped by steps" in sheet.figures
@@ -144,16 +147,16 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
             episode("react", case, False),
         ]
     write(tmp_path, rows)
-    found = comparing.ablation(only(tmp_path)).set_index("planner")
-    assert list(found.index) == ["tooltree", *without], "react is none of its variants"
-    assert found.loc[without[0], "success_difference"] == pytest.approx(-0.3)
-    assert found.loc[without[0], "success_high"] < 0
-    assert found.loc[without[1], "success_difference"] == 0.0
-    assert np.isnan(found.loc[without[1], "success_low"]), "no case differs"
-    tokens = found.loc[without[0]]
-    assert tokens["tokens_low"] <= 501 <= tokens["tokens_high"]
-    assert found.loc[without[1], "n_nodes_difference"] == pytest.approx(11.5)
-    assert np.isnan(found.loc["tooltree", "tokens_difference"])
+    found = by_planner(comparing.ablation(only(tmp_path)))
+    assert list(found) == ["tooltree", *without], "react is none of its variants"
+    plain, evaluation, pruning = found.values()
+    assert evaluation["success_difference"] == pytest.approx(-0.3)
+    assert evaluation["success_high"] < 0
+    assert evaluation["tokens_low"] <= 501 <= evaluation["tokens_high"]
+    assert pruning["success_difference"] == 0.0
+    assert np.isnan(pruning["success_low"]), "no case differs"
+    assert pruning["n_nodes_difference"] == pytest.approx(11.5)
+    assert np.isnan(plain["tokens_difference"])
     sheet = sheets(tmp_path)["ablation"]
     assert sheet.rows[1][5].startswith("-30.0* [")
     assert sheet.rows[0][5] == ""
@@ -246,14 +249,14 @@ def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
     trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
     frontier = episode("best_first", 0, True, n_nodes=3)
     write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
-    found = sizes.quartiles(only(tmp_path), sizes.trees(tmp_path)).set_index("planner")
-    assert list(found.index) == ["best_first", "mcts"], "react has no tree"
-    mcts = found.loc["mcts"]
+    found = by_planner(sizes.quartiles(only(tmp_path), sizes.trees(tmp_path)))
+    assert list(found) == ["best_first", "mcts"], "react has no tree"
+    mcts = found["mcts"]
     assert [mcts[f"nodes_{part}"] for part in sizes.QUARTILES] == [3, 4, 5], "2 to 6 of them"
     assert [mcts[f"executed_nodes_{part}"] for part in sizes.QUARTILES] == [2, 3, 4]
     assert [mcts[f"rollouts_{part}"] for part in sizes.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
     assert mcts["pruned_median"] == 1
-    assert np.isnan(found.loc["best_first", "rollouts_median"]), "it backs nothing up"
+    assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
     assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}
 
 

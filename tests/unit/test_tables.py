@@ -218,9 +218,10 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
 
 
 def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
-    judge = {"judge_input_tokens": 4000, "judge_output_tokens": 30, "judge_calls": 2, "judge_passes": 0}
-    told = {"created_at": NOON, "attempt_id": "a"} | {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un"))}
-    spent = {"best_first": judge, "react": dict.fromkeys(judge)}
+    judge: dict[str, Any] = {"judge_input_tokens": 4000, "judge_output_tokens": 30, "judge_calls": 2, "judge_passes": 0}
+    told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un"))}
+    told |= {"created_at": NOON, "attempt_id": "a"}
+    spent: dict[str, dict[str, Any]] = {"best_first": judge, "react": dict.fromkeys(judge)}
     rows = [row(planner, case, 0, 1.0) | told | {"success": True} | spent[planner]
             for planner in spent for case in range(3)]  # fmt: skip
     store.write(tmp_path, {"episodes": rows})
