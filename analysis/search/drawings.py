@@ -46,8 +46,8 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
         yield Drawing(
             name=name,
             title=f"{sheets.title(place)}: success, time and success per second by executed calls (tooltree, figure 3)",
-            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; {_BARS}; points of "
-            f"one limit are moved apart; {_ASKED}",
+            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; {_BARS}; points "
+            f"of one limit are moved apart; {_ASKED}",
             svg=figures.anytime(curve, name),
             query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
         )
