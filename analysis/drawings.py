@@ -6,17 +6,18 @@ from pathlib import Path
 
 from analysis import figures, horizon, queries, study
 from analysis.figures import Drawing
+from analysis.search import drawings as search
 
 
 def of(root: Path) -> list[Drawing]:
-    """Success against depth and against breadth, and tokens; none where not both planners ran.
+    """Success against depth and against breadth, and tokens, where both of the study's planners ran; and the searches'.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     episodes = study.rows(root)
     if not study.both(episodes):
-        return []
+        return search.of(root)
     found = []
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
@@ -28,4 +29,5 @@ def of(root: Path) -> list[Drawing]:
             )
     query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
-    return [*found, Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", study.PAIRED, svg, query)]
+    found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", study.PAIRED, svg, query))
+    return [*found, *search.of(root)]

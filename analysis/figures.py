@@ -67,7 +67,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
             axis.set_visible(False)
 
     rows = math.ceil(len(groups) / _ACROSS)
-    return _svg(f"success-{column}", rows, min(_ACROSS, len(groups)), draw)
+    return svg_of(f"success-{column}", rows, min(_ACROSS, len(groups)), draw)
 
 
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
@@ -94,7 +94,7 @@ def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
         axes[1].tick_params(labelleft=False)
         axes[0].legend(frameon=False)
 
-    return _svg("tokens", 1, 2, draw, width=4.2, height=0.9 + 0.5 * len(places))
+    return svg_of("tokens", 1, 2, draw, width=4.2, height=0.9 + 0.5 * len(places))
 
 
 def _points(
@@ -138,7 +138,7 @@ def _label(place: Any) -> str:
     return "\n".join(shown(str(part)) for part in place)
 
 
-def _svg(
+def svg_of(
     name: str,
     rows: int,
     across: int,
@@ -146,6 +146,10 @@ def _svg(
     width: float = _WIDTH,
     height: float = _HEIGHT,
 ) -> str:
+    """The element that `draw` makes of rows x across panels; `width` and `height` are one panel's, in inches.
+
+    `name` begins its ids: a page may hold it beside figures of other names.
+    """
     with mpl.rc_context({**_RC, "svg.hashsalt": name}):
         figure = Figure(figsize=(width * across, height * rows), layout="constrained")
         draw(list(figure.subplots(rows, across, squeeze=False).flat))

@@ -21,9 +21,9 @@ _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned", "solvable", "resolved_checks",
-    "branched_steps",
+    "branched_steps", "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
-_FACTORS = ["last_step", "engine"]  # further texts that are categories
+_FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = ["success", "solvable", "exact_match", "repeated_call"]
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 

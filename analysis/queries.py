@@ -61,7 +61,9 @@ def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
         "  avg(success::INT) FILTER (solvable) AS success_solvable,\n"
         "  avg(tool_match_rate) AS tool_match_rate, avg(action_accuracy) AS action_accuracy,\n"
         "  avg(input_tokens) AS input_tokens, avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
-        "  avg(forward_passes) AS forward_passes, avg(wall_seconds) AS wall_seconds,\n"
+        "  avg(forward_passes) AS forward_passes, avg(judge_input_tokens) AS judge_input_tokens,\n"
+        "  avg(judge_output_tokens) AS judge_output_tokens, avg(judge_calls) AS judge_calls,\n"
+        "  avg(judge_passes) AS judge_passes, avg(wall_seconds) AS wall_seconds,\n"
         "  avg(resolved_checks) AS resolved_checks, avg(branched_steps) AS branched_steps,\n"
         f"  avg(unassigned) AS unassigned\nFROM e GROUP BY ALL\n{''.join(f'UNION ALL BY NAME{part}' for part in parts)}"
         "ORDER BY ALL"
@@ -98,6 +100,62 @@ def by_case(root: Path, values: Sequence[str], condition: str) -> str:
 def differences(root: Path, model: str, dataset: str) -> str:
     """Each case's rates, for every planner of one model and dataset."""
     return by_case(root, ["success", "tool_match_rate", "resolved_checks"], _of(model, dataset))
+
+
+_ALL_TOKENS = "input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0)"
+_ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
+_TERMS = f"{_SETTING}, config->'budget' AS budget"
+
+
+def search_costs(root: Path, model: str, dataset: str) -> str:
+    """Each case's success and costs, the judge's too, for every planner of one model and dataset, by budget."""
+    stopped = ", ".join(
+        f"avg(coalesce(budget_reached = '{part}', false)::INT) AS stopped_{part}"
+        for part in ("steps", "llm_calls", "tokens", "seconds")
+    )
+    return (
+        f"{latest(root, _of(model, dataset))}\nSELECT {_TERMS}, cluster, case_id, count(*) AS cells,\n"
+        "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
+        f"  avg(tool_match_rate) AS tool_match_rate, avg({_ALL_TOKENS}) AS tokens,\n"
+        f"  avg({_ALL_CALLS}) AS calls, avg(tool_calls) AS executed,\n"
+        "  avg(case_seconds) AS seconds, avg(n_nodes) AS n_nodes, avg(resolved_checks) AS checks,\n"
+        f"  {stopped}\nFROM e GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def anytime(root: Path, model: str, dataset: str, limits: Sequence[int]) -> str:
+    """Each case's success and seconds at limits of executed calls, for every planner of one model and dataset."""
+    return (
+        f"{latest(root, _of(model, dataset))},\n"
+        f"i AS (SELECT i.* FROM {_text(f'{root}/improvements/*.parquet')} AS i JOIN e USING (cell_id, attempt_id)),\n"
+        "p AS (SELECT cell_id, tool_calls, max(seconds) AS seconds FROM (\n"
+        "  SELECT cell_id, 0 AS tool_calls, 0.0 AS seconds FROM e\n"
+        "  UNION ALL BY NAME SELECT cell_id, tool_calls, case_seconds AS seconds FROM e\n"
+        "  UNION ALL BY NAME SELECT cell_id, tool_calls, seconds FROM i) GROUP BY ALL),\n"
+        f"l AS (SELECT unnest([{', '.join(map(str, limits))}]) AS most),\n"
+        "s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success\n"
+        "  FROM i JOIN l ON tool_calls <= most GROUP BY ALL),\n"
+        "t AS (SELECT cell_id, most,\n"
+        "    max(tool_calls) FILTER (tool_calls <= most) AS c0, min(tool_calls) FILTER (tool_calls >= most) AS c1,\n"
+        "    arg_max(seconds, tool_calls) FILTER (tool_calls <= most) AS s0,\n"
+        "    arg_min(seconds, tool_calls) FILTER (tool_calls >= most) AS s1\n"
+        "  FROM p CROSS JOIN l GROUP BY ALL)\n"
+        f"SELECT {_TERMS}, cluster, case_id, most,\n"
+        "  avg(if(tool_calls <= most OR e.success IS NULL, e.success::INT, coalesce(s.success, 0))) AS success,\n"
+        "  avg(if(coalesce(c1, c0) = c0, s0, s0 + (most - c0) * (s1 - s0) / (c1 - c0))) AS seconds\n"
+        "FROM e JOIN t USING (cell_id) LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def trees(root: Path, model: str, dataset: str) -> str:
+    """The size of each episode's tree, the root left out."""
+    return (
+        f"{latest(root, _of(model, dataset))}\nSELECT {_TERMS}, cell_id, count(*) AS nodes,\n"
+        "  count(n.execution) AS executed_nodes, coalesce(sum(n.visits) FILTER (n.depth = 1), 0) AS rollouts,\n"
+        "  count(n.pruned) AS pruned\n"
+        f"FROM e JOIN {_text(f'{root}/nodes/*.parquet')} AS n USING (cell_id, attempt_id)\n"
+        "WHERE n.depth > 0 GROUP BY ALL ORDER BY ALL"
+    )
 
 
 def expected(root: Path) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from analysis import load, planted, sheets, study, tables
 from analysis.baselines import baselines
 from analysis.render import Sheet, terminal
+from analysis.search import sheets as search
 from analysis.spec import Spec
 from grid.text.untrusted import shown
 
@@ -39,7 +40,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     told = planted.told(episodes)
     del episodes  # the study's tables read their own columns
     found += study.sheets(root, analysis)
-    found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
+    found = [replace(sheet, caption=told + sheet.caption) for sheet in [*found, *search.sheets(root)]]
     for sheet in found:
         if sheet.name != _LONG:
             table = terminal(sheet)

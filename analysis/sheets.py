@@ -30,13 +30,19 @@ _COSTS = {
     "output_tokens": ("out", ",.0f"),
     "llm_calls": ("calls", ",.1f"),
     "forward_passes": ("passes", ",.1f"),
+    "judge_input_tokens": ("judge in", ",.0f"),
+    "judge_output_tokens": ("out", ",.0f"),
+    "judge_calls": ("calls", ",.1f"),
+    "judge_passes": ("passes", ",.1f"),
     "wall_seconds": ("seconds", ".3f"),
     tables.CHECKS: ("checks", ".1f"),
     "branched_steps": ("branched", ".1f"),
     "unassigned": ("unassigned", ".1%"),
 }
 """Costs with their headers and forms."""
+_JUDGE = "judge in, and out, calls and passes behind it: the judge's, which the columns in front do not count"
 _SOMETIMES = {
+    **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "branched_steps": "branched: different steps that were branched on",
     "unassigned": "unassigned: the model's probability that went to no option of an exact choice",
 }
@@ -87,7 +93,7 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
     place = _place(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
     told = ["means per case; out: tokens out; checks: how often a planner asked whether the case was resolved"]
-    told += [text for name, text in _SOMETIMES.items() if name in shown]
+    told += dict.fromkeys(text for name, text in _SOMETIMES.items() if name in shown)
     if answer_prefix:
         told.append(f"every answer was made to begin with {json.dumps(answer_prefix)} (model.answer_prefix)")
     rows = [

@@ -31,6 +31,7 @@ def grid(
     all_offered: bool = False,
     dataset_values: Mapping[str, Any] = MappingProxyType({}),
     planner_values: Mapping[str, Any] = MappingProxyType({}),
+    budget: BudgetConfig = BUDGET,
     **model: object,
 ) -> Rows:
     """The rows of one setting; `model` are keys of the policy; `all_offered`: no right tool is missed by retrieval."""
@@ -38,7 +39,7 @@ def grid(
     setting = setting_of(values, planner_values, model="simulated", dataset=dataset, planner=planner)
     setting.config["model"].update(model)
     setting = replace(setting, seed=seed)
-    built = build(setting, BUDGET)
+    built = build(setting, budget)
     if all_offered:
         built = replace(built, index=Telling(built.dataset, built.index))
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), trials))

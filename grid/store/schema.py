@@ -67,6 +67,7 @@ EPISODES = pa.schema(
         ("empty_answers", pa.int64()),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("wall_seconds", pa.float64()),
+        ("case_seconds", pa.float64()),
         ("config", pa.string()),
         ("code", pa.string()),
         ("code_parts", pa.string()),
@@ -148,7 +149,10 @@ IMPROVEMENTS = pa.schema(
         ("seconds", pa.float64()),
     ]
 )
-"""One row for each trajectory that was the best so far, and what all roles had used when it was found."""
+"""One row for each trajectory that was the best so far, and what all roles had used when it was found.
+
+The last one within a limit of executed calls is what the planner would have returned at that limit.
+"""
 
 ATTEMPTS = pa.schema(
     [
@@ -225,7 +229,7 @@ IDS = {
 DIGESTS = {"sections": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
-    *("wall_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
+    *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
 )
 """Columns in which two runs of the same cells may differ."""

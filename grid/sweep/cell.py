@@ -55,8 +55,8 @@ class Setting:
 
     @cached_property
     def text(self) -> str:
-        """The config and the seed as JSON, as every row has them."""
-        return to_json({**self.config, "seed": self.seed})
+        """Config, seed and budget as JSON, as every row has them."""
+        return to_json({**self.config, "seed": self.seed, "budget": dict(self.budget)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,10 @@ class CaseTime:
         """Whether it was this case's time that ended it."""
         return self._scope is not None and self._scope.expired()
 
+    def now(self) -> float:
+        """The seconds used until now, those of the step that runs included."""
+        return self.used + (self._clock.now() - self._now if self._running else 0.0)
+
     async def counted(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; its steps count as the case's, and tasks that it leaves behind are cancelled."""
         token = _CASE.set(self)

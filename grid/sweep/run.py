@@ -113,7 +113,7 @@ def killed_cell(
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
     row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {})
-    return storable(row | _stamped(0.0, stamp))
+    return storable(row | _stamped(0.0, 0.0, stamp))
 
 
 async def run_cell(
@@ -169,7 +169,8 @@ async def _run_cell(
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
-    row |= _stamped(time.perf_counter() - started, stamp)
+    passed = time.perf_counter() - started
+    row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
     rows: dict[store.Table, list[dict[str, Any]]] = {
         "steps": step_rows(*ids, trajectory, reference, _ranked(built, problem)),
@@ -218,7 +219,7 @@ def episode_of(
         demonstrations=problem.demonstrations,
         roles=engines,
         judging=built.judging.get(JUDGE),
-        clock=(lambda: own.used) if own else None,
+        clock=own.now if own else None,
     )
 
 
@@ -276,9 +277,10 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _stamped(seconds: float, stamp: Stamp) -> dict[str, Any]:
-    own = {"sweep": stamp.sweep, "git_commit": stamp.git_commit}
-    return own | {"wall_seconds": seconds, "created_at": stamp.now()}
+def _stamped(passed: float, own: float, stamp: Stamp) -> dict[str, Any]:
+    """Whose row it is, the seconds that passed, and those of them that were the case's own, as its deadline counts."""
+    times = {"wall_seconds": passed, "case_seconds": own, "created_at": stamp.now()}
+    return times | {"sweep": stamp.sweep, "git_commit": stamp.git_commit}
 
 
 def error_kind(error: Exception) -> ErrorKind:

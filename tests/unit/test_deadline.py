@@ -49,6 +49,22 @@ def test_what_a_case_waits_for_by_itself_counts() -> None:
     assert run(used(asyncio.sleep(0.3))) >= 0.25
 
 
+def test_a_case_that_never_waits_is_told_its_time_in_the_middle_of_a_step() -> None:
+    async def computing() -> tuple[float, float, float]:
+        case = CaseTime("a", 600.0)
+
+        async def work() -> tuple[float, float]:
+            before, began = case.now(), time.thread_time()
+            while time.thread_time() - began < 0.05:
+                pass
+            return before, case.now()
+
+        return *await case.counted(work()), case.used
+
+    before, after, ended = run(computing())
+    assert before < after <= ended
+
+
 def test_a_step_that_holds_the_loop_counts_for_its_case_alone() -> None:
     async def both() -> tuple[float, float]:
         return tuple(await asyncio.gather(used(asyncio.sleep(0.01)), used(block(0.8))))  # type: ignore[return-value]

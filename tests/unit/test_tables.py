@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -216,6 +217,23 @@ def test_comparisons_say_who_asked_whether_a_case_was_resolved(tmp_path: Path) -
     assert to_retry == {"reflexion": "3.0/2.0"}, "the control of those who ask"
 
 
+def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
+    judge: dict[str, Any] = {"judge_input_tokens": 4000, "judge_output_tokens": 30, "judge_calls": 2, "judge_passes": 0}
+    told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un"))}
+    told |= {"created_at": NOON, "attempt_id": "a"}
+    spent: dict[str, dict[str, Any]] = {"best_first": judge, "react": dict.fromkeys(judge)}
+    rows = [row(planner, case, 0, 1.0) | told | {"success": True} | spent[planner]
+            for planner in spent for case in range(3)]  # fmt: skip
+    store.write(tmp_path, {"episodes": rows})
+    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    place = costs.figures.index("judge in")
+    assert costs.figures[place : place + 3] == ["judge in", "out", "calls"], "no column of what nobody spent"
+    assert [line[2:][place : place + 3] for line in costs.rows] == [["4,000", "30", "2.0"], ["none"] * 3]
+    assert costs.caption.count("the judge's") == 1
+    queried = duckdb.connect().execute(costs.query).df().set_index("planner")["judge_input_tokens"]
+    assert (queried["best_first"], bool(queried.isna()["react"])) == (4000, True)
+
+
 def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) -> None:
     for place, cases in (("case", 1), ("cluster", 3)):
         rows = [
@@ -258,6 +276,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             ids = {"cell_id": f"{planner}/{robustness}/{model}/{case}", "attempt_id": "first"}
             found = row(planner, case, 0, float(wins), robustness) | ids | {"cell_key": ids["cell_id"]}
             costs = {cost: int(found[cost]) for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+            costs["judge_passes"] = 0  # of the form `text`; a judge answers in one form
             found |= costs | {"success": wins, "model": model, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}

@@ -1,0 +1,99 @@
+"""What planners would have returned at smaller budgets of executed calls, from one run each (tooltree, figure 3).
+
+A planner says of every trajectory that is better than all before (table `improvements`), and what it had used by then.
+Stopped at a limit it returns the last of them: so the last improvement within a limit is what a run with this limit
+returns, as long as the planner does not look at its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.intervals import interval, ratio
+from analysis.search import cells as rows_of
+from grid import store
+
+LIMITS = (4, 8, 16, 32, 64, 128)
+"""Executed calls, as in the paper."""
+
+
+def improvements(root: Path) -> pd.DataFrame:
+    """Of each improvement its cell, the calls executed and the case's own seconds until then, and whether it resolves.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    columns = ["cell_id", "improvement", "tool_calls", "seconds", "success"]
+    found: pd.DataFrame = store.read(root, "improvements", columns).to_pandas()
+    return found.assign(success=found["success"].astype(np.float64))
+
+
+def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = LIMITS) -> pd.DataFrame:
+    """One row a planner, robustness setting and limit that is within the budget.
+
+    Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `per_second` (mean success
+    over mean seconds), each with `_low` and `_high` (95%, over clusters). See `at_limits`.
+    """
+    reached = at_limits(group, improved, [limit for limit in limits if (group["limit"] >= limit).all()])
+    found: list[dict[str, Any]] = []
+    for key, own in rows_of.planners(group):
+        of = reached.merge(own[["cell_id", *rows_of.CASE]], on="cell_id", validate="many_to_one")
+        for limit, part in of.dropna(subset=["success"]).groupby("limit", sort=True):
+            means = rows_of.by_case(part, ["success", "seconds"])
+            row = key | {"limit": limit, "cases": len(means)}
+            measured = {
+                "success": interval(means["success"]),
+                "seconds": interval(means["seconds"].dropna()),
+                "per_second": ratio(means["success"], means["seconds"]),
+            }
+            for name, (mean, low, high) in measured.items():
+                row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+            if means["success"].eq(0).all():
+                row["per_second"] = 0.0
+            found.append(row)
+    return pd.DataFrame(found)
+
+
+def at_limits(cells: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int]) -> pd.DataFrame:
+    """One row a cell and limit: `cell_id`, `limit`, `success`, `seconds`.
+
+    A cell that executed no more calls than the limit has its own success. Another has that of its last improvement
+    within the limit, 0 without any. Where a cell's own is not known, none is. Seconds are known at improvements and at
+    the end; between them they are interpolated over executed calls.
+    """
+    mine = improved[improved["cell_id"].isin(cells["cell_id"])].sort_values(["cell_id", "improvement"], kind="stable")
+    points = _points(cells, mine)
+    own = cells.set_index("cell_id")
+    parts = []
+    for limit in limits:
+        within = mine[mine["tool_calls"] <= limit].groupby("cell_id")["success"].last()
+        success = within.reindex(own.index).fillna(0.0)
+        success = success.mask(own["executed"] <= limit, own["success"]).mask(own["success"].isna())
+        seconds = _seconds(points, limit).reindex(own.index).mask(own["seconds"].isna())
+        parts.append(pd.DataFrame({"limit": limit, "success": success, "seconds": seconds}).reset_index())
+    return pd.concat(parts, ignore_index=True) if parts else _EMPTY
+
+
+_EMPTY = pd.DataFrame(columns=["cell_id", "limit", "success", "seconds"])
+
+
+def _points(cells: pd.DataFrame, improved: pd.DataFrame) -> pd.DataFrame:
+    """What is known of each cell's time: seconds by executed calls, from none to all."""
+    end = cells[["cell_id", "executed", "seconds"]].rename(columns={"executed": "tool_calls"})
+    parts = [end.assign(tool_calls=0, seconds=0.0), improved[["cell_id", "tool_calls", "seconds"]], end]
+    known = pd.concat(parts, ignore_index=True)
+    return known.groupby(["cell_id", "tool_calls"], sort=True)["seconds"].max().reset_index()
+
+
+def _seconds(points: pd.DataFrame, limit: int) -> pd.Series[float]:
+    below = points[points["tool_calls"] <= limit].groupby("cell_id").last()
+    above = points[points["tool_calls"] >= limit].groupby("cell_id").first().reindex(below.index)
+    above = above.fillna(below)
+    span = (above["tool_calls"] - below["tool_calls"]).clip(lower=1)
+    share = (limit - below["tool_calls"]).clip(upper=span) / span
+    return below["seconds"] + share * (above["seconds"] - below["seconds"])

@@ -1,0 +1,104 @@
+"""The episodes of a sweep that searches or is held to a budget: what each took, and on which terms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load, planted
+from analysis.intervals import CLUSTER
+from grid import store
+
+PARTS = {"steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds"}
+"""The parts of a budget that end an episode, and what they count."""
+PLACE = ["model", "dataset", "outline", "budget"]
+"""What planners that are compared share, besides the robustness setting."""
+ROW = [*PLACE, "robustness", "planner"]
+CASE = [CLUSTER, "case_id"]
+COSTS = ["tokens", "calls", "executed", "seconds"]
+"""What a case took: tokens in and out, completions and scoring passes (the acting model's and the judge's, as budgets
+count them; not those of an evaluator, who only scores), calls of tools that were run, its own seconds."""
+_JUDGE = ["judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"]
+_COLUMNS = [*planted.COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes", "case_seconds", *_JUDGE]
+_NOT_RECORDED = "not recorded"
+
+
+class Budget(NamedTuple):
+    """How an outline stands to a setting's planner, its budget in words, and the executed calls that it allows."""
+
+    outline: str
+    words: str
+    steps: float
+
+
+def apply(root: Path) -> bool:
+    """Whether any episode has a search tree or was stopped by its budget.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    searched = (pc.field("n_nodes") > 0) | pc.field("budget_reached").is_valid()
+    return bool(store.read(root, "episodes", ["cell_id"], searched).num_rows)
+
+
+def read(root: Path) -> pd.DataFrame:
+    """One row a cell, as `load.episodes` gives them, with `ROW`, `COSTS`, and what follows.
+
+    `limit` are the executed calls that its budget allows, infinite where it is not recorded; `asked` says whether its
+    planner asked, in any case, whether that was resolved.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    cells = load.episodes(root, _COLUMNS)
+    budgets = {text: _budget(text) for text in cells["config"].cat.categories}
+    unknown = _budget("{}")
+    known = [budgets.get(text, unknown) for text in cells["config"].astype(object)]
+    spent = cells[_JUDGE].fillna(0)
+    cells = cells.assign(
+        outline=pd.Categorical([one.outline for one in known]),
+        budget=pd.Categorical([one.words for one in known]),
+        limit=np.array([one.steps for one in known]),
+        tokens=cells["input_tokens"]
+        + cells["output_tokens"]
+        + spent["judge_input_tokens"]
+        + spent["judge_output_tokens"],
+        calls=cells["llm_calls"] + cells["forward_passes"] + spent["judge_calls"] + spent["judge_passes"],
+        executed=cells["tool_calls"],
+        seconds=cells["case_seconds"],
+    )
+    checks = cells["resolved_checks"].fillna(0)
+    return cells.assign(asked=checks.groupby([cells[name] for name in ROW], observed=True).transform("max") > 0)
+
+
+def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
+    """The cells of each model, dataset, outline and budget: planners of different budgets are never compared."""
+    for key, group in cells.groupby(PLACE, sort=False, observed=True):
+        yield dict(zip(PLACE, map(str, key), strict=True)), group
+
+
+def planners(group: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Each planner's cells in each robustness setting, those who asked whether a case was resolved last."""
+    for (robustness, asked, planner), own in group.groupby(
+        ["robustness", "asked", "planner"], sort=True, observed=True
+    ):
+        yield {"robustness": str(robustness), "planner": str(planner), "asked": bool(asked)}, own
+
+
+def by_case(cells: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """Each case's means over its trials, by cluster and case."""
+    return cells.groupby(CASE, sort=True, observed=True)[columns].mean()
+
+
+def _budget(config: str) -> Budget:
+    found: Mapping[str, Any] = json.loads(config)
+    budget = found.get("budget") or {}
+    outline = (found.get("dataset") or {}).get("outline") or _NOT_RECORDED
+    told = [f"{budget[part]:,} {name}" for part, name in PARTS.items() if budget.get(part) is not None]
+    return Budget(str(outline), ", ".join(told) or _NOT_RECORDED, float(budget.get("steps") or np.inf))

@@ -1,0 +1,75 @@
+"""The figures of searches with their captions and queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import planted, queries
+from analysis.figures import Drawing
+from analysis.search import anytime, cells, comparing, figures, sheets, sizes
+
+_EFFICIENCY = "success per second: mean success over mean seconds, no point where nothing is resolved"
+_FRONTIER = (
+    "means a case of tokens, the judge's too, and of the case's own seconds, on logarithmic axes; joined and named: "
+    "planners that nobody on the same terms dominates, by means alone; grey: the others, which the table names"
+)
+_BARS = f"bars: {sheets.INTERVAL}"
+_ASKED = "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved"
+
+
+def of(root: Path) -> list[Drawing]:
+    """Figures 3 and 4, and success against cost, of each model, dataset, outline and budget.
+
+    None where nobody searched or reached a budget.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    if not cells.apply(root):
+        return []
+    every = cells.read(root)
+    improved, counted = anytime.improvements(root), sizes.trees(root)
+    told = planted.told(every)
+    found: list[Drawing] = []
+    for number, (place, group) in enumerate(cells.places(every), start=1):
+        found += _anytime(root, place, anytime.curve(group, improved), f"anytime-{number}", told)
+        found += _trees(root, place, sizes.quartiles(group, counted), f"trees-{number}", told)
+        found += _frontier(root, place, comparing.compared(group), f"frontier-{number}", told)
+    return found
+
+
+def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+    if not curve.empty:
+        yield Drawing(
+            name=name,
+            title=f"{sheets.title(place)}: success, time and success per second by executed calls (tooltree, figure 3)",
+            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; {_BARS}; points "
+            f"of one limit are moved apart; {_ASKED}",
+            svg=figures.anytime(curve, name),
+            query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
+        )
+
+
+def _trees(root: Path, place: Mapping[str, str], quartiles: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+    if not quartiles.empty:
+        yield Drawing(
+            name=name,
+            title=f"{sheets.title(place)}: trees at their end (tooltree, figure 4)",
+            caption=f"{told}{sheets.terms(place)}; points: medians over episodes; bars: quartiles; {sheets.SIZES}",
+            svg=figures.trees(quartiles, name),
+            query=queries.trees(root, place["model"], place["dataset"]),
+        )
+
+
+def _frontier(root: Path, place: Mapping[str, str], compared: pd.DataFrame, name: str, told: str) -> Iterator[Drawing]:
+    if figures.drawable(compared):
+        yield Drawing(
+            name=name,
+            title=f"{sheets.title(place)}: success against cost",
+            caption=f"{told}{sheets.terms(place)}; {_FRONTIER}; {_BARS}; {_ASKED}",
+            svg=figures.frontier(compared, name),
+            query=queries.search_costs(root, place["model"], place["dataset"]),
+        )

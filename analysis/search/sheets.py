@@ -1,0 +1,276 @@
+"""What searches took and gained, as tables: equal budgets, ablation, anytime results, sizes of trees, the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import intervals, queries
+from analysis.render import Sheet
+from analysis.search import anytime, cells, comparing, sizes
+from analysis.search.cells import PARTS
+
+ASKED = "asked: whether the planner asked, in any case, if that was resolved; those who did have a block of their own"
+INTERVAL = f"95% intervals, {intervals.TOLD}"
+_DIGITS = "three significant digits"
+_LABELS = ["robustness", "asked", "planner"]
+_COSTS = (
+    "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
+    "the case itself, where it ran; tokens and calls are the acting model's and the judge's; means a case"
+)
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """The tables of each model, dataset, outline and budget; none where nobody searched or reached a budget.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    if not cells.apply(root):
+        return []
+    every = cells.read(root)
+    improved, trees = anytime.improvements(root), sizes.trees(root)
+    found: list[Sheet] = []
+    for place, group in cells.places(every):
+        table = comparing.compared(group)
+        found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
+        found += ablation_sheets(root, place, comparing.ablation(group))
+        found += anytime_sheets(root, place, anytime.curve(group, improved))
+        found += sizes_sheets(root, place, sizes.quartiles(group, trees))
+    return found
+
+
+def title(place: Mapping[str, str]) -> str:
+    """How a table or figure of these planners begins."""
+    return f"{place['model']} on {place['dataset']}, outline {place['outline']}"
+
+
+def name(kind: str, place: Mapping[str, str]) -> str:
+    """What tells it from others of its kind."""
+    return " ".join([kind, *(place[part] for part in cells.PLACE)])
+
+
+def terms(place: Mapping[str, str]) -> str:
+    """The budget, in a caption."""
+    return f"budget a case, the same for all: {place['budget']}"
+
+
+def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Sheet:
+    """Tables 1 and 2 in form: success, tool match, costs, and which part of the budget stopped whom."""
+    stopping = [part for part in PARTS if (table[f"stopped_{part}"] > 0).any()]
+    rows = [
+        [
+            *_labels(row),
+            *(f"{row[count]:,}" for count in ("cases", "clusters", "failed")),
+            _share(row, "success"),
+            _number(100 * row["tool_match_rate"], ".1f"),
+            *(
+                _number(row[cost], form)
+                for cost, form in zip(cells.COSTS, (",.0f", ",.1f", ",.1f", _DIGITS), strict=True)
+            ),
+            *(_number(100 * row[f"stopped_{part}"], ".0f") for part in stopping),
+            _number(row["checks"], ".1f"),
+        ]
+        for row in table.to_dict("records")
+    ]
+    stopped = "; stopped by: % of episodes that this part of the budget ended, with the best so far" * bool(stopping)
+    return Sheet(
+        name=name("budgets", place),
+        title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
+        caption=f"{terms(place)}; success and tool match in %; in brackets {INTERVAL}; {_COSTS}{stopped}; "
+        f"checks: how often a case it asked; {ASKED}; failed counts cells",
+        labels=_LABELS,
+        figures=["cases", "clusters", "failed", "success", "tool match", *cells.COSTS,
+                 *(f"stopped by {part}" for part in stopping), "checks"],
+        rows=rows,
+        values=table,
+        query=queries.search_costs(root, place["model"], place["dataset"]),
+        notes=_unknown(table),
+        breaks=_breaks(table),
+    )  # fmt: skip
+
+
+def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+    """Who is undominated; none where a planner has nobody to be compared with."""
+    if table.groupby(["robustness", "asked"]).size().max() < 2:
+        return []
+    rows = [
+        [
+            *_labels(row),
+            _share(row, "success"),
+            *(cell for cost, form in zip(comparing.FRONTIERS, (",.0f", _DIGITS), strict=True)
+              for cell in (_number(row[cost], form), "yes" if row[f"undominated_{cost}"] else "no")),
+        ]
+        for row in table.to_dict("records")
+    ]  # fmt: skip
+    return [
+        Sheet(
+            name=name("frontier", place),
+            title=f"{title(place)}: success against cost",
+            caption=f"{terms(place)}; success in %, in brackets {INTERVAL}; tokens (the acting model's and the "
+            "judge's) and seconds: means a case; undominated: nobody on the same terms has at least its success at its "
+            f"cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
+            labels=_LABELS,
+            figures=["success", "tokens", "undominated", "seconds", "undominated"],
+            rows=rows,
+            values=table,
+            query=queries.search_costs(root, place["model"], place["dataset"]),
+            notes=_unknown(table),
+            breaks=_breaks(table),
+        )
+    ]
+
+
+def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+    """Table 4; none where no variant of ToolTree stands beside it."""
+    if table.empty:
+        return []
+    forms = {"success": (".1f", 100.0), "tokens": (",.0f", 1.0), "executed": (".1f", 1.0), "n_nodes": (".1f", 1.0)}
+    rows = [
+        [
+            row["robustness"],
+            row["planner"],
+            *(f"{row[count]:,}" for count in ("cases", "clusters")),
+            *(cell for measure, (form, scale) in forms.items() for cell in _difference(row, measure, form, scale)),
+        ]
+        for row in table.to_dict("records")
+    ]
+    return [
+        Sheet(
+            name=name("ablation", place),
+            title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
+            caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
+            "means a case, and behind each its difference to the plain planner (the row without one) over the cases "
+            f"that both have; in brackets {INTERVAL}; * it excludes 0",
+            labels=["robustness", "planner"],
+            figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",
+                     "nodes", "difference"],
+            rows=rows,
+            values=table,
+            query=queries.search_costs(root, place["model"], place["dataset"]),
+            notes=[] if (table["clusters"] > 1).all() else ["no interval where all cases are of one cluster"],
+            breaks=_breaks(table.assign(asked=table["reference"])),
+        )
+    ]  # fmt: skip
+
+
+ANYTIME = (
+    "at a limit counts what the planner had found best when it had executed so many calls, which is what it would have "
+    "returned; a case without anything by then counts as not resolved"
+)
+SIZES = (
+    "nodes: proposed calls, the root left out; executed: those that were run; rollouts: rewards backed up through the "
+    "root, where a planner backs any up; pruned: nodes that were not gone on from"
+)
+SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
+
+
+def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+    """Figure 3 as a table: three rows a planner, a column a limit."""
+    if table.empty:
+        return []
+    limits = sorted(table["limit"].unique())
+    rows: list[list[str]] = []
+    breaks: set[int] = set()
+    for key, own in table.groupby(["robustness", "asked", "planner"], sort=True, observed=True):
+        at = {row["limit"]: row for row in own.to_dict("records")}
+        breaks.add(len(rows))
+        for measure, name_, form, scale in (
+            ("success", "success, %", ".1f", 100.0),
+            ("seconds", "seconds", _DIGITS, 1.0),
+            ("per_second", "success per second", _DIGITS, 1.0),
+        ):
+            shown = [_bounded(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
+            rows.append([str(key[0]), "yes" if key[1] else "no", str(key[2]), name_, *shown])
+    return [
+        Sheet(
+            name=name("anytime", place),
+            title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
+            caption=f"{terms(place)}; columns: limits of executed calls a case; {ANYTIME}; {SECONDS}; success per "
+            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}, of a ratio by the delta "
+            f"method on its logarithm; {ASKED}",
+            labels=[*_LABELS, "of"],
+            figures=[str(limit) for limit in limits],
+            rows=rows,
+            values=table,
+            query=queries.anytime(root, place["model"], place["dataset"], limits),
+            breaks=frozenset(breaks - {0}),
+        )
+    ]
+
+
+def sizes_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> list[Sheet]:
+    """Figure 4 as a table; none where nobody has a tree."""
+    if table.empty:
+        return []
+    rows = [
+        [*_labels(row), f"{row['episodes']:,}", *(_quartiles(row, name_) for name_ in sizes.SIZES)]
+        for row in table.to_dict("records")
+    ]
+    return [
+        Sheet(
+            name=name("trees", place),
+            title=f"{title(place)}: trees at their end (tooltree, figure 4)",
+            caption=f"{terms(place)}; median [quartiles] over episodes; {SIZES}; {ASKED}",
+            labels=_LABELS,
+            figures=["episodes", *sizes.SIZES.values()],
+            rows=rows,
+            values=table,
+            query=queries.trees(root, place["model"], place["dataset"]),
+            breaks=_breaks(table),
+        )
+    ]
+
+
+def _labels(row: Mapping[Any, Any]) -> list[str]:
+    return [row["robustness"], "yes" if row["asked"] else "no", row["planner"]]
+
+
+def _breaks(table: pd.DataFrame) -> frozenset[int]:
+    """The rows at which another robustness setting begins, or those who asked."""
+    keys = list(table[["robustness", "asked"]].itertuples(index=False, name=None))
+    return frozenset(place for place in range(1, len(keys)) if keys[place] != keys[place - 1])
+
+
+def _unknown(table: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
+        "success, as the infrastructure failed"
+        for row in table.to_dict("records")
+        if row["unknown"]
+    ]
+
+
+def _share(row: Mapping[Any, Any], measure: str) -> str:
+    return _bounded(row, measure, ".1f", 100.0)
+
+
+def _bounded(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:
+    """A value with its interval, where it has one."""
+    low, high = scale * row[f"{measure}_low"], scale * row[f"{measure}_high"]
+    shown = _number(scale * row[measure], form)
+    return shown if pd.isna(low) else f"{shown} [{_number(low, form)}, {_number(high, form)}]"
+
+
+def _difference(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> tuple[str, str]:
+    low, high = scale * row[f"{measure}_low"], scale * row[f"{measure}_high"]
+    mean, difference = _number(scale * row[measure], form), scale * row[f"{measure}_difference"]
+    if pd.isna(difference):
+        return mean, ""
+    if pd.isna(low):
+        return mean, f"{difference:+{form}}"
+    return mean, f"{difference:+{form}}{'*' if low > 0 or high < 0 else ''} [{low:+{form}}, {high:+{form}}]"
+
+
+def _quartiles(row: Mapping[Any, Any], name_: str) -> str:
+    low, middle, high = (row[f"{name_}_{place}"] for place in sizes.QUARTILES)
+    return "none" if pd.isna(middle) else f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]"
+
+
+def _number(value: float, form: str) -> str:
+    if pd.isna(value):
+        return "none"
+    return f"{float(f'{value:.3g}'):,.6g}" if form == _DIGITS else f"{value:{form}}"

@@ -1,0 +1,334 @@
+"""What the report says of searches: planted effects are recovered, curves and frontiers are those made by hand."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from analysis import drawings
+from analysis.render import Sheet
+from analysis.report import print_report
+from analysis.search import anytime, cells, comparing, sizes
+from analysis.search import sheets as tables
+from grid.sweep.build import BudgetConfig
+from launch.report import write_page
+from tests import planted
+from tests.searched import BUDGET, episode, improvements, nodes, write
+
+KINDS = ("budgets", "frontier", "ablation", "anytime", "trees")
+
+
+def sheets(root: Path) -> dict[str, Sheet]:
+    """The searches' tables by kind, of a folder with one place."""
+    return {sheet.name.partition(" ")[0]: sheet for sheet in tables.sheets(root)}
+
+
+def only(root: Path) -> pd.DataFrame:
+    ((_, group),) = cells.places(cells.read(root))
+    return group
+
+
+def by_planner(table: pd.DataFrame) -> dict[str, dict[Any, Any]]:
+    return {str(row["planner"]): row for row in table.to_dict("records")}
+
+
+def rows_of(query: str) -> pd.DataFrame:
+    return duckdb.connect().execute(query).df()
+
+
+# --- equal budgets
+
+
+def test_costs_are_those_of_every_role_and_success_has_its_interval(tmp_path: Path) -> None:
+    judge: dict[str, Any] = {"judge_input_tokens": 500, "judge_output_tokens": 40, "judge_calls": 3, "judge_passes": 1}
+    write(
+        tmp_path,
+        [episode("react", case, case < 2, trial) for case in range(8) for trial in range(2)]
+        + [
+            episode("mcts", case, case != 7, trial, n_nodes=9, **judge, budget_reached="steps" if case < 2 else None)
+            for case in range(8)
+            for trial in range(2)
+        ],
+    )
+    found = by_planner(comparing.compared(only(tmp_path)))
+    assert [found["react"][cost] for cost in cells.COSTS] == [1010.0, 4.0, 8.0, 2.0]
+    assert [found["mcts"][cost] for cost in cells.COSTS] == [1550.0, 8.0, 8.0, 2.0]
+    told = {planner: (row["success"], row["stopped_steps"], row["clusters"]) for planner, row in found.items()}
+    assert told == {"mcts": (7 / 8, 0.25, 4), "react": (2 / 8, 0.0, 4)}
+    assert found["react"]["success_low"] < 0.25 < found["react"]["success_high"]
+    sheet = sheets(tmp_path)["budgets"]
+    assert "64 executed calls, 5,000 model calls" in sheet.caption
+    assert "stopped by steps" in sheet.figures
+    assert "stopped by tokens" not in sheet.figures, "it stopped nobody"
+
+
+def test_who_asked_whether_cases_were_resolved_stands_apart_and_it_is_said(tmp_path: Path) -> None:
+    checks = {"a_lats": 2, "mcts": 0, "react": 0, "retry": 1}
+    write(tmp_path, [episode(planner, case, case < 3, n_nodes=2, resolved_checks=count if case else 0)
+                     for planner, count in checks.items() for case in range(6)])  # fmt: skip
+    for kind in ("budgets", "frontier"):
+        sheet = sheets(tmp_path)[kind]
+        order = [(row[1], row[2]) for row in sheet.rows]
+        assert order == [("no", "mcts"), ("no", "react"), ("yes", "a_lats"), ("yes", "retry")]
+        assert sheet.breaks == {2}, "a line between the two"
+        assert "block of their own" in sheet.caption
+
+
+def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
+    small = dict(BUDGET) | {"steps": 8}
+    write(tmp_path, [episode("react", case, False, budget=budget, n_nodes=2)
+                     for budget in (BUDGET, small) for case in range(4)]
+          + [episode("mcts", case, True, budget=small, n_nodes=2) for case in range(4)])  # fmt: skip
+    found = [sheet for sheet in tables.sheets(tmp_path) if sheet.name.startswith("budgets")]
+    told = {sheet.caption.partition(";")[0].partition(": ")[2]: len(sheet.rows) for sheet in found}
+    assert told == {"64 executed calls, 5,000 model calls": 1, "8 executed calls, 5,000 model calls": 2}
+    assert len({sheet.name for sheet in found}) == 2
+
+
+# --- who is undominated
+
+
+def test_a_dominated_planner_is_not_named_in_the_figure(tmp_path: Path) -> None:
+    """`costly` is as good as `good` at twice the tokens and seconds; `cheap` is worse and cheaper than both."""
+    planted_ = {"cheap": (2, 1000, 1.0), "good": (6, 4000, 4.0), "costly": (6, 8000, 8.0)}
+    write(tmp_path, [episode(planner, case, case < wins, input_tokens=tokens, case_seconds=seconds, n_nodes=1)
+                     for planner, (wins, tokens, seconds) in planted_.items() for case in range(8)])  # fmt: skip
+    found = comparing.compared(only(tmp_path)).set_index("planner")
+    for cost in comparing.FRONTIERS:
+        assert found[f"undominated_{cost}"].to_dict() == {"cheap": True, "good": True, "costly": False}
+    (figure,) = [one for one in drawings.of(tmp_path) if one.name.startswith("frontier")]
+    assert "costly" not in figure.svg
+    assert figure.svg.count(">cheap<") == figure.svg.count(">good<") == 2, "by tokens and by seconds"
+    rows = {row[2]: (row[5], row[7]) for row in sheets(tmp_path)["frontier"].rows}
+    assert rows == {"cheap": ("yes", "yes"), "good": ("yes", "yes"), "costly": ("no", "no")}
+
+
+def test_who_asked_dominates_only_who_asked(tmp_path: Path) -> None:
+    write(tmp_path, [episode("egb", case, True, input_tokens=10, resolved_checks=1, n_nodes=1) for case in range(4)]
+          + [episode("react", case, case < 1, n_nodes=1) for case in range(4)])  # fmt: skip
+    found = comparing.compared(only(tmp_path)).set_index("planner")
+    assert found["undominated_tokens"].to_dict() == {"react": True, "egb": True}
+
+
+POINTS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, np.nan]), st.sampled_from([1.0, 2.0, 3.0, np.nan])))
+
+
+@given(POINTS)
+def test_undominated_is_what_its_definition_says(points: list[tuple[float, float]]) -> None:
+    values = np.array(points, dtype=np.float64).reshape(-1, 2)
+    found = comparing.undominated(values[:, 0], values[:, 1])
+    for (success, cost), best in zip(points, found, strict=True):
+        better = any(s >= success and c <= cost and (s > success or c < cost) for s, c in points)
+        assert best == (not better and not np.isnan(success) and not np.isnan(cost))
+
+
+# --- the ablation
+
+
+def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
+    """Without evaluation 3 of 10 cases are lost and each takes 500 tokens more; without pruning only tokens change."""
+    without = "tooltree[post_evaluation=false]", "tooltree[pre_pruning=false]"
+    rows = []
+    for case in range(60):
+        noise = 10 * (case % 7)
+        rows += [
+            episode("tooltree", case, case % 10 < 8, input_tokens=4000 + noise, n_nodes=20),
+            episode(without[0], case, case % 10 < 5, input_tokens=4500 + noise + case % 3, n_nodes=20),
+            episode(without[1], case, case % 10 < 8, input_tokens=4700 + 2 * noise, n_nodes=31 + case % 2),
+            episode("react", case, False),
+        ]
+    write(tmp_path, rows)
+    found = by_planner(comparing.ablation(only(tmp_path)))
+    assert list(found) == ["tooltree", *without], "react is none of its variants"
+    plain, evaluation, pruning = found.values()
+    assert evaluation["success_difference"] == pytest.approx(-0.3)
+    assert evaluation["success_high"] < 0
+    assert evaluation["tokens_low"] <= 501 <= evaluation["tokens_high"]
+    assert pruning["success_difference"] == 0.0
+    assert np.isnan(pruning["success_low"]), "no case differs"
+    assert pruning["n_nodes_difference"] == pytest.approx(11.5)
+    assert np.isnan(plain["tokens_difference"])
+    sheet = sheets(tmp_path)["ablation"]
+    assert sheet.rows[1][5].startswith("-30.0* [")
+    assert sheet.rows[0][5] == ""
+
+
+@pytest.mark.parametrize(
+    ("label", "labels", "plain"),
+    [
+        ("tooltree", ["tooltree"], None),
+        ("tooltree[a=false]", ["tooltree", "tooltree[a=false]"], "tooltree"),
+        ("tooltree[a=false] / bm25", ["tooltree / bm25", "tooltree / dense"], "tooltree / bm25"),
+        ("tooltree[a=[1,2]] #1", ["tooltree #2"], "tooltree #2"),
+        ("tooltree[a=false] / dense", ["tooltree / bm25", "tooltree / both"], None),
+        (
+            "tooltree[a=true,b=false]",
+            ["tooltree[a=true,b=true]", "tooltree[a=false,b=true]"],
+            "tooltree[a=true,b=true]",
+        ),
+        ("tooltree[a=false]", [], None),
+    ],
+)
+def test_what_a_variant_is_compared_with(label: str, labels: list[str], plain: str | None) -> None:
+    assert comparing.plain_of(label, [*labels, label]) == plain
+
+
+# --- anytime results
+
+
+def test_the_curve_by_hand(tmp_path: Path) -> None:
+    """Four cells of one planner; limits 4, 8, 16, 32.
+
+    a: improvements at 2 calls (0.2 s, no) and 6 (0.6 s, yes), ended at 10 (1.0 s, yes): 0 1 1 1; 0.4 0.8 1.0 1.0 s
+    b: an improvement at 20 (2.0 s, yes), ended at 20 (2.0 s, yes): 0 0 0 1; 0.4 0.8 1.6 2.0 s
+    c: its time ended at 12 calls (1.2 s, no), an improvement at 6 (0.6 s, yes): 0 1 0 0; 0.4 0.8 1.2 1.2 s
+    d: the infrastructure failed: not known anywhere
+    """
+    a = episode("mcts", 0, True, tool_calls=10, case_seconds=1.0, n_nodes=3)
+    b = episode("mcts", 2, True, tool_calls=20, case_seconds=2.0, n_nodes=3)
+    c = episode("mcts", 4, False, tool_calls=12, case_seconds=1.2, n_nodes=3, status="failed", error_kind="timeout")
+    d = episode("mcts", 6, None, tool_calls=0, case_seconds=0.0, status="failed", error_kind="infrastructure")
+    improved = [*improvements(a, (2, 0.2, False), (6, 0.6, True)), *improvements(b, (20, 2.0, True))]
+    write(tmp_path, [a, b, c, d], [*improved, *improvements(c, (6, 0.6, True))])
+    limits = (4, 8, 16, 32)
+    at = anytime.at_limits(only(tmp_path), anytime.improvements(tmp_path), limits).set_index(["cell_id", "limit"])
+    expected = {
+        "a": (a, [0, 1, 1, 1], [0.4, 0.8, 1.0, 1.0]),
+        "b": (b, [0, 0, 0, 1], [0.4, 0.8, 1.6, 2.0]),
+        "c": (c, [0, 1, 0, 0], [0.4, 0.8, 1.2, 1.2]),
+    }
+    for cell, successes, seconds in expected.values():
+        assert at.loc[cell["cell_id"], "success"].tolist() == successes
+        assert at.loc[cell["cell_id"], "seconds"].tolist() == pytest.approx(seconds)
+    assert at.loc[d["cell_id"], "success"].isna().all()
+    curve = anytime.curve(only(tmp_path), anytime.improvements(tmp_path), limits)
+    assert curve["cases"].tolist() == [3] * 4
+    assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
+    assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
+    assert curve["per_second"].tolist() == pytest.approx([0, 2 / 2.4, 1 / 3.8, 2 / 4.2])
+    assert curve["success_low"].notna().tolist() == [False, True, True, True], "nothing varies at 4 calls"
+
+
+def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
+    cell = episode("mcts", 0, False, budget=dict(BUDGET) | {"steps": 20}, tool_calls=20, n_nodes=3)
+    write(tmp_path, [cell])
+    assert anytime.curve(only(tmp_path), anytime.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
+
+
+@pytest.mark.parametrize("outline", ["given", "hidden"])
+def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_path: Path) -> None:
+    found = {}
+    for steps in (4, 8, 16, 40):
+        rows = planted.grid("best_first", cases=8, budget=BudgetConfig(steps=steps), judge_auc=0.95,
+                            dataset_values={"outline": outline})  # fmt: skip
+        found[steps] = rows
+    whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})
+    whole["success"] = whole["success"].astype(float)
+    improved = pd.DataFrame(found[40]["improvements"]).assign(success=lambda rows: rows["success"].astype(float))
+    at = anytime.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
+    assert at.nunique() == 2
+    for steps in (4, 8, 16):
+        returned = {row["cell_id"]: float(row["success"]) for row in found[steps]["episodes"]}
+        assert at.loc[steps].to_dict() == returned
+
+
+# --- trees
+
+
+def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
+    searched = [episode("mcts", case, True, n_nodes=case + 3) for case in range(5)]
+    trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
+    frontier = episode("best_first", 0, True, n_nodes=3)
+    write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
+    found = by_planner(sizes.quartiles(only(tmp_path), sizes.trees(tmp_path)))
+    assert list(found) == ["best_first", "mcts"], "react has no tree"
+    mcts = found["mcts"]
+    assert [mcts[f"nodes_{part}"] for part in sizes.QUARTILES] == [3, 4, 5], "2 to 6 of them"
+    assert [mcts[f"executed_nodes_{part}"] for part in sizes.QUARTILES] == [2, 3, 4]
+    assert [mcts[f"rollouts_{part}"] for part in sizes.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
+    assert mcts["pruned_median"] == 1
+    assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
+    assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}
+
+
+# --- queries, pages, bad input
+
+
+def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
+    root = tmp_path / "it's searched"
+    rng = np.random.default_rng(0)
+    rows: list[dict[str, Any]] = []
+    improved: list[dict[str, Any]] = []
+    trees: list[dict[str, Any]] = []
+    for planner in ("tooltree", "tooltree[pre_pruning=false]", "react"):
+        for case in range(6):
+            for trial in range(2):
+                calls = int(rng.integers(1, 60))
+                cell = episode(planner, case, bool(rng.integers(2)), trial, tool_calls=calls,
+                               case_seconds=calls / 7, n_nodes=4, judge_input_tokens=int(rng.integers(99)))  # fmt: skip
+                half = (calls // 2, calls / 20, bool(rng.integers(2)))
+                rows.append(cell)
+                improved += improvements(cell, half, (calls, calls / 8, bool(cell["success"])))
+                trees += nodes(cell, rng.integers(0, 5, 3).tolist(), 2, 1) if planner != "react" else []
+    earlier = {"attempt_id": "earlier", "created_at": rows[0]["created_at"].replace(year=2025)}
+    old = rows[0] | earlier | {"input_tokens": 10**9, "success": None}
+    write(root, [old], improvements(old, (1, 99.0, True)), nodes(old, [99] * 99, 99))
+    write(root, rows, improved, trees)
+    shown = sheets(root)
+    assert set(shown) == set(KINDS)
+    queried = {kind: rows_of(sheet.query) for kind, sheet in shown.items()}
+    means = queried["budgets"].groupby("planner")[["success", *cells.COSTS]].mean()
+    for row in shown["budgets"].values.to_dict("records"):
+        for name in means.columns:
+            assert means.loc[row["planner"], name] == pytest.approx(row[name])
+    curve = queried["anytime"].groupby(["planner", "most"])[["success", "seconds"]].mean()
+    for row in shown["anytime"].values.to_dict("records"):
+        assert curve.loc[(row["planner"], row["limit"])].tolist() == pytest.approx([row["success"], row["seconds"]])
+    medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
+    for row in shown["trees"].values.to_dict("records"):
+        assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in sizes.SIZES]
+    for drawing in drawings.of(root):
+        assert len(rows_of(drawing.query))
+    page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
+    assert page.count("<svg") == 3
+    assert "simulated policy" not in page
+
+
+def test_sweeps_without_trees_or_a_reached_budget_have_none_of_it(tmp_path: Path) -> None:
+    write(tmp_path, [episode(planner, case, True, n_nodes=0) for planner in ("react", "fh") for case in range(3)])
+    assert sheets(tmp_path) == {}
+    assert drawings.of(tmp_path) == []
+    write(tmp_path / "stopped", [episode("react", 0, True, budget_reached="steps")])
+    assert "budgets" in sheets(tmp_path / "stopped")
+
+
+@pytest.mark.parametrize(("success", "cases"), [(True, 1), (False, 1), (None, 1), (True, 4), (None, 4)])
+def test_one_planner_one_case_all_equal_and_all_failed(tmp_path: Path, success: bool | None, cases: int) -> None:
+    status = "ok" if success is not None else "failed"
+    rows = [episode("mcts", case, success, n_nodes=2, status=status, case_seconds=0.0) for case in range(cases)]
+    write(tmp_path, rows)
+    found = sheets(tmp_path)
+    assert "frontier" not in found, "one planner has nobody to be compared with"
+    (row,) = found["budgets"].rows
+    assert row[3:7] == [str(cases), str(-(-cases // 2)), "0" if status == "ok" else str(cases),
+                        {True: "100.0", False: "0.0", None: "none"}[success]]  # fmt: skip
+    assert bool(found["budgets"].notes) == (success is None)
+    drawings.of(tmp_path)
+
+
+def test_simulated_rows_are_said_to_be_in_figures_too(tmp_path: Path) -> None:
+    write(tmp_path, [episode(planner, case, case < 2, engine="simulated", n_nodes=2)
+                     for planner in ("mcts", "react") for case in range(4)])  # fmt: skip
+    found = drawings.of(tmp_path)
+    assert [one.name.partition("-")[0] for one in found] == ["anytime", "frontier"]
+    assert all(one.caption.startswith("simulated policy") for one in found)
+    assert found == drawings.of(tmp_path), "the same rows, the same bytes"
