@@ -1,0 +1,95 @@
+"""Places of the scripted game of `tests/search.py`: the calls made so far, as words.
+
+In "a b1" a word is a tool's letter and the value of its argument `x`, if it has one. Other words are "finish", "none"
+(no tool) and "?" (an answer that cannot be read). The root is "".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from grid.engines.base import Prompt
+from grid.planners.search.tree import Node
+from grid.text.untrusted import loads
+from grid.types import FINISH, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
+
+Kind = Literal["pre", "post", "value"]
+_CALL = re.compile(r'\{"tool": .*?\}\}')
+
+
+def letter(name: str) -> ToolSpec:
+    """A tool of the game."""
+    return ToolSpec(name, f"goes {name}", (Parameter("x", "string", "how far", required=False),), ("at",))
+
+
+def written(word: str) -> str:
+    """A word as a model writes it."""
+    if word == "?":
+        return "I do not know."
+    if word == "none":
+        return to_json({"tool": NO_TOOL, "arguments": {}})
+    if word == FINISH:
+        return to_json({"tool": FINISH, "arguments": {}})
+    arguments: dict[str, Json] = {"x": word[1:]} if word[1:] else {}
+    return to_json({"tool": word[0], "arguments": arguments})
+
+
+def word_of(call: ToolCall) -> str:
+    """A call as a word."""
+    return call.tool + str(call.arguments.get("x", ""))
+
+
+def behind(place: str, word: str) -> str:
+    """The place that a word leads to."""
+    return f"{place} {word}".strip()
+
+
+def place_of(prompt: Prompt) -> str:
+    """The place that a prompt's history tells of."""
+    outlined = len(prompt.entries("task")) > 1
+    return " ".join(_word_of_line(line, outlined) for line in prompt.entries("history")[1:])
+
+
+def place_of_node(node: Node) -> str:
+    """Where a node of the tree is."""
+    words = []
+    for edge in node.edges():
+        assert edge.action is not None
+        if edge.action.unreadable is not None:
+            words.append("?")
+        elif edge.action.call is None:
+            words.append(FINISH if edge.action.finished else "none")
+        else:
+            words.append(word_of(edge.action.call))
+    return " ".join(reversed(words))
+
+
+def judged(prompt: Prompt) -> tuple[Kind, str]:
+    """What kind of score a judge is asked for, and of which place."""
+    here, proposal = place_of(prompt), prompt.entries("proposal")
+    if len(proposal) == 1:
+        return "value", here
+    call = proposal[-1]
+    word = _word_of_line(call, True)
+    return "post" if prompt.entries("outcome") else "pre", behind(here, word)
+
+
+def _word_of_line(line: str, outlined: bool) -> str:
+    """The word of a history's line, or of a call that is judged."""
+    found = _CALL.search(line)
+    if found is None:
+        return "?" if "could not be read" in line else "none" if outlined else FINISH
+    call = loads(found[0])
+    assert isinstance(call, dict)
+    if call["tool"] == FINISH:
+        return FINISH
+    return f"{call['tool']}{call['arguments'].get('x', '')}"
+
+
+def word_of_step(step: Step) -> str:
+    if step.malformed:
+        return "?"
+    if step.written is None:
+        return FINISH if step.finished else "none"
+    return word_of(step.written)
