@@ -61,13 +61,16 @@ def after(episode: Episode, view: View, action: Action, observation: Observation
     return _asked(AFTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
-def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
-    """How well do all steps so far go? `lines` tell them; `planned`: none was run."""
-    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE)
+def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
+    """How well do all steps so far go? `lines` tell them; `planned`: none was run. `lessons`: of earlier failures."""
+    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
 
 
-def _asked(role: Section, episode: Episode, lines: Sequence[str], *shown: Section) -> Prompt:
-    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), prompts.history_section(lines), *shown)
+def _asked(
+    role: Section, episode: Episode, lines: Sequence[str], *shown: Section, lessons: Sequence[str] = ()
+) -> Prompt:
+    learned, done = prompts.lessons_section(lessons), prompts.history_section(lines)
+    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), learned, done, *shown)
 
 
 def _proposal(view: View, action: Action) -> Section:

@@ -214,9 +214,9 @@ class Search:
                 node.r_post = await self._judged(asked, "post")
         return node.r_post
 
-    async def value(self, node: Node, planned: bool = False) -> float:
+    async def value(self, node: Node, planned: bool = False, lessons: tuple[str, ...] = ()) -> float:
         """What the judge says of all steps up to a node together; `planned`: none of them was run."""
-        asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
+        asked = evaluating.so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self._judged(asked, "value")
 
     async def _judged(self, prompt: Prompt, kind: str) -> float:
