@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, ClassVar, Literal
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer, ToolCallAnswer
+from grid.engines.base import (
+    CHOOSE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    Prompt,
+    Sampled,
+    ScoreAnswer,
+    TextAnswer,
+    ToolCallAnswer,
+)
 from grid.planners.base import JUDGE, Budget, Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.search.tree import Node
@@ -29,6 +40,8 @@ _ASKED_AGAIN = 3
 @dataclass
 class Script:
     """The engine, as actor and as judge. What is not written down is asked of the place "*".
+
+    A reflection says of its place that it led nowhere.
 
     Args:
         proposed: by place, the words that are sampled there, in turn; behind the last the first comes again.
@@ -78,8 +91,11 @@ class Script:
         if isinstance(prompt.answer, ScoreAnswer):
             score = self._score(*judged(prompt))
             return [score if isinstance(score, str) else _in_words(score)] * n
-        assert isinstance(prompt.answer, ToolCallAnswer)
         here = place_of(prompt)
+        if isinstance(prompt.answer, TextAnswer):
+            self.asked.append(("reflect", here))
+            return [f"{here} led nowhere."] * n
+        assert isinstance(prompt.answer, ToolCallAnswer)
         if asks_for_arguments(prompt.answer):
             tool = prompt.answer.tools[0].name
             self.asked.append(("draft", behind(here, tool)))

@@ -44,7 +44,7 @@ class BestFirst(TreeSearch):
             start = await self._best_below(search, start)
 
     async def _best_below(self, search: Search, start: Node) -> Node | None:
-        """Algorithm 1 from a state: the state of the highest value; None where there is none, or the case is resolved."""
+        """Algorithm 1 from a state: the one of the highest value; None where there is none, or the case is resolved."""
         best: Node | None = None
         frontier: Frontier = []
         await self._push(search, start, frontier)
@@ -52,10 +52,7 @@ class BestFirst(TreeSearch):
             if not frontier:
                 break
             node = heappop(frontier)[-1]  # s_p ← pop(F)
-            search.count(node)
-            await search.execute(node)
-            node.value = await search.value(node)  # v_p ← f_v(s_p)
-            if search.reached(node, node.value):
+            if await self._value(search, node):
                 return None
             if search.ended(node) and self.oracle_stop:
                 continue
@@ -66,6 +63,15 @@ class BestFirst(TreeSearch):
             if not search.ended(node) and (self.depth is None or node.depth - start.depth < self.depth):
                 await self._push(search, node, frontier)
         return best
+
+    async def _value(self, search: Search, node: Node) -> bool:
+        """v_p ← f_v(s_p), of a state that no search has taken before; whether it resolves the case."""
+        if node.execution is not None:
+            return False
+        search.count(node)
+        await search.execute(node)
+        node.value = await search.value(node)
+        return search.reached(node, node.value)
 
     async def _push(self, search: Search, node: Node, frontier: Frontier) -> None:
         """Put the b most frequent actions into the frontier, with the value of the state that they are taken from."""

@@ -66,8 +66,7 @@ class LATS(TreeSearch):
         """From the root on the child of the highest UCT, down to a leaf; None where nothing is left."""
         node = root
         while left := [child for child in node.open if child not in done]:
-            visits = node.visits_below
-            node = max(left, key=lambda child: self._uct(child, visits))  # noqa: B023 - called at once
+            node = max(left, key=partial(self._uct, visits=node.visits_below))
         return None if node in done else node
 
     def _uct(self, child: Node, visits: int) -> tuple[float, float]:
@@ -98,14 +97,18 @@ class LATS(TreeSearch):
         succeeded = False
         for child, score in zip(node.open, scores, strict=True):
             child.r_post = score
-            child.value = self.mixing * score + (1 - self.mixing) * (child.share or 0.0)  # eq. 2: λ LM(s) + (1 − λ) SC(s)
+            child.value = self._evaluated(score, child.share or 0.0)
             if search.reached(child, score):
                 return True
             succeeded |= not self.oracle_stop and search.ended(child) and score >= self.success
         return succeeded
 
+    def _evaluated(self, score: float, consistency: float) -> float:
+        """Eq. 2: V(s) = λ LM(s) + (1 - λ) SC(s)."""
+        return self.mixing * score + (1 - self.mixing) * consistency
+
     def _reward(self, search: Search, end: Node) -> float:
-        """r of an end that is no success."""
+        """The reward of an end that is no success."""
         score = end.r_post or 0.0
         return FAILED if self.oracle_stop or score < self.failure or not search.ended(end) else score
 
