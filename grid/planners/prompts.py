@@ -16,7 +16,19 @@ from grid.planners.base import Episode
 from grid.planners.once import Once
 from grid.planners.options import Options
 from grid.text.references import reference
-from grid.types import FINISH, NO_TOOL, RESULT, Demonstration, Observation, Parameter, Step, Substep, ToolSpec, to_json
+from grid.types import (
+    FINISH,
+    NO_TOOL,
+    RESULT,
+    Demonstration,
+    Observation,
+    Parameter,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    to_json,
+)
 
 Seen = Literal["all", "calls", "none"]
 """Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""
@@ -112,12 +124,17 @@ def demonstrations_section(episode: Episode, count: int) -> Section:
     return _demonstrated(solved) if solved else EMPTY
 
 
-def step_text(step: Step, observed: bool = True) -> str:
-    """One step as a line of the history: its call as it was written and, if that is seen, what it returned."""
+def step_text(step: Step, observed: bool = True, answer: str | None = None) -> str:
+    """One step as a line of the history: its call as it was written and, if that is seen, what it returned.
+
+    `answer` is the one that the step finished with; whoever judges or reflects on a whole path reads it.
+    """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
     thought = f"Thought: {step.thought} " if step.thought else ""
+    if step.finished:
+        return f"{place} -> {thought}{finishing(answer).text()}"
     if step.written is None:
         return f"{place} -> {thought}no tool"
     called = f"{place} -> {thought}{step.written.text()}"
@@ -126,6 +143,11 @@ def step_text(step: Step, observed: bool = True) -> str:
     return (
         f"{called} {'failed:' if step.observation.failed else 'returned'} {_observed(step.substep, step.observation)}"
     )
+
+
+def finishing(answer: str | None) -> ToolCall:
+    """What ends a path, as a call."""
+    return ToolCall(FINISH, {"answer": answer} if answer else {})
 
 
 def request_section(substep: Substep) -> Section:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from grid.planners.best_first import BestFirst
+from grid.planners.prompts import step_text
+from grid.types import Step, Substep
 from tests.search import Letters, Score, Script, Searched, searched
 
 PROPOSED = {"": "aabbc", "a": "bbbcc", "a b": ["c", "finish"], "a c": ["b", "b", "finish"]}
@@ -118,3 +120,13 @@ def test_the_order_of_answers_changes_nothing(seed: int) -> None:
         return [*nodes, (found.path,)]
 
     assert tree(None) == tree(random.Random(1)) == tree(random.Random(2))
+
+
+def test_who_judges_an_end_sees_that_it_is_one_and_reads_its_answer() -> None:
+    script = Script(proposed={"": ["finish"]})
+    best_first(script)
+    (lines,) = [prompt.entries("history") for prompt in script.prompts if prompt.entries("history")]
+    assert lines == ("Done so far:", '0 -> {"tool": "finish", "arguments": {}}')
+    step = Step(0, Substep("3", "", ""), None, None, finished=True, thought="That is all.")
+    told = '{"tool": "finish", "arguments": {"answer": "Paris"}}'
+    assert step_text(step, answer="Paris") == f"3 -> Thought: That is all. {told}"

@@ -13,7 +13,7 @@ from grid.planners import prompts
 from grid.planners.acting import Action, View
 from grid.planners.base import Episode
 from grid.planners.judging import outcome_section, proposal_section
-from grid.types import FINISH, NO_TOOL, Observation, ToolCall
+from grid.types import NO_TOOL, Observation
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
 BEFORE = Section(
@@ -76,6 +76,5 @@ def _asked(
 def _proposal(view: View, action: Action) -> Section:
     if action.tool == NO_TOOL:
         return NONE
-    told = {"answer": action.answer} if action.answer else {}
-    call = action.call or ToolCall(FINISH, {**told})
+    call = action.call or prompts.finishing(action.answer)
     return proposal_section(view.offer.tools[call.tool], call)
