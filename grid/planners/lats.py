@@ -29,7 +29,8 @@ class LATS(TreeSearch):
 
     An end's reward r is the judge's score of the whole path. It is a success where that is `success` or more, and
     failed, with r = −1, where it is less than `failure`. With `oracle_stop` (the authors' protocol) whether it
-    resolves the case decides both. A path that cannot go on, since no action that was sampled there fits, has failed.
+    resolves the case decides both. A path that cannot go on, since no action that was sampled there fits, has failed;
+    one that `max_calls` cuts off is an end like others.
 
     Where the paper is silent: a node without visits has an infinite UCT by eq. 1, so that it comes `first`, of several
     that of the highest V; or its `value` V is its UCT, as in the authors' code for HotpotQA. An end is visited once,

@@ -173,6 +173,8 @@ def test_the_order_of_answers_changes_nothing(seed: int) -> None:
     def tree(delays: random.Random | None) -> list[tuple[Any, ...]]:
         found = lats(Script(proposed=proposed, value=values, delays=delays), max_calls=3, repeats="state")
         nodes = [(place, node.label, node.execution, node.visits, node.value) for place, node in found.nodes.items()]
+        passed = [node for node in found.nodes.values() if node.parent and node.visits_below]
+        assert all(node.visits == node.visits_below for node in passed)
         return [*nodes, (found.path,)]
 
     assert tree(None) == tree(random.Random(1)) == tree(random.Random(2))
