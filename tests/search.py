@@ -21,6 +21,7 @@ from grid.engines.base import (
     Prompt,
     Sampled,
     ScoreAnswer,
+    TextAnswer,
     ToolCallAnswer,
     VoteAnswer,
 )
@@ -104,8 +105,11 @@ class Script:
             return [score if isinstance(score, str) else _in_words(score) for score in scores]
         if isinstance(prompt.answer, VoteAnswer):
             return [_ballot(word, candidates_of(prompt)) for word in self._in_turn("vote", "", self.votes, n)]
-        assert isinstance(prompt.answer, ToolCallAnswer)
         here = place_of(prompt)
+        if isinstance(prompt.answer, TextAnswer):
+            self.asked.append(("reflect", here))
+            return [f"{here} led nowhere."] * n
+        assert isinstance(prompt.answer, ToolCallAnswer)
         if asks_for_arguments(prompt.answer):
             tool = prompt.answer.tools[0].name
             self.asked.append(("draft", behind(here, tool)))

@@ -232,9 +232,16 @@ class Search:
                 node.r_post = await self.scores.ask(asked, "post")
         return node.r_post
 
-    async def value(self, node: Node, planned: bool = False, samples: int = 1, temperature: float = 0.0) -> float:
+    async def value(
+        self,
+        node: Node,
+        planned: bool = False,
+        lessons: tuple[str, ...] = (),
+        samples: int = 1,
+        temperature: float = 0.0,
+    ) -> float:
         """What the judge says of all steps up to a node together; `planned`: none of them was run."""
-        asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
+        asked = evaluating.so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
     # --- what is best
