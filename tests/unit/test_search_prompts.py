@@ -112,4 +112,4 @@ def test_a_vote_is_read(text: str, best: int) -> None:
 @pytest.mark.parametrize("best", [3, -1, True, 1.5, "two", None, [1], "²"])
 def test_a_vote_for_nobody_is_unreadable(best: object) -> None:
     with pytest.raises(UnreadableError):
-        read_vote(to_json({"best": best}), 3)  # type: ignore[dict-item]
+        read_vote(to_json({"best": best}), 3)
