@@ -30,7 +30,7 @@ NEXT, NOT_NEXT = (
     '1 -> {"tool": "book", "arguments": {"quote": "unknown"}}',
 )
 OFFER = prompts.offer(Options(tuple(TOOLS.values()), 2), may_finish=True, may_give_up=True)
-CANDIDATES = (f"{RIGHT}\n{NOT_NEXT}", f"{RIGHT}\n{NEXT}", f"{RIGHT}\n{NOT_NEXT}")
+CANDIDATES = tuple(f"2 steps:\n{RIGHT}\n{second}" for second in (NOT_NEXT, NEXT, NOT_NEXT))
 
 
 def deciding(lines: Sequence[str], siblings: Sequence[str] = ()) -> Prompt:
