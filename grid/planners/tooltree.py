@@ -64,6 +64,10 @@ class ToolTree(TreeSearch):
     Q of any edge is at its highest after the first good call. Of equal trajectories the first found is returned. One
     that is not finished is worth the sum of its rewards over the steps that there can be, and less than any finished.
 
+    `dead_end`: what is done where every way is pruned, and no trajectory was finished. `reopen`: the edge of the highest
+    score among those pruned is taken back, one at a time: pruning is there to spend a budget on what is better (§3.2),
+    and there is nothing better. `stop`: the search ends, with the path of the highest value, or with none.
+
     Ties in equation 1: by larger N(s, a), N(s) being the same for siblings, then by a jitter drawn for each node. A
     path's end, and a state from which every way is pruned or at its end, is not gone to again: calls are cached, so it
     would bring what it brought. `r_post` of an action without a call is judged as before it: it returns nothing.
@@ -87,6 +91,7 @@ class ToolTree(TreeSearch):
     unvisited: Literal["first", "prior"] = "first"
     rollout: Literal["node", "end"] = "node"
     worth: Literal["mean", "product", "last", "judge"] = "mean"
+    dead_end: Literal["reopen", "stop"] = "reopen"
     _RISE: ClassVar[float] = 1e-3  # B.4
 
     @property
@@ -99,7 +104,9 @@ class ToolTree(TreeSearch):
         """Rollouts until R_max, until the best Q has not risen for long, or until nothing is left to go to."""
         done, best, since = set[Node](), 0.0, 0
         for _ in range(self.rollouts):
-            if search.root in done or await self._roll_out(search, done):
+            if search.root in done and not self._reopen(search, done):
+                return
+            if await self._roll_out(search, done):
                 return
             if search.best_value is None:
                 continue
@@ -130,6 +137,16 @@ class ToolTree(TreeSearch):
                 return False
         finish(node, done)
         return False
+
+    def _reopen(self, search: Search, done: set[Node]) -> bool:
+        """Take back the best edge that was pruned, where nothing else is left and no trajectory is finished."""
+        pruned = [node for node in search.nodes if node.pruned in ("pre", "top_k", "post")]
+        if self.dead_end == "stop" or search.best_value is not None or not pruned:
+            return False
+        best = max(pruned, key=lambda node: (self._reward(node), -node.place))
+        best.pruned = None
+        done.difference_update(best.edges(), [search.root])
+        return True
 
     def _preference(self, search: Search, strength: float, visits: int, edge: Node) -> tuple[float, float, int]:
         """UCT(s, a) = Q(s, a) + λ r_pre(s, a) √(ln N(s) / N(s, a)) (eq. 1), and what breaks ties."""

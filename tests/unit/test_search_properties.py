@@ -41,6 +41,7 @@ OF_TOOLTREE = st.fixed_dictionaries(
         "post_pruning": st.booleans(),
         "pre_evaluation": st.booleans(),
         "post_evaluation": st.booleans(),
+        "dead_end": st.sampled_from(["reopen", "stop"]),
         "patience": st.sampled_from([3, 10]),
     }
 )
@@ -175,7 +176,7 @@ def test_budgets_are_not_exceeded_by_more_than_is_in_flight(
 
 
 @FEW
-@given(TOOLTREES.map(lambda one: replace(one, rollout="node", prior="judge")), st.integers(0, 10_000))
+@given(TOOLTREES.map(lambda one: replace(one, rollout="node", dead_end="stop")), st.integers(0, 10_000))
 def test_every_selection_is_of_the_highest_score(planner: ToolTree, seed: int) -> None:
     """The tree is grown again from its order of execution, with equation 1 as it is written in the paper."""
     found = grown(planner, seed)

@@ -25,7 +25,8 @@ POST = {"a": 0.5, "b": 0.7, "a b": 0.3, "b c": 0.9, "b a": 0.1}
 
 def planner(**keys: Any) -> ToolTree:
     """Every tool is a candidate, two are kept."""
-    return ToolTree(**({"candidates": "tools", "branching": 2, "max_calls": 3, "thought": 0} | keys))
+    own: dict[str, Any] = {"candidates": "tools", "branching": 2, "max_calls": 3, "thought": 0}
+    return ToolTree(**(own | keys))
 
 
 def script(**more: Any) -> Script:
@@ -212,11 +213,11 @@ def test_the_policys_prior_of_sampled_actions() -> None:
 
 def test_ties_go_to_more_visits_then_to_a_jitter() -> None:
     """Without exploration all is worth 0.5: two calls by the jitter, then always the one that has more visits."""
-    known = {"pre": {"finish": 0.0, "a finish": 0.0, "b finish": 0.0, "*": 0.5}, "post": {"*": 0.5}}
+    pre, post = {"finish": 0.0, "a finish": 0.0, "b finish": 0.0, "*": 0.5}, {"*": 0.5}
     firsts = set()
     for seed in range(8):
-        found = searched(planner(exploration=0.0, rollouts=5), Script(**known), tools="ab", seed=seed)
-        again = searched(planner(exploration=0.0, rollouts=5), Script(**known), tools="ab", seed=seed)
+        found = searched(planner(exploration=0.0, rollouts=5), Script(pre=pre, post=post), tools="ab", seed=seed)
+        again = searched(planner(exploration=0.0, rollouts=5), Script(pre=pre, post=post), tools="ab", seed=seed)
         assert found.executed == again.executed
         firsts.add(found.executed[0])
         third = found.executed[2].split()[0]
@@ -234,6 +235,15 @@ def test_it_stops_when_the_best_trajectory_has_not_risen() -> None:
 def test_without_a_finished_trajectory_it_goes_on() -> None:
     known = Script(pre={"finish": 0.0, "*": 0.8}, post={"*": 0.8})
     assert len(searched(planner(patience=1, rollouts=9, max_calls=30), known, tools="abcdefgh").executed) == 9
+
+
+def test_a_dead_end_is_left_by_the_best_pruned_edge() -> None:
+    """All is below τ: b (0.2) is taken back, and its r = 0.3 prunes it; it is taken back (0.3), and so on to an end."""
+    known = {"pre": {"b": 0.2, "b finish": 0.25, "*": 0.1}, "post": {"b": 0.3}}
+    found = searched(planner(), Script(pre=known["pre"], post=known["post"]))
+    assert (found.executed, found.path) == (["b", "b finish"], "b finish")
+    stopped = searched(planner(dead_end="stop"), Script(pre=known["pre"], post=known["post"]))
+    assert (stopped.executed, stopped.path) == ([], "")
 
 
 def test_under_an_outline() -> None:
