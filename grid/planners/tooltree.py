@@ -64,9 +64,9 @@ class ToolTree(TreeSearch):
     Q of any edge is at its highest after the first good call. Of equal trajectories the first found is returned. One
     that is not finished is worth the sum of its rewards over the steps that there can be, and less than any finished.
 
-    `dead_end`: what is done where every way is pruned, and no trajectory was finished. `reopen`: the edge of the highest
-    score among those pruned is taken back, one at a time: pruning is there to spend a budget on what is better (§3.2),
-    and there is nothing better. `stop`: the search ends, with the path of the highest value, or with none.
+    `dead_end`: what is done where every way is pruned, and no trajectory was finished. `reopen`: of what was pruned the
+    edge of the highest score is taken back, one at a time: pruning is there to spend the budget on what is better
+    (§3.2), and nothing is. `stop`: the search ends, with the path of the highest value, or with none.
 
     Ties in equation 1: by larger N(s, a), N(s) being the same for siblings, then by a jitter drawn for each node. A
     path's end, and a state from which every way is pruned or at its end, is not gone to again: calls are cached, so it

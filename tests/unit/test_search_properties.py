@@ -69,7 +69,8 @@ class Drawn(dict[str, Any]):
 
 def drawn(seed: int, delays: random.Random | None = None) -> Script:
     kinds = ("proposed", "shares", "pre", "post", "value")
-    return Script(**{kind: Drawn(seed, kind) for kind in kinds}, delays=delays)
+    known: dict[str, Any] = {kind: Drawn(seed, kind) for kind in kinds}
+    return Script(**known, delays=delays)
 
 
 def failing(seed: int) -> frozenset[str]:
