@@ -176,14 +176,14 @@ class Searched:
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """The tree by place, in the order in which its nodes were made."""
-        return {place_of_node(node): node for node in self.episode.nodes}
+        """The tree by place, in the order in which its nodes were made; without what was simulated beside it."""
+        return {place_of_node(node): node for node in self.episode.nodes if ".s" not in node.label}
 
     @property
     def executed(self) -> list[str]:
         """The places in the order of execution."""
         done = {node.execution: place for place, node in self.nodes.items() if node.execution is not None}
-        return [done[place] for place in range(len(done))]
+        return [done[place] for place in sorted(done)]
 
     @property
     def pruned(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 from grid.planners.reflecting import reflect
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.tree import Node, backup
+from grid.planners.search.tree import Node, backup, finish
 from grid.planners.side_by_side import every
 from grid.strict import STRICT
 
@@ -58,7 +58,7 @@ class LATS(TreeSearch):
                 return
             reward = self._reward(search, end)
             backup(end, reward)
-            _finish(end, done)
+            finish(end, done)
             if reward == FAILED and len(lessons) < self.reflections:
                 path = await search.execute(end)
                 lessons = (*lessons, await reflect(search.episode, path, len(lessons), self.temperature))
@@ -112,11 +112,3 @@ class LATS(TreeSearch):
         """The reward of an end that is no success."""
         score = end.r_post or 0.0
         return FAILED if self.oracle_stop or score < self.failure or not search.ended(end) else score
-
-
-def _finish(end: Node, done: set[Node]) -> None:
-    """Leave an end behind, and all nodes below which there is none but such."""
-    node: Node | None = end
-    while node is not None and all(child in done for child in node.open):
-        done.add(node)
-        node = node.parent
