@@ -67,7 +67,7 @@ def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
-    for robustness, own in group.groupby("robustness", sort=True, observed=True):
+    for robustness, own in group.groupby("robustness", sort=False, observed=True):
         means = {
             str(label): cells.by_case(part, measures)
             for label, part in own.groupby("planner", sort=True, observed=True)

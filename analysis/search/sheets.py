@@ -13,7 +13,10 @@ from analysis.render import Sheet
 from analysis.search import anytime, cells, comparing, sizes
 from analysis.search.cells import PARTS
 
-ASKED = "asked: whether the planner asked, in any case, if that was resolved; those who did have a block of their own"
+ASKED = (
+    "asked: whether the planner asked, in any case, if that was resolved, or its judge was set right from the "
+    "reference; those who did have a block of their own"
+)
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 _DIGITS = "three significant digits"
 _LABELS = ["robustness", "asked", "planner"]
@@ -175,7 +178,7 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
     limits = sorted(table["limit"].unique())
     rows: list[list[str]] = []
     breaks: set[int] = set()
-    for key, own in table.groupby(["robustness", "asked", "planner"], sort=True, observed=True):
+    for key, own in table.groupby(["robustness", "asked", "planner"], sort=False, observed=True):
         at = {row["limit"]: row for row in own.to_dict("records")}
         breaks.add(len(rows))
         for measure, name_, form, scale in (
