@@ -117,7 +117,7 @@ def plain_of(label: str, labels: Sequence[str]) -> str | None:
 
 def _is_plain(label: str) -> bool:
     changes = _split(label)[0]
-    return not changes or all(change.endswith("=true") for change in changes.split(","))
+    return not changes or all(change.lower().endswith("=true") for change in changes.split(","))
 
 
 def _split(label: str) -> tuple[str, str]:

@@ -165,8 +165,8 @@ ANYTIME = (
     "returned; a case without anything by then counts as not resolved"
 )
 SIZES = (
-    "nodes: proposed calls, the root left out; executed: those that were run; rollouts: rewards backed up through the "
-    "root, where a planner backs any up; pruned: nodes that were not gone on from"
+    "nodes: proposed calls, the root left out; executed: those that were run, or had been before; rollouts: rewards "
+    "backed up through the root, where a planner backs any up; pruned: nodes that were not gone on from"
 )
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
@@ -186,15 +186,16 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
             ("seconds", "seconds", _DIGITS, 1.0),
             ("per_second", "success per second", _DIGITS, 1.0),
         ):
-            shown = [_bounded(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
+            written = _bounded if measure == "success" else _mean
+            shown = [written(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
             rows.append([str(key[0]), "yes" if key[1] else "no", str(key[2]), name_, *shown])
     return [
         Sheet(
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
             caption=f"{terms(place)}; columns: limits of executed calls a case; {ANYTIME}; {SECONDS}; success per "
-            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}, of a ratio by the delta "
-            f"method on its logarithm; {ASKED}",
+            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}; those of seconds and of "
+            f"success per second (delta method on its logarithm) are in the figure and in the file of values; {ASKED}",
             labels=[*_LABELS, "of"],
             figures=[str(limit) for limit in limits],
             rows=rows,
@@ -249,6 +250,10 @@ def _unknown(table: pd.DataFrame) -> list[str]:
 
 def _share(row: Mapping[Any, Any], measure: str) -> str:
     return _bounded(row, measure, ".1f", 100.0)
+
+
+def _mean(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:
+    return _number(scale * row[measure], form)
 
 
 def _bounded(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:

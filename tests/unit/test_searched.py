@@ -194,6 +194,7 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
             ["tooltree[a=true,b=true]", "tooltree[a=false,b=true]"],
             "tooltree[a=true,b=true]",
         ),
+        ("tooltree[a=False]", ["tooltree[a=True]"], "tooltree[a=True]"),
         ("tooltree[a=false]", [], None),
     ],
 )
