@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import inspect
 import json
@@ -17,6 +16,7 @@ from grid.planners.base import Budget, Episode
 from grid.planners.react import ReAct
 from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
+from grid.sweep.deadline import run
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Reference, Trajectory
 from tests.engines import Scripted
@@ -59,13 +59,16 @@ class Breaking:
         raise self.error
 
 
-def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def row(
+    planner: Any, budget: Budget | None = None, case_seconds: float | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     dataset: Any = SmallDataset()
     index: Any = SmallIndex()
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
-    found = asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
+    cell, stamp = Cell("small", 0, "c", "c", "d"), Stamp("s", None)
+    found = run(run_cell(built, setting, cell, stamp, "a", case_seconds))
     return found.episode, found.rows["steps"]
 
 
@@ -82,6 +85,12 @@ def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_coun
     assert episode_row["tool_match_rate"] == pytest.approx(1 / 3)
     assert episode_row["action_accuracy"] == pytest.approx(2 / 4)
     assert (episode_row["n_steps"], len(steps), episode_row["llm_calls"]) == (2, 2, 2)
+
+
+def test_its_own_seconds_end_a_case_whose_engine_never_waits() -> None:
+    episode_row, steps = row(ReAct(), Budget(seconds=1e-9), case_seconds=600.0)
+    assert (episode_row["status"], episode_row["budget_reached"], steps) == ("ok", "seconds", [])
+    assert 0 < episode_row["case_seconds"] <= episode_row["wall_seconds"] + 1
 
 
 @pytest.mark.parametrize(
