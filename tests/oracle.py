@@ -20,6 +20,7 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
     TextAnswer,
+    VoteAnswer,
 )
 from grid.retrievers.base import Index
 from grid.text.references import PATTERN, reference
