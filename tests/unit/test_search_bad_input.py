@@ -104,7 +104,7 @@ def test_candidates(planner: Any, plan: Plan, count: int) -> None:
 def test_two_tools_of_one_name(planner: Any) -> None:
     """As two retrievers may give: they are one option, and its probability is that of both."""
     known, other = script(), ToolSpec("a", "goes elsewhere", (Parameter("x", "string", "", required=False),))
-    run = episode(known, Letters(), tools=[letter("a"), letter("b"), other])
+    run = episode(known, Letters(), tools=[letter("a"), letter("b"), other], plan=OUTLINE)
     asyncio.run(planner.solve(run))
     calls = [node.action.call.text() for node in run.nodes[0].children if node.action and node.action.call]
     assert len(calls) == len(set(calls))
@@ -145,7 +145,7 @@ class Drawn(dict):
 
 words = [letter + digit for letter in "abcde" for digit in "1234"]
 planner = ToolTree(rollouts=10**6, patience=10**6, branching=20, unvisited="prior")
-budget = Budget(llm_calls=10**9, steps=6000)
+budget = Budget(llm_calls=10**9, steps=12_500)
 found = searched(planner, Script(proposed={"*": words}, pre=Drawn(), post=Drawn()), tools="abcde", budget=budget)
 print(len(found.episode.nodes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
