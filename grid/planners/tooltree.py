@@ -48,9 +48,9 @@ class ToolTree(TreeSearch):
 
     `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options: one
     request for all children. Thresholds are for scores, which do not sum to 1 over the options: of fifty, a good one
-    may have p = 0.1. Relative to the best option, the best has r_pre = 1 and is never pruned, and τ_pre = 0.3 keeps what
-    is at least three tenths as likely. Of the `tools` those alone are drafted that are kept. `labels`: whether options
-    are asked for by number or by name.
+    may have p = 0.1. Relative to the best one, that has r_pre = 1 and is never pruned, and τ_pre = 0.3 keeps what is at
+    least three tenths as likely. Of the `tools` those alone are drafted that are kept. `labels`: whether options are
+    asked for by number or by name.
 
     `unvisited`: what equation 1 gives an edge with N(s, a) = 0. `first`: its limit, more than any visited edge, and of
     two the higher r_pre first. `prior`: as if it had been visited once for a reward of r_pre.
