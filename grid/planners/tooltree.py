@@ -46,12 +46,11 @@ class ToolTree(TreeSearch):
     no order, and with `pre_pruning` the first `branching` of the offer, whose order is drawn, are drafted.
     `repeats`: A_rem(s) is without a_1 to a_t, as calls with the same arguments.
 
-    `prior`: with `policy` r_pre is not judged but follows from the exact distribution over the options, in one request
-    for all children; of the `tools` those alone are drafted that are kept. Thresholds are for scores, which do not sum
-    to 1 over the options: of fifty, a good one may have 0.1. So `prior_scale` says what a probability p among n options
-    is worth. `chance`: p / (p + 1/n), the probability that the option comes from the policy and not from a blind draw;
-    1/2 where the policy knows nothing, so that the best is never pruned. `relative`: p / max p, under which little but
-    the best is kept where the policy is sure. `labels`: whether options are asked for by number or by name.
+    `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options: one
+    request for all children. Thresholds are for scores, which do not sum to 1 over the options: of fifty, a good one
+    may have p = 0.1. Relative to the best one, that has r_pre = 1 and is never pruned, and τ_pre = 0.3 keeps what is at
+    least three tenths as likely. Of the `tools` those alone are drafted that are kept. `labels`: whether options are
+    asked for by number or by name.
 
     `unvisited`: what equation 1 gives an edge with N(s, a) = 0. `first`: its limit, more than any visited edge, and of
     two the higher r_pre first. `prior`: as if it had been visited once for a reward of r_pre.
@@ -85,7 +84,6 @@ class ToolTree(TreeSearch):
     pre_pruning: bool = True
     post_pruning: bool = True
     prior: Literal["judge", "policy"] = "judge"
-    prior_scale: Literal["chance", "relative"] = "chance"
     labels: OptionLabels = "numbers"
     candidates: Literal["sampled", "tools"] = "sampled"
     unvisited: Literal["first", "prior"] = "first"
@@ -184,10 +182,8 @@ class ToolTree(TreeSearch):
     async def _told(self, search: Search, node: Node) -> dict[str, float]:
         """r_pre of each option by the policy's own distribution."""
         shares = await search.probabilities(node, self.labels)
-        most, even = max(shares.values()), 1 / len(shares)
-        if self.prior_scale == "relative":
-            return {tool: share / most for tool, share in shares.items()}
-        return {tool: share / (share + even) for tool, share in shares.items()}
+        most = max(shares.values())
+        return {tool: share / most if most else 0.0 for tool, share in shares.items()}
 
     def _drafted(self, options: Sequence[str], told: Mapping[str, float]) -> Sequence[str]:
         """Of the options those that can be kept, where that is known before they are drafted."""

@@ -47,7 +47,7 @@ OF_TOOLTREE = st.fixed_dictionaries(
 )
 TOOLTREES = st.builds(lambda general, own: ToolTree(**general, **own), KEYS, OF_TOOLTREE)
 MCTSES = st.builds(lambda general: MCTS(**general), KEYS)
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=40, deadline=None)
 
 
 class Drawn(dict[str, Any]):

@@ -190,18 +190,15 @@ def test_nothing_is_judged_without_both_evaluations() -> None:
 
 
 def test_the_policys_own_prior() -> None:
-    """p / (p + 1/4) of 0.6, 0.3, 0.06 and 0.04: 0.706, 0.545, 0.194, 0.138; p / max p: 1, 0.5, 0.1, 0.067.
-
-    One request for all, and a draft for the two that are kept.
-    """
-    shares = {"": {"a": 0.06, "b": 0.6, "c": 0.3, "finish": 0.04}}
-    for scale, r_pre in (("chance", (0.6 / 0.85, 0.3 / 0.55)), ("relative", (1.0, 0.5))):
-        known = Script(shares=shares, post={"*": 0.8})
-        found = searched(planner(prior="policy", prior_scale=scale, branching=3, rollouts=2), known)
-        assert known.asked[:3] == [("choose", ""), ("draft", "b"), ("draft", "c")]
-        assert not any(kind == "pre" for kind, _ in known.asked)
-        assert found.executed == ["b", "c"]
-        assert [found.nodes[place].r_pre for place in ("b", "c")] == pytest.approx(r_pre, abs=1e-12)
+    """0.6, 0.3, 0.06 and 0.04 are 1, 0.5, 0.1 and 0.067 of the best. One request, and a draft for the two kept."""
+    known = Script(shares={"": {"a": 0.06, "b": 0.6, "c": 0.3, "finish": 0.04}}, post={"*": 0.8})
+    found = searched(planner(prior="policy", branching=3, rollouts=2), known)
+    assert known.asked == [("choose", ""), ("draft", "b"), ("draft", "c"), ("post", "b"), ("post", "c")]
+    assert found.executed == ["b", "c"]
+    assert [found.nodes[place].r_pre for place in ("b", "c")] == pytest.approx([1.0, 0.5], abs=1e-12)
+    known = Script(shares={"": {"a": 0.06, "b": 0.6, "c": 0.3, "finish": 0.04}}, post={"*": 0.8})
+    searched(planner(prior="policy", pre_pruning=False, rollouts=1), known)
+    assert [kind for kind, _ in known.asked].count("draft") == 4
 
 
 def test_the_policys_prior_of_sampled_actions() -> None:
