@@ -1,4 +1,4 @@
-"""Rows of searches that no planner made, with what is to be found in them."""
+"""Rows of searches that no planner made, with what is to be found in them, and what the report finds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
+
+from analysis.render import Sheet
+from analysis.search import cells
+from analysis.search import sheets as tables
 from grid import store
 from grid.types import to_json
 
@@ -63,3 +68,17 @@ def write(
 ) -> None:
     """A results folder of these rows."""
     store.write(root, {"episodes": list(episodes), "improvements": list(improved), "nodes": list(trees)})
+
+
+def sheets(root: Path) -> dict[str, Sheet]:
+    """The searches' tables by kind, of a folder with one place."""
+    return {sheet.name.partition(" ")[0]: sheet for sheet in tables.sheets(root)}
+
+
+def only(root: Path) -> pd.DataFrame:
+    ((_, group),) = cells.places(cells.read(root))
+    return group
+
+
+def by_planner(table: pd.DataFrame) -> dict[str, dict[Any, Any]]:
+    return {str(row["planner"]): row for row in table.to_dict("records")}

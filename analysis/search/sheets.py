@@ -22,7 +22,8 @@ _DIGITS = "three significant digits"
 _LABELS = ["robustness", "asked", "planner"]
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
-    "the case itself, where it ran; tokens and calls are the acting model's and the judge's; means a case"
+    "the case itself, and in the first case of a process what that loads; tokens and calls are the "
+    "acting model's and the judge's; means a case"
 )
 
 

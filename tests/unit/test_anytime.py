@@ -1,0 +1,86 @@
+"""Anytime curves are those made by hand and what smaller budgets return; quartiles of trees are those made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.search import anytime, sizes
+from grid.sweep.build import BudgetConfig
+from tests import planted
+from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
+
+
+def test_the_curve_by_hand(tmp_path: Path) -> None:
+    """Four cells of one planner; limits 4, 8, 16, 32.
+
+    a: improvements at 2 calls (0.2 s, no) and 6 (0.6 s, yes), ended at 10 (1.0 s, yes): 0 1 1 1; 0.4 0.8 1.0 1.0 s
+    b: an improvement at 20 (2.0 s, yes), ended at 20 (2.0 s, yes): 0 0 0 1; 0.4 0.8 1.6 2.0 s
+    c: its time ended at 12 calls (1.2 s, no), an improvement at 6 (0.6 s, yes): 0 1 0 0; 0.4 0.8 1.2 1.2 s
+    d: the infrastructure failed: not known anywhere
+    """
+    a = episode("mcts", 0, True, tool_calls=10, case_seconds=1.0, n_nodes=3)
+    b = episode("mcts", 2, True, tool_calls=20, case_seconds=2.0, n_nodes=3)
+    c = episode("mcts", 4, False, tool_calls=12, case_seconds=1.2, n_nodes=3, status="failed", error_kind="timeout")
+    d = episode("mcts", 6, None, tool_calls=0, case_seconds=0.0, status="failed", error_kind="infrastructure")
+    improved = [*improvements(a, (2, 0.2, False), (6, 0.6, True)), *improvements(b, (20, 2.0, True))]
+    write(tmp_path, [a, b, c, d], [*improved, *improvements(c, (6, 0.6, True))])
+    limits = (4, 8, 16, 32)
+    at = anytime.at_limits(only(tmp_path), anytime.improvements(tmp_path), limits).set_index(["cell_id", "limit"])
+    expected = {
+        "a": (a, [0, 1, 1, 1], [0.4, 0.8, 1.0, 1.0]),
+        "b": (b, [0, 0, 0, 1], [0.4, 0.8, 1.6, 2.0]),
+        "c": (c, [0, 1, 0, 0], [0.4, 0.8, 1.2, 1.2]),
+    }
+    for cell, successes, seconds in expected.values():
+        assert at.loc[cell["cell_id"], "success"].tolist() == successes
+        assert at.loc[cell["cell_id"], "seconds"].tolist() == pytest.approx(seconds)
+    assert at.loc[d["cell_id"], "success"].isna().all()
+    curve = anytime.curve(only(tmp_path), anytime.improvements(tmp_path), limits)
+    assert curve["cases"].tolist() == [3] * 4
+    assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
+    assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
+    assert curve["per_second"].tolist() == pytest.approx([0, 2 / 2.4, 1 / 3.8, 2 / 4.2])
+    assert curve["success_low"].notna().tolist() == [False, True, True, True], "nothing varies at 4 calls"
+
+
+def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:
+    cell = episode("mcts", 0, False, budget=dict(BUDGET) | {"steps": 20}, tool_calls=20, n_nodes=3)
+    write(tmp_path, [cell])
+    assert anytime.curve(only(tmp_path), anytime.improvements(tmp_path))["limit"].tolist() == [4, 8, 16]
+
+
+@pytest.mark.parametrize("outline", ["given", "hidden"])
+def test_an_anytime_row_is_what_a_run_with_that_limit_returns(outline: str, tmp_path: Path) -> None:
+    found = {}
+    for steps in (4, 8, 16, 40):
+        rows = planted.grid("best_first", cases=8, budget=BudgetConfig(steps=steps), judge_auc=0.95,
+                            dataset_values={"outline": outline})  # fmt: skip
+        found[steps] = rows
+    whole = pd.DataFrame(found[40]["episodes"]).rename(columns={"tool_calls": "executed", "case_seconds": "seconds"})
+    whole["success"] = whole["success"].astype(float)
+    improved = pd.DataFrame(found[40]["improvements"]).assign(success=lambda rows: rows["success"].astype(float))
+    at = anytime.at_limits(whole, improved, (4, 8, 16)).set_index(["limit", "cell_id"])["success"]
+    assert at.nunique() == 2
+    for steps in (4, 8, 16):
+        returned = {row["cell_id"]: float(row["success"]) for row in found[steps]["episodes"]}
+        assert at.loc[steps].to_dict() == returned
+
+
+def test_quartiles_of_trees_by_hand(tmp_path: Path) -> None:
+    searched = [episode("mcts", case, True, n_nodes=case + 3) for case in range(5)]
+    trees = [row for case, cell in enumerate(searched) for row in nodes(cell, [case + 1] * (case + 2), case + 1, 1)]
+    frontier = episode("best_first", 0, True, n_nodes=3)
+    write(tmp_path, [*searched, frontier, episode("react", 0, True)], [], [*trees, *nodes(frontier, [0, 0], 2)])
+    found = by_planner(sizes.quartiles(only(tmp_path), sizes.trees(tmp_path)))
+    assert list(found) == ["best_first", "mcts"], "react has no tree"
+    mcts = found["mcts"]
+    assert [mcts[f"nodes_{part}"] for part in sizes.QUARTILES] == [3, 4, 5], "2 to 6 of them"
+    assert [mcts[f"executed_nodes_{part}"] for part in sizes.QUARTILES] == [2, 3, 4]
+    assert [mcts[f"rollouts_{part}"] for part in sizes.QUARTILES] == [6, 12, 20], "2, 6, 12, 20, 30"
+    assert mcts["pruned_median"] == 1
+    assert np.isnan(found["best_first"]["rollouts_median"]), "it backs nothing up"
+    assert {row[2]: row[6] for row in sheets(tmp_path)["trees"].rows} == {"best_first": "none", "mcts": "12 [6, 20]"}
