@@ -13,6 +13,7 @@ from rich.console import Console
 
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.planners.restoring import NOT_RESTORED
 from grid.sweep.build import sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweep.plain_values import check_plain
@@ -81,7 +82,16 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
     unnamed = {JUDGE: labels["model"]}  # an evaluator has no default
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
-    return config, labels | {role: _label(role, name, composed.overrides) for role, name in roles.items()}
+    labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}
+    return config, labels | {JUDGE: _with_restored(labels[JUDGE], config.get(JUDGE))}
+
+
+def _with_restored(label: str, judge: object) -> str:
+    """The judge's label; that decisions are set right stands in it wherever the key was set."""
+    restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
+    if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
+        return label
+    return f"{label[:-1]},{restored}]" if label.endswith("]") else f"{label}[{restored}]"
 
 
 def _absolute(path: str) -> str:

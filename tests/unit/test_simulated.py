@@ -21,7 +21,7 @@ from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
-from grid.engines.simulated.places import Place
+from grid.engines.places import Place
 from grid.errors import ConfigError
 from grid.planners.judging import SCORES
 from grid.sweep.build import invalid_reason
