@@ -83,10 +83,10 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     unnamed = {JUDGE: labels["model"]}  # an evaluator has no default
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
     labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}
-    return config, labels | {JUDGE: _with_restored(labels[JUDGE], config.get(JUDGE))}
+    return config, labels | {JUDGE: with_restored(labels[JUDGE], config.get(JUDGE))}
 
 
-def _with_restored(label: str, judge: object) -> str:
+def with_restored(label: str, judge: object) -> str:
     """The judge's label; that decisions are set right stands in it wherever the key was set."""
     restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
     if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
