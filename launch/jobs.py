@@ -15,7 +15,7 @@ from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
 from grid.sweep.build import sweep_config
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed
@@ -74,8 +74,10 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
     check_plain(config)
     dataset, robustness = config.get("dataset"), config.get("robustness")
-    if isinstance(dataset, dict) and isinstance(dataset.get("path"), str) and dataset["path"]:
-        dataset["path"] = _absolute(dataset["path"])
+    disturbing = [*robustness.items()] if isinstance(robustness, dict) else []
+    for key, part in [("dataset", dataset), *((f"robustness.{name}", part) for name, part in disturbing)]:
+        if isinstance(part, dict) and isinstance(part.get(PATH), str) and part[PATH]:
+            part[PATH] = _absolute(f"{key}.{PATH}", part[PATH])
     choices = dict(composed.choices)
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
@@ -94,12 +96,12 @@ def with_restored(label: str, judge: object) -> str:
     return f"{label[:-1]},{restored}]" if label.endswith("]") else f"{label}[{restored}]"
 
 
-def _absolute(path: str) -> str:
+def _absolute(key: str, path: str) -> str:
     """As workers see it, which may stand elsewhere."""
     try:
         return str(Path(path).expanduser().absolute())
     except RuntimeError as error:  # no such user
-        raise ConfigError("dataset.path", path, f"a folder ({error})") from None
+        raise ConfigError(key, path, f"a folder ({error})") from None
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
@@ -107,7 +109,8 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
+        left_out = (*NO_INFLUENCE, *([key] if key.startswith("robustness.") and key.endswith(f".{PATH}") else ()))
+        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in left_out)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
         elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # it has no label of its own

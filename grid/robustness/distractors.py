@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import combinations, islice
 
 from grid.datasets.slate.dataset import Slate
 from grid.robustness.tool_files import distinct, named, read_tools
@@ -41,9 +41,11 @@ def variations(tools: Sequence[ToolSpec]) -> Iterator[ToolSpec]:
     """Real tools as another domain's service would offer them: large libraries have one function from many providers.
 
     `track_parcel` "Tells where a parcel is." becomes `finance_track_parcel` "Tells where a parcel is, for Finance.",
-    with the same arguments and its own domain, for every other that a real tool names; each tool once before any twice.
+    with the same arguments and its own domain, for every other that a real tool names and every two ("for Finance and
+    Travel"); each tool once before any twice.
     """
-    domains = sorted({tool.category for tool in tools if tool.category})
+    named_by_tools = sorted({tool.category for tool in tools if tool.category})
+    domains = [*named_by_tools, *map(" and ".join, combinations(named_by_tools, 2))]
     taken = {tool.name.casefold() for tool in tools}
     for turn in range(len(domains)):
         for place, tool in enumerate(tools):

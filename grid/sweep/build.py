@@ -25,7 +25,7 @@ from grid.planners.base import Budget, Planner
 from grid.planners.judging import Judging
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.retrievers.base import Index, Retriever
-from grid.robustness.base import Robustness
+from grid.robustness.base import Robustness, Versioned
 from grid.seeds import derive_seed
 from grid.sweep import audit, evaluation
 from grid.sweep.audit import Audit
@@ -147,6 +147,12 @@ class Built:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
         return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
+
+    @property
+    def version(self) -> str:
+        """The dataset's, and those of the robustness settings that read files."""
+        own = [setting.version for setting in self.robustness if isinstance(setting, Versioned)]
+        return "+".join([self.dataset.version, *own])
 
     def audit(self, problem: Problem) -> Audit | None:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""

@@ -25,6 +25,8 @@ NO_INFLUENCE = (
 )
 """Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
 
+PATH = "path"
+"""The key of a robustness setting that says where its files lie: no influence either, what is in them has."""
 _DIGITS = 16
 
 
@@ -104,7 +106,10 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         for group in (*GROUPS, *ASKED, OPTIONS)
         if group in config
     }
-    return found | {"robustness": list(found["robustness"].items())}
+    disturbing = [
+        (name, {key: value for key, value in part.items() if key != PATH}) for name, part in found["robustness"].items()
+    ]
+    return found | {"robustness": disturbing}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
