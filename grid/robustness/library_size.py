@@ -51,7 +51,7 @@ class LibrarySize:
         """The same problem with a library of its own; `seed` draws nothing."""
         if not isinstance(index, Extensible):
             raise ConfigError("robustness.library_size", type(index).__name__, "a retriever of which an index can be extended (bm25)")
-        stock, spread = _stock(index, self.path, self.seed, self.size)
+        stock, spread = stock_of(index, self.path, self.seed, self.size)
         library = self._library(problem, stock)
         most = len(library) if len(library) <= self.in_context else spread.top_k
 
@@ -82,7 +82,7 @@ class LibrarySize:
 
 
 @lru_cache(maxsize=8)
-def _stock(index: Extensible, path: str | None, seed: int, size: int) -> tuple[tuple[ToolSpec, ...], Extensible]:
+def stock_of(index: Extensible, path: str | None, seed: int, size: int) -> tuple[tuple[ToolSpec, ...], Extensible]:
     """Distractors for any case, and an index of them and the dataset's tools.
 
     Twice as many as a case takes: some are of its own domains.
