@@ -7,6 +7,7 @@ right by the reference stays below, or what is wrong does not.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,8 +79,8 @@ def table(root: Path) -> pd.DataFrame:
     """One row for each setting of those that differ in `judge.restored` alone, where several do.
 
     Columns: `PLACE`, `restored`, `cases` (that the setting and the one as judged have), `decisions`, the shares
-    `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials), `gain` with
-    `low` and `high`; NaN where there is none.
+    `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
+    `gain` with `low` and `high`; NaN where there is none.
     """
     episodes: pd.DataFrame = store.read(
         root, "episodes", _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
@@ -89,9 +90,7 @@ def table(root: Path) -> pd.DataFrame:
     settings = settings.assign(
         restored=[how[text].restored for text in settings["config"]],
         alike=[_alike(row) for row in settings.to_dict("records")],
-        judge=[
-            str(label).replace(",restored=", "[restored=").partition("[restored=")[0] for label in settings["judge"]
-        ],
+        judge=[_plain(str(label)) for label in settings["judge"]],
     )
     rows: list[dict[str, Any]] = []
     for _, group in settings.groupby("alike", sort=False):
@@ -105,6 +104,11 @@ def table(root: Path) -> pd.DataFrame:
             own = {name: str(setting[name]) for name in PLACE} | {"restored": restored}
             rows.append(own | _decided(root, cells, how[str(setting["config"])]) | _against(cells, first))
     return pd.DataFrame(rows)
+
+
+def _plain(label: str) -> str:
+    """A judge's label without what is set right."""
+    return re.sub(r",?restored=\w+", "", label).replace("[]", "")
 
 
 def _restoring(config: str | None) -> Restoring:

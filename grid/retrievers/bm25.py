@@ -16,7 +16,6 @@ from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import Case, Substep, ToolSpec
 
-
 _SCORES = 8_000_000
 """Tools' scores that an index remembers, of all texts: 32 MB."""
 

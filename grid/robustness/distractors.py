@@ -13,6 +13,7 @@ from grid.robustness.tool_files import distinct, named, read_tools
 from grid.seeds import derive_seed
 from grid.types import ToolSpec, to_json
 
+
 @lru_cache(maxsize=4)
 def real_tools(path: str | None) -> tuple[ToolSpec, ...]:
     """SLATE's tools and those in the folder, of each description one."""

@@ -30,8 +30,8 @@ class LibrarySize:
     14 are the case's: those that its reference calls, and then those that the retriever finds for its substeps in the
     dataset's library, the best of each first; more, where the reference calls more. The others are distractors of
     other domains: tools of the dataset, of SLATE and of the files in `path`, none of a domain that a tool of the
-    reference is of, nor of the same function as one. Where there are too few, real tools are varied (`variations`). A larger library holds a smaller one's tools: `seed` draws their order, the same for
-    all cases, trials and planners.
+    reference is of, nor of the same function as one. Where there are too few, real tools are varied (`variations`). A
+    larger library holds a smaller one's tools: `seed` draws their order, the same for all cases, trials and planners.
 
     A library of at most `in_context` tools is offered whole, the nearest first; of a larger one what the retriever
     finds. One index of the dataset's and all distractors serves every case: words weigh as they are frequent there.
@@ -50,7 +50,8 @@ class LibrarySize:
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with a library of its own; `seed` draws nothing."""
         if not isinstance(index, Extensible):
-            raise ConfigError("robustness.library_size", type(index).__name__, "a retriever of which an index can be extended (bm25)")
+            allowed = "a retriever whose index other tools can be added to (bm25)"
+            raise ConfigError("robustness.library_size", type(index).__name__, allowed)
         stock, spread = stock_of(index, self.path, self.seed, self.size)
         library = self._library(problem, stock)
         most = len(library) if len(library) <= self.in_context else spread.top_k

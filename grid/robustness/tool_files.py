@@ -76,7 +76,7 @@ def _write(files: Sequence[Path], target: Path) -> None:
 
 
 def _of_json(record: Mapping[str, Any]) -> ToolSpec:
-    parameters = tuple(Parameter(**parameter) for parameter in record["parameters"])
+    parameters = tuple(Parameter(**(one | {"values": tuple(one["values"])})) for one in record["parameters"])
     return ToolSpec(record["name"], record["description"], parameters, (), record["category"])
 
 
@@ -142,7 +142,9 @@ def _parameters(record: Mapping[str, Any]) -> Iterator[Parameter]:
             told = spec.get("description") if isinstance(spec, Mapping) else spec
             kind = str(spec.get("type", "")).lower() if isinstance(spec, Mapping) else ""
             text = " ".join(told.split())[:MAX_DESCRIPTION] if isinstance(told, str) else ""
-            yield Parameter(name, _TYPES.get(kind, "string"), text, required)
+            listed = spec.get("enum") if isinstance(spec, Mapping) else None
+            values = tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+            yield Parameter(name, _TYPES.get(kind, "string"), text, required, values)
 
 
 def _written(record: Mapping[str, Any]) -> Iterator[tuple[object, object, bool]]:

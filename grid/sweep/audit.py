@@ -34,9 +34,7 @@ class Audit:
         right = self.right[str(key[-1])] = is_right(prompt, self.places)
         bounds = self._bounds(prompt)
         try:
-            given = await self.judging.score(
-                requests, role, prompt, *key, samples=samples, temperature=temperature
-            )
+            given = await self.judging.score(requests, role, prompt, *key, samples=samples, temperature=temperature)
         except ModelError:
             if not self.restoring.fixes(0.0, right, bounds):
                 raise

@@ -58,15 +58,15 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     index = BM25(top_k=20, query_top_k=24).index(dataset.tools)
     table = Table(box=SIMPLE_HEAD)
     for name in ("tools", "real", "varied", "indexed", "index s", "MiB", "library ms", "query ms", "offered",
-                 "right one", "above: real", "varied"):  # fmt: skip
+                 "right one", "passed", "above: real", "varied"):  # fmt: skip
         table.add_column(name, justify="right")
     for size in SIZES:
         table.add_row(*_row(LibrarySize(size=size, path=arguments.path), dataset, index, real))
     console.print(table)
     console.print(
-        "means a case: real and varied distractors, and ms to make its library; query ms and offered a substep that needs "
-        "a tool; right one: how often it is offered; above: of the distractors of a kind, the share that BM25 ranks above "
-        "the right tool"
+        "means a case: real and varied distractors, and ms to make its library; query ms and offered a substep that "
+        "needs a tool; right one: how often it is offered; passed: how often any distractor is ranked above it; above: "
+        "the share of distractors that are"
     )
 
 
@@ -75,7 +75,7 @@ def _row(setting: LibrarySize, dataset: Dataset, index: Extensible, real: set[st
     _, extended = stock_of(index, setting.path, setting.seed, setting.size)
     indexing, memory = time.perf_counter() - began, _resident() - before
     making, counts, above = list[float](), Counter[str](), {kind: list[float]() for kind in _KINDS}
-    decisions = list[Decision]()
+    decisions, passed = list[Decision](), list[bool]()
     for name in dataset.case_ids():
         plain = replace(dataset.problem(name), candidates=index.retrieve)
         began = time.perf_counter()
@@ -86,6 +86,7 @@ def _row(setting: LibrarySize, dataset: Dataset, index: Extensible, real: set[st
         for decision in _decisions(problem, extended):
             decisions.append(decision)
             higher = Counter(kinds.get(tool) for tool in decision.ranked[: decision.ranked.index(decision.right)])
+            passed.append(any(higher[kind] for kind in _KINDS))
             for kind, found in Counter(kinds.values()).items():
                 above[kind].append(higher[kind] / found)
     cases = len(making)
@@ -99,6 +100,7 @@ def _row(setting: LibrarySize, dataset: Dataset, index: Extensible, real: set[st
         f"{1000 * mean(decision.seconds for decision in decisions):.1f}",
         f"{mean(len(decision.offered) for decision in decisions):.1f}",
         f"{mean(decision.right in decision.offered for decision in decisions):.1%}",
+        f"{mean(passed):.1%}",
         *(f"{mean(above[kind]):.2%}" if above[kind] else "–" for kind in _KINDS),
     ]
 
