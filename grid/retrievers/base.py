@@ -57,3 +57,7 @@ class Extensible(Index, Protocol):
     def of(self, tools: Sequence[ToolSpec]) -> Extensible:
         """An index of other tools under the same settings."""
         ...
+
+    def __hash__(self) -> int:
+        """Of the object itself: what is made from an index is remembered by it."""
+        ...
