@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis import figures, horizon, queries, study
+from analysis import figures, horizon, planted, queries, study
 from analysis.figures import Drawing
 from analysis.search import drawings as search
 
@@ -15,19 +15,17 @@ def of(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    episodes = study.rows(root)
+    episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
         return search.of(root)
-    found = []
+    found, told = [], planted.told(episodes) + study.PAIRED
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
             query = queries.by_case(root, [column, "success"], queries.where(study.PLANNERS))
             title = f"success against {column} (planning_horizon §4.3)"
             svg = figures.success_against(episodes, column)
-            found.append(
-                Drawing(column, title, f"{study.PAIRED}; more than 8 values are binned by quantiles", svg, query)
-            )
+            found.append(Drawing(column, title, f"{told}; more than 8 values are binned by quantiles", svg, query))
     query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
-    found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", study.PAIRED, svg, query))
+    found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
     return [*found, *search.of(root)]

@@ -67,7 +67,9 @@ class Oracle:
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         self.asked.append(type(prompt.answer).__name__)
-        assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer | ScoreAnswer), "nothing fails, so no lesson"
+        assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer | ScoreAnswer | VoteAnswer), (
+            "no lesson, no judge"
+        )
         if isinstance(prompt.answer, OutlineAnswer):
             calls = self._calls(prompt)
             told: Any = {"outline": [f"{call.tool}: {self.tools[call.tool].description}"[:400] for call in calls]}

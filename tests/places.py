@@ -54,7 +54,7 @@ def place_of(prompt: Prompt) -> str:
 def candidates_of(prompt: Prompt) -> list[str]:
     """The places that a vote is about."""
     found = [option for section in prompt.sections if section.kind == "candidates" for option in section.options]
-    return [_place(prompt, text.split("\n")) for text in found]
+    return [_place(prompt, text.split("\n")[1:]) for text in found]
 
 
 def place_of_node(node: Node) -> str:

@@ -21,6 +21,7 @@ from grid.engines.base import (
     Prompt,
     Sampled,
     ScoreAnswer,
+    TextAnswer,
     ToolCallAnswer,
     VoteAnswer,
 )
@@ -104,8 +105,11 @@ class Script:
             return [score if isinstance(score, str) else _in_words(score) for score in scores]
         if isinstance(prompt.answer, VoteAnswer):
             return [_ballot(word, candidates_of(prompt)) for word in self._in_turn("vote", "", self.votes, n)]
-        assert isinstance(prompt.answer, ToolCallAnswer)
         here = place_of(prompt)
+        if isinstance(prompt.answer, TextAnswer):
+            self.asked.append(("reflect", here))
+            return [f"{here} led nowhere."] * n
+        assert isinstance(prompt.answer, ToolCallAnswer)
         if asks_for_arguments(prompt.answer):
             tool = prompt.answer.tools[0].name
             self.asked.append(("draft", behind(here, tool)))
@@ -172,14 +176,14 @@ class Searched:
 
     @property
     def nodes(self) -> dict[str, Node]:
-        """The tree by place, in the order in which its nodes were made."""
-        return {place_of_node(node): node for node in self.episode.nodes}
+        """The tree by place, in the order in which its nodes were made; without what was simulated beside it."""
+        return {place_of_node(node): node for node in self.episode.nodes if ".s" not in node.label}
 
     @property
     def executed(self) -> list[str]:
         """The places in the order of execution."""
         done = {node.execution: place for place, node in self.nodes.items() if node.execution is not None}
-        return [done[place] for place in range(len(done))]
+        return [done[place] for place in sorted(done)]
 
     @property
     def pruned(self) -> dict[str, str]:

@@ -19,7 +19,8 @@ def episode(
     planner: str, case: int, success: bool | None, trial: int = 0, *, budget: Mapping[str, Any] = BUDGET, **other: Any
 ) -> dict[str, Any]:
     """One row of `episodes`; `other` are columns. 1,000 tokens in, 10 out, 4 calls of the model, 8 executed, 2 s."""
-    setting = f"{planner}/{other.get('robustness', 'none')}/{other.get('dataset', 'slate')}/{budget['steps']}"
+    place = (other.get("robustness"), other.get("dataset"), other.get("judge"), budget["steps"])
+    setting = "/".join(map(str, (planner, *place)))
     config = {"dataset": {"outline": "given"}, "budget": dict(budget)}
     row = {"setting_id": setting, "attempt_id": "first", "model": "tiny", "engine": "lexical", "dataset": "slate"}
     row |= {"robustness": "none", "retriever": "bm25", "planner": planner, "dataset_version": "slate-1", "code": "c"}

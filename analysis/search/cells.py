@@ -29,12 +29,16 @@ _COLUMNS = [*planted.COLUMNS, "config", "budget_reached", "tool_calls", "n_nodes
 _NOT_RECORDED = "not recorded"
 
 
-class Budget(NamedTuple):
-    """How an outline stands to a setting's planner, its budget in words, and the executed calls that it allows."""
+class Terms(NamedTuple):
+    """What a setting's planner was given: the outline's place, its budget in words, and the executed calls of that.
+
+    `restored` says whether its judge's decisions were set right from the reference.
+    """
 
     outline: str
-    words: str
-    steps: float
+    budget: str
+    limit: float
+    restored: bool
 
 
 def apply(root: Path) -> bool:
@@ -51,20 +55,20 @@ def read(root: Path) -> pd.DataFrame:
     """One row a cell, as `load.episodes` gives them, with `ROW`, `COSTS`, and what follows.
 
     `limit` are the executed calls that its budget allows, infinite where it is not recorded; `asked` says whether its
-    planner asked, in any case, whether that was resolved.
+    planner asked, in any case, whether that was resolved, or had a judge whose decisions were set right (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
     """
     cells = load.episodes(root, _COLUMNS)
-    budgets = {text: _budget(text) for text in cells["config"].cat.categories}
-    unknown = _budget("{}")
-    known = [budgets.get(text, unknown) for text in cells["config"].astype(object)]
+    terms = {text: _terms(text) for text in cells["config"].cat.categories}
+    unknown = _terms("{}")
+    known = [terms.get(text, unknown) for text in cells["config"].astype(object)]
     spent = cells[_JUDGE].fillna(0)
     cells = cells.assign(
         outline=pd.Categorical([one.outline for one in known]),
-        budget=pd.Categorical([one.words for one in known]),
-        limit=np.array([one.steps for one in known]),
+        budget=pd.Categorical([one.budget for one in known]),
+        limit=np.array([one.limit for one in known]),
         tokens=cells["input_tokens"]
         + cells["output_tokens"]
         + spent["judge_input_tokens"]
@@ -73,8 +77,8 @@ def read(root: Path) -> pd.DataFrame:
         executed=cells["tool_calls"],
         seconds=cells["case_seconds"],
     )
-    checks = cells["resolved_checks"].fillna(0)
-    return cells.assign(asked=checks.groupby([cells[name] for name in ROW], observed=True).transform("max") > 0)
+    checked = (cells["resolved_checks"].fillna(0) > 0) | np.array([one.restored for one in known], dtype=bool)
+    return cells.assign(asked=checked.groupby([cells[name] for name in ROW], observed=True).transform("any"))
 
 
 def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]:
@@ -85,10 +89,9 @@ def places(cells: pd.DataFrame) -> Iterator[tuple[dict[str, str], pd.DataFrame]]
 
 def planners(group: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each planner's cells in each robustness setting, those who asked whether a case was resolved last."""
-    for (robustness, asked, planner), own in group.groupby(
-        ["robustness", "asked", "planner"], sort=True, observed=True
-    ):
-        yield {"robustness": str(robustness), "planner": str(planner), "asked": bool(asked)}, own
+    for robustness, part in group.groupby("robustness", sort=False, observed=True):
+        for (asked, planner), own in part.groupby(["asked", "planner"], sort=True, observed=True):
+            yield {"robustness": str(robustness), "planner": str(planner), "asked": bool(asked)}, own
 
 
 def by_case(cells: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
@@ -96,9 +99,10 @@ def by_case(cells: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     return cells.groupby(CASE, sort=True, observed=True)[columns].mean()
 
 
-def _budget(config: str) -> Budget:
+def _terms(config: str) -> Terms:
     found: Mapping[str, Any] = json.loads(config)
     budget = found.get("budget") or {}
     outline = (found.get("dataset") or {}).get("outline") or _NOT_RECORDED
+    restored = (found.get("judge") or {}).get("restored", "none") != "none"
     told = [f"{budget[part]:,} {name}" for part, name in PARTS.items() if budget.get(part) is not None]
-    return Budget(str(outline), ", ".join(told) or _NOT_RECORDED, float(budget.get("steps") or np.inf))
+    return Terms(str(outline), ", ".join(told) or _NOT_RECORDED, float(budget.get("steps") or np.inf), restored)

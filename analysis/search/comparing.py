@@ -67,7 +67,7 @@ def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
-    for robustness, own in group.groupby("robustness", sort=True, observed=True):
+    for robustness, own in group.groupby("robustness", sort=False, observed=True):
         means = {
             str(label): cells.by_case(part, measures)
             for label, part in own.groupby("planner", sort=True, observed=True)
@@ -117,7 +117,7 @@ def plain_of(label: str, labels: Sequence[str]) -> str | None:
 
 def _is_plain(label: str) -> bool:
     changes = _split(label)[0]
-    return not changes or all(change.endswith("=true") for change in changes.split(","))
+    return not changes or all(change.lower().endswith("=true") for change in changes.split(","))
 
 
 def _split(label: str) -> tuple[str, str]:

@@ -17,7 +17,10 @@ _FRONTIER = (
     "planners that nobody on the same terms dominates, by means alone; grey: the others, which the table names"
 )
 _BARS = f"bars: {sheets.INTERVAL}"
-_ASKED = "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved"
+_ASKED = (
+    "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge was set "
+    "right from the reference"
+)
 
 
 def of(root: Path) -> list[Drawing]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ _LINES = {False: "-", True: ":"}
 """By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
 _ASKED = " (asked)"
 _OTHER = "#9aa0a6"
-_BACKGROUND: Any = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+_ACROSS = 4  # columns of a legend
+_APART = 0.045  # between two names of a frontier, in shares of cases
 _SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
 
 
@@ -63,10 +65,11 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                     axis.set_ylim(-0.02, 1.02)
                 elif (own[measure] > 0).any():  # planners differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
-                    _plain(axis.yaxis)
+                    _plain(axis.yaxis, own.loc[own[measure] > 0, measure])
         _legend(axes)
 
-    return svg_of(name, len(settings), 3, draw, height=2.6 + 0.2 * (len(styles) > 8))
+    legend = 0.18 * math.ceil(len(styles) / _ACROSS) / len(settings)
+    return svg_of(name, len(settings), 3, draw, width=3.9, height=3.0 + legend)
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
@@ -112,7 +115,7 @@ def frontier(compared: pd.DataFrame, name: str) -> str:
                 axis.set_ylabel("success, share of cases")
                 _title(axis, robustness)
 
-    return svg_of(name, len(settings), 2, draw, width=4.6, height=3.4)
+    return svg_of(name, len(settings), 2, draw, width=5.4, height=3.4)
 
 
 def drawable(compared: pd.DataFrame) -> bool:
@@ -142,7 +145,7 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
             bounds = bounds.clip(max=1.0)
         reach = np.nan_to_num(np.abs(bounds.T - known[measure].to_numpy(np.float64)))
         axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach, color=style.colour, marker=style.marker,
-                      linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.7,
+                      linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.5,
                       label=shown(_named(known.iloc[0])))  # fmt: skip
 
 
@@ -153,41 +156,58 @@ def _legend(axes: Sequence[Axes]) -> None:
         found |= dict(zip(labels, handles, strict=True))
     figure = axes[0].get_figure()
     if figure is not None and found:
-        columns = min(len(found), 4)
-        figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=columns, frameon=False)
+        figure.legend(
+            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), _ACROSS), frameon=False
+        )
 
 
 def _frontier(axis: Axes, own: pd.DataFrame, cost: str) -> None:
     known = own[own["success"].notna() & (own[cost] > 0)]
     for asked, group in known.groupby("asked", sort=True):
         best = group[group[f"undominated_{cost}"]].sort_values(cost)
-        colour = _COLOURS[1] if asked else _COLOURS[0]
-        axis.plot(best[cost], best["success"], color=colour, linestyle=_LINES[bool(asked)], linewidth=1, zorder=1,
-                  drawstyle="steps-post")  # fmt: skip
+        axis.plot(best[cost], best["success"], color=_terms(asked), linestyle=_LINES[bool(asked)], linewidth=1,
+                  drawstyle="steps-post", zorder=1)  # fmt: skip
         for row in group.to_dict("records"):
-            named = row[f"undominated_{cost}"]
-            reach = _reach(row)
-            axis.errorbar(row[cost], row["success"], yerr=reach, color=colour if named else _OTHER, marker="o",
-                          markersize=5, markerfacecolor="white" if asked else None, elinewidth=0.7)  # fmt: skip
-            if named:
-                axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(5, -9) if asked else (-5, 4),
-                              ha="left" if asked else "right", fontsize=7, textcoords="offset points",
-                              bbox=_BACKGROUND)  # fmt: skip
+            colour = _terms(asked) if row[f"undominated_{cost}"] else _OTHER
+            axis.errorbar(row[cost], row["success"], yerr=_reach(row), color=colour, marker="o", markersize=5,
+                          markerfacecolor="white" if asked else None, elinewidth=0.7)  # fmt: skip
     axis.set_xscale("log")
-    _plain(axis.xaxis)
-    axis.margins(x=0.25)
+    _plain(axis.xaxis, known[cost])
+    axis.margins(x=0.1)
     axis.set_ylim(-0.02, 1.02)
     axis.grid(axis="x", alpha=0.3)
+    _name(axis, known[known[f"undominated_{cost}"]], cost)
+
+
+def _name(axis: Axes, best: pd.DataFrame, cost: str) -> None:
+    """Names to the right of the panel, in the points' order, each with a line to its point."""
+    ordered = best.sort_values(["success", cost], ascending=[True, False])
+    heights = ordered["success"].to_numpy(np.float64)
+    steps = _APART * np.arange(len(heights))
+    heights = np.maximum.accumulate(heights - steps) + steps if len(heights) else heights
+    heights -= np.maximum(np.max(heights, initial=0.0) - 1.0, 0.0)
+    for row, height in zip(ordered.to_dict("records"), heights, strict=True):
+        colour = _terms(row["asked"])
+        axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(1.03, height), fontsize=7, va="center",
+                      textcoords=axis.get_yaxis_transform(), color=colour, annotation_clip=False,
+                      arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6,
+                                  "relpos": (0.0, 0.5)})  # fmt: skip
+
+
+def _terms(asked: object) -> str:
+    """The colour of those who asked whether cases were resolved, and of the others."""
+    return _COLOURS[1] if asked else _COLOURS[0]
 
 
 def _title(axis: Axes, robustness: object) -> None:
     axis.set_title(f"robustness: {shown(str(robustness))}", fontsize=8)
 
 
-def _plain(axis: Axis) -> None:
-    """Numbers without powers on a logarithmic axis."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+def _plain(axis: Axis, values: pd.Series[float]) -> None:
+    """Numbers without powers on a logarithmic axis, no more of them than there is room for."""
+    decades = np.log10(values.max() / values.min())
+    axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -13,7 +13,10 @@ from analysis.render import Sheet
 from analysis.search import anytime, cells, comparing, sizes
 from analysis.search.cells import PARTS
 
-ASKED = "asked: whether the planner asked, in any case, if that was resolved; those who did have a block of their own"
+ASKED = (
+    "asked: whether the planner asked, in any case, if that was resolved, or its judge was set right from the "
+    "reference; those who did have a block of their own"
+)
 INTERVAL = f"95% intervals, {intervals.TOLD}"
 _DIGITS = "three significant digits"
 _LABELS = ["robustness", "asked", "planner"]
@@ -162,8 +165,8 @@ ANYTIME = (
     "returned; a case without anything by then counts as not resolved"
 )
 SIZES = (
-    "nodes: proposed calls, the root left out; executed: those that were run; rollouts: rewards backed up through the "
-    "root, where a planner backs any up; pruned: nodes that were not gone on from"
+    "nodes: proposed calls, the root left out; executed: those that were run, or had been before; rollouts: rewards "
+    "backed up through the root, where a planner backs any up; pruned: nodes that were not gone on from"
 )
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
@@ -175,7 +178,7 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
     limits = sorted(table["limit"].unique())
     rows: list[list[str]] = []
     breaks: set[int] = set()
-    for key, own in table.groupby(["robustness", "asked", "planner"], sort=True, observed=True):
+    for key, own in table.groupby(["robustness", "asked", "planner"], sort=False, observed=True):
         at = {row["limit"]: row for row in own.to_dict("records")}
         breaks.add(len(rows))
         for measure, name_, form, scale in (
@@ -183,15 +186,16 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
             ("seconds", "seconds", _DIGITS, 1.0),
             ("per_second", "success per second", _DIGITS, 1.0),
         ):
-            shown = [_bounded(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
+            written = _bounded if measure == "success" else _mean
+            shown = [written(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
             rows.append([str(key[0]), "yes" if key[1] else "no", str(key[2]), name_, *shown])
     return [
         Sheet(
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
             caption=f"{terms(place)}; columns: limits of executed calls a case; {ANYTIME}; {SECONDS}; success per "
-            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}, of a ratio by the delta "
-            f"method on its logarithm; {ASKED}",
+            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}; those of seconds and of "
+            f"success per second (delta method on its logarithm) are in the figure and in the file of values; {ASKED}",
             labels=[*_LABELS, "of"],
             figures=[str(limit) for limit in limits],
             rows=rows,
@@ -238,7 +242,7 @@ def _breaks(table: pd.DataFrame) -> frozenset[int]:
 def _unknown(table: pd.DataFrame) -> list[str]:
     return [
         f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
-        "success, as the infrastructure failed"
+        "success: they failed, and not by the model"
         for row in table.to_dict("records")
         if row["unknown"]
     ]
@@ -246,6 +250,10 @@ def _unknown(table: pd.DataFrame) -> list[str]:
 
 def _share(row: Mapping[Any, Any], measure: str) -> str:
     return _bounded(row, measure, ".1f", 100.0)
+
+
+def _mean(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:
+    return _number(scale * row[measure], form)
 
 
 def _bounded(row: Mapping[Any, Any], measure: str, form: str, scale: float) -> str:

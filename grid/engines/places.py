@@ -96,10 +96,10 @@ class Places:
         return None
 
     def candidates_right(self, prompt: Prompt) -> list[bool]:
-        """Of each candidate, which is steps told line by line, whether none that is needed went wrong."""
+        """Of each candidate (a heading, then a line a step), whether no step that is needed went wrong."""
         shown = tuple(section for section in prompt.sections if section.kind != "candidates")
         found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
-        told = (Section("history", ("Done so far:", *text.split("\n"))) for text in found)
+        told = (Section("history", ("Done so far:", *text.split("\n")[1:])) for text in found)
         return [self.failed(Prompt((*shown, history), prompt.answer)) is None for history in told]
 
 

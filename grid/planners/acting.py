@@ -206,7 +206,7 @@ async def perform(
         executed = await (execute or episode.execute)(path.state, call, path.steps)
     step = _step(view, decision, executed, branch)
     episode.decisions.append(step)
-    reached = _behind(view, decision, executed.state, step, prompts.step_text(step))
+    reached = _behind(view, decision, executed.state, step, prompts.step_text(step, answer=decision.action.answer))
     if not branch:
         episode.first_pass = partial(trajectory, episode, reached)
     return reached
@@ -216,7 +216,7 @@ def imagine(view: View, decision: Decision) -> Path:
     """The view's path with a decision behind it that is not executed: the world stays as it was."""
     state = view.path.state
     step = _step(view, decision, Executed(state, decision.action.call, None), 0)
-    return _behind(view, decision, state, step, prompts.step_text(step, observed=False))
+    return _behind(view, decision, state, step, prompts.step_text(step, observed=False, answer=decision.action.answer))
 
 
 def _behind(view: View, decision: Decision, state: State, step: Step, line: str) -> Path:

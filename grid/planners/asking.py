@@ -10,6 +10,7 @@ from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.base import Answers, Episode
+from grid.planners.search.gate import misfit
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError
@@ -52,18 +53,31 @@ async def sample_actions(
     return read_actions(asked, view.offer.tools, may_decline=view.guided, thought=acting.thought), asked.usage
 
 
-async def fill_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
+async def fill_arguments(
+    episode: Episode, view: View, tool: str, name: str, acting: Acting, tried: int = 0
+) -> tuple[Action, Usage]:
     """The call of a tool that is already chosen; nothing is asked for NO_TOOL."""
     if tool == NO_TOOL:
         return Action(None), Usage()
     spec = view.offer.tools[tool]
     asked = await episode.sample(
         arguments_prompt(episode, view, spec, acting),
-        *(name, view.substep.id, tool),
+        *(name, view.substep.id, tool, *((f"try{tried}",) if tried else ())),
         temperature=acting.temperature,
         max_tokens=acting.max_tokens,
     )
     return read_actions(asked, {tool: spec}, may_decline=False)[0], asked.usage
+
+
+async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
+    """A chosen tool's call; again, up to the retries, where it cannot be read or does not fit the tool's schema."""
+    spent, tried = Usage(), 0
+    while True:
+        action, usage = await fill_arguments(episode, view, tool, name, acting, tried)
+        spent, tried = spent + usage, tried + 1
+        unfit = action.call and misfit(action.call, view.offer.tools[tool])
+        if not (unfit or action.unreadable is not None) or tried > acting.max_retries:
+            return action, spent
 
 
 def read_actions(asked: Answers, offered: dict[str, ToolSpec], may_decline: bool, thought: int = 0) -> list[Action]:

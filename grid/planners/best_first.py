@@ -1,8 +1,7 @@
-"""Best-first search (Koh et al. 2024, as compared with in tooltree B.3): the state of the highest value is expanded."""
+"""Best-first search (Koh et al. 2024): states are taken in the order of their parents' values, and then valued."""
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heappop, heappush
 from typing import Annotated
 
@@ -11,35 +10,75 @@ from pydantic.dataclasses import dataclass
 
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.side_by_side import every
+from grid.planners.search.tree import Node
 from grid.strict import STRICT
+
+Frontier = list[tuple[float, float, int, Node]]
+"""A heap: the parent's value and the share of the samples, both negative, the place, the node."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class BestFirst(TreeSearch):
-    """A frontier of executed states, ordered by what the judge says of all steps up to each.
+    """Algorithm 1, again and again: each search goes on from the state that the one before committed to (§3.3).
 
-    The best is taken from it and expanded: `branching` actions are sampled, executed and judged. It ends after
-    `expansions`, once a complete path is worth `threshold`, or when nothing is left. Of equals the first made is taken.
-    The value of a path is that of its last state.
+    `branching` is b, the most frequent of `samples` sampled actions (§4.1); `depth` d, the steps that a search looks
+    ahead, None: to the paths' ends; `expansions` c, the states that it takes from its frontier; `threshold` θ.
+
+    A call is run when its state is taken, as in the authors' code, so that a call in the frontier costs nothing. A
+    state has one set of actions: a search from it takes up those that an earlier one sampled there.
+
+    Where the paper is silent: of equals in the frontier the one sampled more often is taken, then the first made. A
+    search without a state to commit to, since no action fits, is the last. With `oracle_stop` no end is committed to:
+    it is known not to resolve the case.
     """
 
+    samples: Annotated[int, Field(ge=1, le=2000)] = 20
+    depth: Annotated[int, Field(ge=1, le=10_000)] | None = None
     expansions: Annotated[int, Field(ge=1, le=100_000)] = 20
     threshold: Annotated[float, Field(gt=0)] = 1.0
 
     async def search(self, search: Search) -> None:
-        """Expand the best state of the frontier until a complete path is good enough."""
-        frontier = [(0.0, 0, search.root)]
-        for _ in range(self.expansions):
+        """Search, commit to the best state, and search from there, up to a path's end."""
+        start: Node | None = search.root
+        while start is not None and not search.ended(start):
+            start = await self._best_below(search, start)
+
+    async def _best_below(self, search: Search, start: Node) -> Node | None:
+        """Algorithm 1 from a state: the one of the highest value; None where there is none, or the case is resolved."""
+        best: Node | None = None
+        frontier: Frontier = []
+        await self._push(search, start, frontier)
+        for taken in range(1, self.expansions + 1):
             if not frontier:
-                return
-            node = heappop(frontier)[-1]
-            await search.propose([node], self.branching)
-            await search.execute_all(node.open)
-            values = await every([partial(search.value, child) for child in node.open])
-            for child, value in zip(node.open, values, strict=True):
-                child.value = value
-                if search.reached(child, value) or (search.ended(child) and value >= self.threshold):
-                    return
-                if not search.ended(child):
-                    heappush(frontier, (-value, child.place, child))
+                break
+            node = heappop(frontier)[-1]  # s_p ← pop(F)
+            if await self._value(search, node):
+                return None
+            if search.ended(node) and self.oracle_stop:
+                continue
+            if best is None or node.value > best.value:
+                best = node
+            if node.value >= self.threshold or taken == self.expansions:  # v_p ≥ θ, s ≥ c
+                break
+            if not search.ended(node) and (self.depth is None or node.depth - start.depth < self.depth):
+                await self._push(search, node, frontier)
+        return best
+
+    async def _value(self, search: Search, node: Node) -> bool:
+        """v_p ← f_v(s_p), of a state that no search has taken before; whether it resolves the case."""
+        if node.execution is not None:
+            return False
+        search.count(node)
+        await search.execute(node)
+        node.value = await search.value(node)
+        return search.reached(node, node.value)
+
+    async def _push(self, search: Search, node: Node, frontier: Frontier) -> None:
+        """Put the b most frequent actions into the frontier, with the value of the state that they are taken from."""
+        if not node.children:
+            await search.propose([node], self.samples)
+            ranked = sorted(node.open, key=lambda child: -(child.share or 0.0))
+            for child in ranked[self.branching :]:
+                child.pruned = "top_k"
+        for child in node.open:
+            heappush(frontier, (-node.value, -(child.share or 0.0), child.place, child))

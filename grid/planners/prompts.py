@@ -26,6 +26,7 @@ from grid.types import (
     Parameter,
     Step,
     Substep,
+    ToolCall,
     ToolSpec,
     to_json,
 )
@@ -140,15 +141,18 @@ def demonstrations_section(episode: Episode, count: int) -> Section:
     return _demonstrated(solved) if solved else EMPTY
 
 
-def step_text(step: Step, observed: bool = True, most: int | None = None) -> str:
+def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:
     """One step as a line of the history: its call as it was written and, if that is seen, what it returned.
 
-    `most`: so many characters of that, without limit where None.
+    `most`: so many characters of that, without limit where None. `answer` is the one that the step finished with;
+    whoever judges or reflects on a whole path reads it.
     """
     place = f"{step.substep.id} {step.substep.text}".strip()
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
     thought = f"Thought: {step.thought} " if step.thought else ""
+    if step.finished:
+        return f"{place} -> {thought}{finishing(answer).text()}"
     if step.written is None:
         return f"{place} -> {thought}no tool"
     called = f"{place} -> {thought}{step.written.text()}"
@@ -158,6 +162,11 @@ def step_text(step: Step, observed: bool = True, most: int | None = None) -> str
     if most is not None and len(outcome) > most:
         outcome = f"{outcome[:most]}..."
     return f"{called} {'failed:' if step.observation.failed else 'returned'} {outcome}"
+
+
+def finishing(answer: str | None) -> ToolCall:
+    """What ends a path, as a call."""
+    return ToolCall(FINISH, {"answer": answer} if answer else {})
 
 
 def request_section(substep: Substep) -> Section:

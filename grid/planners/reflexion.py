@@ -7,17 +7,11 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import Section, TextAnswer
-from grid.planners import prompts
 from grid.planners.acting import Path
 from grid.planners.base import Episode
+from grid.planners.reflecting import reflect
 from grid.planners.retry import Retry
 from grid.strict import STRICT
-
-ASK_REFLECTION = (
-    "The attempt above did not resolve the request. In two or three sentences, say which step most likely went "
-    "wrong and why, and what to do differently there next time."
-)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -31,16 +25,4 @@ class Reflexion(Retry):
 
     async def learn(self, episode: Episode, path: Path, attempt: int, lessons: tuple[str, ...]) -> tuple[str, ...]:
         """The latest lessons, with one from this attempt."""
-        return (*lessons, await self._reflect(episode, path, attempt))[-self.memory :]
-
-    async def _reflect(self, episode: Episode, path: Path, attempt: int) -> str:
-        prompt = prompts.prompt(
-            TextAnswer(),
-            prompts.ROLE,
-            prompts.tools_section(episode.options(None).tools),
-            prompts.task_section(episode),
-            prompts.history_section(path.lines),
-            Section("instruction", (ASK_REFLECTION,)),
-        )
-        asked = await episode.sample(prompt, "reflect", attempt, temperature=self.temperature)
-        return f"Attempt {attempt + 1}: {' '.join(asked.texts[0].split())[:1000]}"
+        return (*lessons, await reflect(episode, path, attempt, self.temperature))[-self.memory :]

@@ -75,14 +75,17 @@ class TreeOfThoughts(TreeSearch):
 
     async def _evaluate(self, search: Search, thoughts: list[Node]) -> None:
         """V(p, S): each chain's value."""
-        if self.evaluation == "value":
+        if self.evaluation == "vote" and len(thoughts) == 1:
+            found = [1.0]
+        elif self.evaluation == "value":
             judging = [
                 partial(search.value, node, planned=True, samples=self.values, temperature=self.temperature)
                 for node in thoughts
             ]
             found = await every(judging)
         else:
-            chains = ["\n".join(node.path.lines) for node in thoughts if node.path]
+            paths = [node.path for node in thoughts if node.path]
+            chains = ["\n".join((f"{len(path.lines)} steps:", *path.lines)) for path in paths]
             found = await search.scores.votes(
                 evaluating.best(search.episode), chains, samples=self.votes, temperature=self.temperature
             )

@@ -22,7 +22,7 @@ from launch.benchmarks.prompts import group_config
 TOOLS = tuple(
     ToolSpec(f"tool{i}", "Looks a key up.", (Parameter("key", "string", "what"),), ("found",)) for i in range(5)
 )
-_UNLIMITED = Budget(llm_calls=10**9, steps=10**9)
+_UNLIMITED = 10**9
 _MOST = 8  # a score of 10 would be a success and end a search, one of less than 5 is LATS' failure
 
 
@@ -90,11 +90,11 @@ def searcher(name: str, values: dict[str, Any]) -> TreeSearch:
     return cast(TreeSearch, instantiate(group_config("planner", name) | values))
 
 
-def search(planner: TreeSearch, seed: int = 0) -> tuple[Searched, Episode]:
-    """One search of one case, in this process and without Ray."""
-    engine = NullGuide()
+def search(planner: TreeSearch, seed: int = 0, steps: int = _UNLIMITED) -> tuple[Searched, Episode]:
+    """One search of one case, in this process and without Ray, of so many executed calls at most."""
+    engine, budget = NullGuide(), Budget(llm_calls=_UNLIMITED, steps=steps)
     episode = Episode(
-        *(Case("null", "A question.", Plan(())), NullTree(), engine, lambda case, substep: TOOLS, _UNLIMITED, seed),
+        *(Case("null", "A question.", Plan(())), NullTree(), engine, lambda case, substep: TOOLS, budget, seed),
         roles={JUDGE: engine},
         judging=Judging(),
     )

@@ -25,13 +25,14 @@ REQUESTS = 200  # of DFSDT, as ToolLLM has it
 _TOLD = {"released": "as released", "silent": "no log"}
 _SHAPE = {"branching": public_search.BRANCHING, "max_calls": public_search.DEPTH}
 _ENDLESS = 2.0  # a score that no judge gives: what would end a search early
+_DEEP = 30  # of the tree whose memory is measured
 _TIMEOUT = 600  # seconds of one search of theirs
 
 
 def searches(iterations: int) -> dict[str, dict[str, Any]]:
     """The planners of `conf/planner` that are timed, in the shape that all have; nothing ends them early."""
     of_each: dict[str, dict[str, Any]] = {
-        "best_first": {"expansions": iterations, "threshold": _ENDLESS},
+        "best_first": {"samples": public_search.BRANCHING, "expansions": iterations, "threshold": _ENDLESS},
         "lats": {"iterations": iterations, "success": _ENDLESS},
         "dfsdt": {"requests": REQUESTS},
         "mcts": {"rollouts": iterations},
@@ -70,15 +71,13 @@ def compare(arguments: argparse.Namespace, console: Console) -> None:
     for whose, here, folder, count in (*compared, ("DFSDT", "dfsdt", arguments.toolbench, REQUESTS)):
         if folder is None:
             continue
-        known = searches(count)
-        name = here if here in known else "best_first"
-        own = partial(null_search.search, null_search.searcher(name, known[name]))
+        own = partial(null_search.search, null_search.searcher(here, searches(count)[here]))
         own()
         for told, label in _TOLD.items():
             pairs = [(_theirs(here, folder, count, told), own(seed)[0]) for seed in range(arguments.repeats)]
             theirs, ours = ([found.nodes / found.seconds for found in side] for side in zip(*pairs, strict=True))
             ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
-            cells = (spread(theirs, "{:,.0f}"), name, f"{pairs[0][1].nodes:,}", spread(ours, "{:,.0f}"))
+            cells = (spread(theirs, "{:,.0f}"), here, f"{pairs[0][1].nodes:,}", spread(ours, "{:,.0f}"))
             table.add_row(f"{whose} {count:,}, {label}", f"{pairs[0][0].nodes:,}", *cells, spread(ratios, "{:.1f}"))
     if table.row_count:
         console.print(table)
@@ -117,8 +116,8 @@ def memory(nodes: int) -> str:
     """What a tree of so many executed nodes takes while it is held, with all that was asked and answered."""
     gc.collect()
     before = _peak()
-    values = searches(-(-nodes // public_search.BRANCHING))["best_first"] | {"max_calls": 30}
-    found, episode = null_search.search(null_search.searcher("best_first", values))
+    values = searches(nodes)["lats"] | {"max_calls": _DEEP}
+    found, episode = null_search.search(null_search.searcher("lats", values), steps=nodes)
     return (
         f"a tree of {found.nodes:,} executed nodes, {len(episode.messages):,} requests, {found.seconds:.0f} s of CPU: "
         f"{_peak() - before:,.0f} MiB more than the {before:,.0f} MiB before"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.text import objects
-from grid.text.answers import read_call, read_outline, read_plan, read_score
+from grid.text.answers import read_call, read_outline, read_plan, read_score, read_vote
 from grid.text.objects import MAX_CHARACTERS, UnreadableError
 from grid.text.untrusted import shown
 from grid.types import Json, Parameter, ToolSpec, to_json
@@ -23,7 +23,7 @@ PIECES = [
     *('//', "/*", "*/", "\\u", "\\ud800", "\\x4", '\\"', "null", "None", "NaN", "True", "-", "1e999", "007", "9" * 400),
     *("\\U00110000", "<think>", "</think>", "[THINK]", '"find"', "<tool_call>", "Observation:", "wait"),
     *("\n\n", "\ufeff", "\ud800", "\u2028"),
-    *('"tool"', '"plan"', '"arguments"', '"name"', '"function"', '"tool_calls"', '"outline"', '"score"'),
+    *('"tool"', '"plan"', '"arguments"', '"name"', '"function"', '"tool_calls"', '"outline"', '"score"', '"best"'),
 ]  # fmt: skip
 READERS: list[Callable[[str], object]] = [
     lambda text: read_call(text, TOOLS),
@@ -31,6 +31,7 @@ READERS: list[Callable[[str], object]] = [
     lambda text: read_plan(text, TOOLS),
     read_outline,
     read_score,
+    lambda text: read_vote(text, 3),
     objects.finished,
 ]
 VALUES: st.SearchStrategy[Json] = st.recursive(

@@ -52,12 +52,13 @@ def test_an_episode_is_timed_by_layer(tmp_path: Path) -> None:
 
 
 def test_a_search_without_a_model_counts_its_nodes() -> None:
-    values = {"branching": 3, "max_calls": 2, "expansions": 9, "threshold": 2.0}
-    found, episode = null_search.search(null_search.searcher("best_first", values))
-    whole = 3 + 9  # a tree of depth 2, of which root and children are expanded
-    assert (found.nodes, found.rollouts, len(episode.nodes)) == (whole, 1 + 3, 1 + whole)
+    values = {"branching": 3, "max_calls": 2, "iterations": 100, "success": 2.0}
+    found, episode = null_search.search(null_search.searcher("lats", values))
+    whole = 3 + 9  # a tree of depth 2, and each of its 9 ends is visited
+    assert (found.nodes, found.rollouts, len(episode.nodes)) == (whole, 9, 1 + whole)
     assert len({node.action.call.text() for node in episode.nodes if node.action and node.action.call}) == whole
     assert found.seconds > 0
+    assert null_search.search(null_search.searcher("lats", values), steps=7)[0].nodes == 7
 
 
 @pytest.mark.parametrize("name", search.searches(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -152,6 +153,7 @@ def test_the_budget_and_the_order_of_robustness_settings_are_in_the_id() -> None
     first, second = {"a": {"k": 1}, "b": {"k": 2}}, {"b": {"k": 2}, "a": {"k": 1}}
     ids = {Setting(CONFIG | {"robustness": order}, LABELS, 0).id for order in (first, second)}
     assert len(ids) == 2
+    assert json.loads(plain.text)["budget"] == {"llm_calls": 5000}, "rows say what it was"
 
 
 def test_with_an_outline_and_without_the_disturbance_is_the_same() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -94,6 +95,43 @@ def test_children_are_compared_in_pairs() -> None:
         "b finish": 0.5,
     }
     assert len(done.episode.messages) == 6 + 4
+
+
+@dataclass
+class Recursive:
+    """The released code's recursion over a random tree: what a child gives back counts levels, each takes one away."""
+
+    rng: random.Random
+    oracle_stop: bool
+    tree: dict[str, list[str]] = field(default_factory=dict)
+    executed: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.width, self.deepest = self.rng.randint(1, 3), self.rng.randint(1, 4)
+        self.levels_back("", 0)
+
+    def levels_back(self, place: str, depth: int) -> int:
+        words = [f"{name}{depth}" for name in "abc"] + [GIVE_UP, "finish"]
+        self.tree[place] = self.rng.sample(words, self.width)
+        for word in self.tree[place]:
+            back = 2 if word in (GIVE_UP, "finish") else 1
+            if word != GIVE_UP:
+                self.executed.append(f"{place} {word}".strip())
+            if word == "finish" and not self.oracle_stop:
+                return 100
+            if back == 1 and depth + 1 < self.deepest:
+                back = self.levels_back(self.executed[-1], depth + 1)
+            if back > 1:
+                return back - 1
+        return 1
+
+
+@pytest.mark.parametrize("oracle_stop", [False, True])
+def test_random_trees_are_entered_in_the_order_of_the_released_recursion(oracle_stop: bool) -> None:
+    for seed in range(150):
+        told = Recursive(random.Random(seed), oracle_stop)
+        done = found(Script(told.tree), branching=told.width, max_calls=told.deepest, oracle_stop=oracle_stop)
+        assert done.executed == told.executed
 
 
 def test_a_judge_is_needed_for_comparisons_only() -> None:

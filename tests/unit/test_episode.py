@@ -240,7 +240,7 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)
-    onward = ("baseline_llm", "cot", "fh", "react", "self_consistency", "sh", "zero_shot")
+    onward = ("baseline_llm", "cot", "fh", "react", "self_consistency", "sh", "tot", "zero_shot")
     assert (BRANCHING in needs) == (planner not in onward)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import inspect
 import json
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from grid.planners.base import Budget, Episode
 from grid.planners.react import ReAct
 from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
+from grid.sweep.deadline import run
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Reference, Trajectory
 from tests.engines import Scripted
@@ -59,13 +60,30 @@ class Breaking:
         raise self.error
 
 
-def row(planner: Any, budget: Budget | None = None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+@dataclass(frozen=True)
+class Computing:
+    """ReAct, after so many seconds of a CPU."""
+
+    seconds: float
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        began = time.thread_time()
+        while time.thread_time() - began < self.seconds:
+            pass
+        return await ReAct().solve(episode)
+
+
+def row(
+    planner: Any, budget: Budget | None = None, case_seconds: float | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     dataset: Any = SmallDataset()
     index: Any = SmallIndex()
     engine: Any = Scripted(certain(), right_arguments)
     built = Built(engine, planner, dataset, index, (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
-    found = asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))
+    cell, stamp = Cell("small", 0, "c", "c", "d"), Stamp("s", None)
+    found = run(run_cell(built, setting, cell, stamp, "a", case_seconds))
     return found.episode, found.rows["steps"]
 
 
@@ -82,6 +100,12 @@ def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_coun
     assert episode_row["tool_match_rate"] == pytest.approx(1 / 3)
     assert episode_row["action_accuracy"] == pytest.approx(2 / 4)
     assert (episode_row["n_steps"], len(steps), episode_row["llm_calls"]) == (2, 2, 2)
+
+
+def test_its_own_seconds_end_a_case_whose_engine_never_waits() -> None:
+    episode_row, steps = row(Computing(0.05), Budget(seconds=0.02), case_seconds=600.0)
+    assert (episode_row["status"], episode_row["budget_reached"], steps) == ("ok", "seconds", [])
+    assert episode_row["case_seconds"] > 0.02
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from analysis.report import print_report
 from analysis.search import anytime, cells, comparing, sizes
 from analysis.search import sheets as tables
 from grid.sweep.build import BudgetConfig
+from grid.types import to_json
 from launch.report import write_page
 from tests import planted
 from tests.searched import BUDGET, episode, improvements, nodes, write
@@ -81,6 +82,24 @@ def test_who_asked_whether_cases_were_resolved_stands_apart_and_it_is_said(tmp_p
         assert order == [("no", "mcts"), ("no", "react"), ("yes", "a_lats"), ("yes", "retry")]
         assert sheet.breaks == {2}, "a line between the two"
         assert "block of their own" in sheet.caption
+
+
+def test_a_judge_set_right_from_the_reference_stands_with_those_who_asked(tmp_path: Path) -> None:
+    config = to_json({"dataset": {"outline": "given"}, "budget": dict(BUDGET), "judge": {"restored": "both"}})
+    rows = [episode("tooltree", case, case < 3, n_nodes=2, judge="own") for case in range(4)]
+    rows += [episode("tooltree", case, True, n_nodes=2, judge="own[restored=both]") | {"config": config}
+             for case in range(4)]  # fmt: skip
+    write(tmp_path, rows)
+    order = [(row[1], row[2]) for row in sheets(tmp_path)["budgets"].rows]
+    assert order == [("no", "tooltree / judge own"), ("yes", "tooltree / judge own[restored=both]")]
+
+
+def test_undisturbed_cases_come_first(tmp_path: Path) -> None:
+    settings = [(planner, robustness) for planner in ("mcts", "react") for robustness in ("extraneous", "none")]
+    write(tmp_path, [episode(planner, case, True, robustness=robustness, n_nodes=2)
+                     for planner, robustness in settings for case in range(2)])  # fmt: skip
+    for kind in ("budgets", "frontier", "anytime"):
+        assert list(dict.fromkeys(row[0] for row in sheets(tmp_path)[kind].rows)) == ["none", "extraneous"]
 
 
 def test_budgets_that_differ_are_never_compared(tmp_path: Path) -> None:
@@ -175,6 +194,7 @@ def test_the_ablation_recovers_what_was_planted(tmp_path: Path) -> None:
             ["tooltree[a=true,b=true]", "tooltree[a=false,b=true]"],
             "tooltree[a=true,b=true]",
         ),
+        ("tooltree[a=False]", ["tooltree[a=True]"], "tooltree[a=True]"),
         ("tooltree[a=false]", [], None),
     ],
 )

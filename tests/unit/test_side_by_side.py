@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.planners.search.scores import once
 from grid.planners.side_by_side import every, until
 
 
@@ -139,3 +140,34 @@ def test_whoever_is_cancelled_cancels_the_works(gather: Callable[..., Coroutine[
 def test_no_works_no_results() -> None:
     assert asyncio.run(every([])) == []
     assert asyncio.run(until([], never, parallel=True)) == []
+
+
+@given(turns=st.integers(0, 5), askers=st.integers(1, 5), broken=st.booleans())
+def test_what_is_asked_side_by_side_is_done_once_and_told_to_all(turns: int, askers: int, broken: bool) -> None:
+    log = Log(turns, broken=frozenset({0} if broken else ()))
+    known: dict[str, asyncio.Future[int]] = {}
+
+    async def ask() -> list[int | BaseException]:
+        together = [once(known, "key", log.works[0]) for _ in range(askers)]
+        first = await asyncio.gather(*together, return_exceptions=True)
+        return [*first, *await asyncio.gather(once(known, "key", log.works[0]), return_exceptions=True)]
+
+    told = asyncio.run(ask())
+    assert log.began == [0]
+    assert len(told) == askers + 1
+    assert all(isinstance(one, ValueError) if broken else one == 0 for one in told)
+
+
+def test_what_was_cancelled_is_done_anew() -> None:
+    log = Log(3)
+    known: dict[str, asyncio.Future[int]] = {}
+
+    async def ask() -> int:
+        first = asyncio.create_task(once(known, "key", log.works[0]))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+        return await once(known, "key", log.works[0])
+
+    assert asyncio.run(ask()) == 0
+    assert (log.began, log.cancelled, log.ended) == ([0, 0], [0], [0])

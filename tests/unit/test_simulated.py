@@ -32,7 +32,13 @@ from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes
 from tests.world import TOOLS
 
-SURE: dict[str, Any] = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "case_spread": 5.0}
+SURE: dict[str, Any] = {
+    "tool_skill": 1.0,
+    "argument_skill": 1.0,
+    "judge_auc": 1.0,
+    "malformed": 0.0,
+    "case_spread": 5.0,
+}
 
 
 @pytest.fixture(autouse=True)

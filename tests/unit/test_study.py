@@ -143,6 +143,12 @@ def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     assert sheets["regression"].figures[2:] == ["depth", "SH", "breadth", "depth:SH", "breadth:SH"]
 
 
+def test_figures_say_that_a_policy_is_simulated(tmp_path: Path) -> None:
+    rows = simulated.episodes(0, 20).assign(engine="simulated")
+    store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
+    assert [drawing.caption.partition(":")[0] for drawing in drawings.of(tmp_path)] == ["simulated policy"] * 3
+
+
 def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Path) -> None:
     rows = simulated.episodes(0, 50).assign(planner="react")
     store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from grid.engines.base import Prompt, VoteAnswer
+from grid.errors import ModelError
 from grid.planners.base import JUDGE, Budget
 from grid.planners.search.evaluating import PLANNED
 from grid.planners.tot import TreeOfThoughts
@@ -81,6 +83,31 @@ def test_an_exact_judge_is_asked_once() -> None:
     assert done.path == "a finish"
     assert done.nodes["a"].value == pytest.approx(0.4, abs=1e-12)
     assert done.episode.spent[JUDGE].forward_passes == 8
+
+
+def test_a_judgement_without_a_score_is_asked_for_again_and_none_counts_as_the_lowest() -> None:
+    """ "a": 0.2 and 0.6, then 0.4 for the one that could not be read. "b": of four times three answers none has any."""
+    values: dict[str, float | str | list[float | str]] = {"a": [0.2, "no idea", 0.6, 0.4], "b": "no idea"}
+    done = searched(TreeOfThoughts(**SMALL | {"max_calls": 1}), Script(PROPOSED, value=values))
+    assert (done.path, done.nodes["b"].value) == ("a", 0.0)
+    assert done.nodes["a"].value == pytest.approx(0.4, abs=1e-12)
+    assert done.episode.spent[JUDGE].llm_calls == 4 + 12
+
+
+def test_a_judge_that_never_scores_is_an_error() -> None:
+    for evaluation in ("value", "vote"):
+        with pytest.raises(ModelError):
+            searched(
+                TreeOfThoughts(**SMALL | {"evaluation": evaluation, "max_calls": 1}),
+                Mute(PROPOSED, value={"*": "no idea"}),
+            )
+
+
+class Mute(Script):
+    """Votes for nobody."""
+
+    def _texts(self, prompt: Prompt, n: int) -> list[str]:
+        return ["nobody"] * n if isinstance(prompt.answer, VoteAnswer) else super()._texts(prompt, n)
 
 
 def test_no_thought_and_no_judgement_sees_what_a_call_returns() -> None:

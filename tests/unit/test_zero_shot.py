@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from grid.engines.base import PlanAnswer, ToolCallAnswer
+from grid.engines.lexical.engine import Lexical
 from grid.errors import ConfigError, ModelError
 from grid.planners.zero_shot import ZeroShot
 from grid.types import FINISH, to_json
@@ -77,6 +78,14 @@ def test_a_step_sees_the_calls_before_it_and_their_results_only_where_it_is_told
     for prompt in engine.prompts:
         assert isinstance(prompt.answer, ToolCallAnswer)
         assert (prompt.answer.thought, prompt.entries("demonstrations")) == (thought, ())
+
+
+def test_the_lexical_engine_goes_on_from_calls_whose_results_it_does_not_see() -> None:
+    found = solved(ZeroShot(mode="step", demonstrations=1), Lexical(), "What is two and five?")
+    assert (found.trajectory.answer, [step.chosen for step in found.trajectory.steps]) == (
+        "7",
+        ["number", "number", "sum", FINISH],
+    )
 
 
 def test_both_modes_are_offered_the_same_tools() -> None:

@@ -65,7 +65,7 @@ class Lexical:
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
     sampler: ClassVar[None] = None
-    version: str = field(default="lexical-3", init=False)
+    version: str = field(default="lexical-4", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""

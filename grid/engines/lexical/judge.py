@@ -13,7 +13,9 @@ from math import floor
 from grid.engines.base import ChoiceAnswer, Prompt
 from grid.text.untrusted import loads
 from grid.text.words import stems
-from grid.types import MAX_SCORE, Json, to_json
+from grid.types import FINISH, MAX_SCORE, Json, to_json
+
+_FINISH = f'{{"tool": "{FINISH}"'
 
 
 def is_judging(prompt: Prompt) -> bool:
@@ -56,7 +58,7 @@ def score(prompt: Prompt) -> float:
 
 
 def _unfailed(prompt: Prompt) -> float:
-    calls = [line for line in prompt.entries("history") if '{"tool"' in line]
+    calls = [line for line in prompt.entries("history") if '{"tool"' in line and _FINISH not in line]
     return sum(" failed: {" not in line for line in calls) / len(calls) if calls else 1.0
 
 

@@ -25,13 +25,14 @@ from grid.types import Json
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _STEP = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\}) (returned|failed:) \{")
+_UNSEEN = re.compile(r"(\d{1,4})(?:\.\d+)* .*?-> (?:.*? )?(\{\"tool\".*\})$")
 _MOST_WORDS = 300  # of a question that are laid beside another's
 _MADE_WEIGHT = 5.0  # of a step that was made and stands in a plan, beside BM25 scores
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A step of the history."""
+    """A step of the history; one whose result is not shown counts as a success."""
 
     number: int
     call: Call
@@ -70,14 +71,16 @@ def _solved(entry: str) -> tuple[str, list[Call]] | None:
 
 
 def _made(entry: str) -> _Made | None:
-    found = _STEP.match(entry)
+    seen = _STEP.match(entry)
+    found = seen or _UNSEEN.match(entry)
     if not found:
         return None
     try:
         call = read_call(found[2])
     except UnreadableError:
         return None
-    return _Made(int(found[1]), {"tool": call.tool, "arguments": call.arguments}, found[3] == "returned")
+    succeeded = seen is None or seen[3] == "returned"
+    return _Made(int(found[1]), {"tool": call.tool, "arguments": call.arguments}, succeeded)
 
 
 def _left(plan: Sequence[Call], made: Sequence[_Made], following: int) -> list[Call]:

@@ -13,7 +13,7 @@ from grid.planners import prompts
 from grid.planners.acting import Action, View
 from grid.planners.base import Episode
 from grid.planners.judging import outcome_section, proposal_section
-from grid.types import FINISH, NO_TOOL, Observation, ToolCall
+from grid.types import NO_TOOL, Observation
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
 BEFORE = Section(
@@ -84,9 +84,9 @@ def better(episode: Episode, view: View, other: str, action: Action, observation
     return _asked(BETTER, episode, view.history, prompts.request_section(view.substep), *shown)
 
 
-def so_far(episode: Episode, lines: Sequence[str], planned: bool = False) -> Prompt:
-    """How well do all steps so far go? `lines` tell them; `planned`: none was run."""
-    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE)
+def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lessons: Sequence[str] = ()) -> Prompt:
+    """How well do all steps so far go? `lines` tell them; `planned`: none was run. `lessons`: of earlier failures."""
+    return _asked(SO_FAR, episode, lines, PLANNED if planned else WHOLE, lessons=lessons)
 
 
 def best(episode: Episode) -> Prompt:
@@ -94,13 +94,15 @@ def best(episode: Episode) -> Prompt:
     return prompts.prompt(ScoreAnswer(), BEST, prompts.task_section(episode))
 
 
-def _asked(role: Section, episode: Episode, lines: Sequence[str], *shown: Section) -> Prompt:
-    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), prompts.history_section(lines), *shown)
+def _asked(
+    role: Section, episode: Episode, lines: Sequence[str], *shown: Section, lessons: Sequence[str] = ()
+) -> Prompt:
+    learned, done = prompts.lessons_section(lessons), prompts.history_section(lines)
+    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), learned, done, *shown)
 
 
 def _proposal(view: View, action: Action) -> Section:
     if action.tool == NO_TOOL:
         return NONE
-    told = {"answer": action.answer} if action.answer else {}
-    call = action.call or ToolCall(FINISH, {**told})
+    call = action.call or prompts.finishing(action.answer)
     return proposal_section(view.offer.tools[call.tool], call)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from grid.planners.acting import Action, View
+from grid.planners.search.tree import Node, Pruned
 from grid.types import Json, ToolCall, ToolSpec
+
+Repeats = Literal["path", "state"]
+"""Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
@@ -11,6 +18,29 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
+
+
+def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | None:
+    """Why an action cannot be executed at a node, which `view` looks from; None where it can."""
+    if action.unreadable is not None:
+        return "unreadable"
+    if action.call is None:
+        return "given_up" if action.given_up else None
+    if misfit(action.call, view.offer.tools[action.call.tool]):
+        return "schema"
+    return "repeated" if not view.guided and _repeated(node, action.call, repeats) else None
+
+
+def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
+    """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
+    text = call.text()
+    for edge in node.edges():
+        made = edge.action.call if edge.action else None
+        if made and made.text() == text:
+            before = edge.parent.path if edge.parent else None
+            if repeats == "path" or (before and node.path and before.state == node.path.state):
+                return True
+    return False
 
 
 def misfit(call: ToolCall, tool: ToolSpec) -> str | None:

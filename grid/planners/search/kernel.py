@@ -11,22 +11,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 from grid.planners.acting import Acting, Action, Decision, Path, View, begin, imagine, next_point, perform, trajectory
-from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions
+from grid.planners.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
 from grid.planners.base import Episode, Executed
 from grid.planners.search import evaluating
-from grid.planners.search.gate import misfit
+from grid.planners.search.gate import Repeats, unfit
 from grid.planners.search.scores import Scores, once, question
-from grid.planners.search.tree import Node, Pruned
+from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 from grid.text import references
 from grid.types import Step, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
-
-Repeats = Literal["path", "state"]
-"""Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
 
 
 class Search:
@@ -54,8 +50,9 @@ class Search:
         self.root = Node("0", 0, None, None, begin(episode))
         self.nodes = episode.nodes
         self.nodes.append(self.root)
-        self.complete = self.executions = 0
-        self.resolved = False
+        self.executions, self.resolved = 0, False
+        self.best_value: float | None = None  # of a complete path
+        self._complete: set[tuple[str, ...]] = set()
         self._best: tuple[bool, float] | None = None
         self._path = self._get(self.root)
         self._views: dict[str, View | None] = {}
@@ -116,12 +113,15 @@ class Search:
         asked = choice_prompt(self.episode, view, self.acting, labels)
         choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
         node.spent += choice.usage
-        return dict(zip(view.offer.options, choice.probabilities, strict=True))
+        shares = dict.fromkeys(view.offer.options, 0.0)
+        for option, share in zip(view.offer.options, choice.probabilities, strict=True):
+            shares[option] += share  # two tools may have one name
+        return shares
 
     async def draft(self, node: Node, tools: Sequence[str]) -> list[Node]:
         """A child for each tool, its arguments written side by side."""
         view = self._point(node)
-        work = [partial(fill_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
+        work = [partial(draft_arguments, self.episode, view, tool, f"node{node.label}", self.acting) for tool in tools]
         made = []
         for action, usage in await every(work):
             made.append(self.add(node, action))
@@ -139,30 +139,11 @@ class Search:
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:
         """A child for an action; pruned where it cannot be executed there."""
-        label, pruned = f"{node.label}.{len(node.children)}", self._unfit(node, action)
+        label, pruned = f"{node.label}.{len(node.children)}", unfit(node, self._point(node), action, self.repeats)
         child = Node(label, len(self.nodes), node, action, share=share, pruned=pruned)
         node.children.append(child)
         self.nodes.append(child)
         return child
-
-    def _unfit(self, node: Node, action: Action) -> Pruned | None:
-        view = self._point(node)
-        if action.unreadable is not None:
-            return "unreadable"
-        if action.call is None:
-            return "given_up" if action.given_up else None
-        if misfit(action.call, view.offer.tools[action.call.tool]):
-            return "schema"
-        return "repeated" if not view.guided and self._repeated(node, action.call) else None
-
-    def _repeated(self, node: Node, call: ToolCall) -> bool:
-        """Whether a path has made a call already. Not asked under an outline, two substeps of which may make one."""
-        here, text = self._get(node).state, call.text()
-        for edge in node.edges():
-            made = edge.action.call if edge.action else None
-            if made and edge.parent and made.text() == text:
-                return self.repeats == "path" or self._get(edge.parent).state == here
-        return False
 
     # --- what becomes of them
 
@@ -182,6 +163,20 @@ class Search:
         """Give a node its place in the order of execution."""
         if node.execution is None:
             node.execution, self.executions = self.executions, self.executions + 1
+
+    async def simulate(self, node: Node) -> Node:
+        """One sampled action after another, to the path's end or a repeated call; the last node. The tree stays."""
+        while (view := self.view(node)) is not None:
+            decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting)
+            step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
+            step.pruned = unfit(node, view, decision.action, self.repeats)
+            self.nodes.append(step)
+            self._leave_undone([step])
+            if step.pruned:
+                break
+            await self.execute_all([step])
+            node = step
+        return node
 
     def imagine(self, node: Node) -> Path:
         """The path with a node's action behind it that is not run: its state stays as it was."""
@@ -221,21 +216,29 @@ class Search:
     async def post(self, node: Node) -> float:
         """r_post(s, a): what the judge says of what a node's call returned.
 
-        An action without a call returns nothing that could be judged: its score before it stands.
+        An action without a call returns nothing that could be judged: it has the score that it has before it.
         """
         if node.r_post is None:
             view, action = self._edge(node)
             observation = self._get(node).steps[-1].observation
             if action.call is None or observation is None:
-                node.r_post, node.post_asked = await self.pre(node), node.pre_asked
+                asked = evaluating.before(self.episode, view, action)
+                node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "pre")
             else:
                 asked = evaluating.after(self.episode, view, action, observation)
                 node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "post")
         return node.r_post
 
-    async def value(self, node: Node, planned: bool = False, samples: int = 1, temperature: float = 0.0) -> float:
+    async def value(
+        self,
+        node: Node,
+        planned: bool = False,
+        lessons: tuple[str, ...] = (),
+        samples: int = 1,
+        temperature: float = 0.0,
+    ) -> float:
         """What the judge says of all steps up to a node together; `planned`: none of them was run."""
-        asked = evaluating.so_far(self.episode, self._get(node).lines, planned)
+        asked = evaluating.so_far(self.episode, self._get(node).lines, planned, lessons)
         return await self.scores.ask(asked, "value", samples, temperature)
 
     # --- what is best
@@ -245,13 +248,14 @@ class Search:
 
         A complete path is better than one that is not, then the higher value decides; among equals the first stands.
         """
-        complete = self.ended(node)
-        self.complete += complete
-        path = self._get(node)
+        complete, path = self.ended(node), self._get(node)
+        if complete:
+            self._complete.add(path.lines)
         if complete and self.oracle_stop and self.episode.resolved(path.state):
             self.resolved, value = True, float("inf")
         if self._best is None or (complete, value) > self._best:
             self._best, self._path = (complete, value), path
+            self.best_value = value if complete else None
             self.episode.improved(trajectory(self.episode, path), value, node.label)
         return self.resolved
 
@@ -273,9 +277,7 @@ class Search:
     def trajectory(self) -> Trajectory:
         """The best path, and every step that was taken, in the order of the nodes."""
         taken = tuple(self._steps[node.label] for node in self.nodes if node.label in self._steps)
-        return trajectory(self.episode, self._path, taken, branches=max(self.complete - 1, 0))
-
-    # --- short forms
+        return trajectory(self.episode, self._path, taken, branches=max(len(self._complete) - 1, 0))
 
     def _get(self, node: Node) -> Path:
         if node.path is None:

@@ -14,7 +14,8 @@ from grid.engines.base import SAMPLE
 from grid.errors import BudgetError
 from grid.planners.acting import Acting, View
 from grid.planners.base import JUDGE, Episode
-from grid.planners.search.kernel import Repeats, Search
+from grid.planners.search.gate import Repeats
+from grid.planners.search.kernel import Search
 from grid.strict import STRICT
 from grid.types import Trajectory
 

@@ -77,3 +77,11 @@ def backup(node: Node, reward: float) -> None:
     for edge in node.edges():
         edge.visits += 1
         edge.value += (reward - edge.value) / edge.visits
+
+
+def finish(end: Node, done: set[Node]) -> None:
+    """Leave an end behind, and all nodes below which there is none but such."""
+    node: Node | None = end
+    while node is not None and all(child in done for child in node.open):
+        done.add(node)
+        node = node.parent

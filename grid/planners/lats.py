@@ -1,0 +1,114 @@
+"""LATS, language agent tree search (Zhou et al. 2024): MCTS over executed calls, with reflections on failures."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf, log, sqrt
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.planners.reflecting import reflect
+from grid.planners.search.kernel import Search
+from grid.planners.search.planner import TreeSearch
+from grid.planners.search.tree import Node, backup, finish
+from grid.planners.side_by_side import every
+from grid.strict import STRICT
+
+FAILED = -1.0
+"""The reward of an end that failed, as the authors' code backs it up; others have rewards in [0, 1]."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class LATS(TreeSearch):
+    """Select a leaf, expand it, evaluate its children, simulate to an end, back its reward up, reflect on a failure.
+
+    `branching` is n, `mixing` λ, `exploration` w. All that a simulation expands stays in the tree. It ends after
+    `iterations` (k), at the first success, or when every end that the tree holds was visited.
+
+    An end's reward r is the judge's score of the whole path. It is a success where that is `success` or more, and
+    failed, with r = −1, where it is less than `failure`. With `oracle_stop` (the authors' protocol) whether it
+    resolves the case decides both. A path that cannot go on, since no action that was sampled there fits, has failed;
+    one that `max_calls` cuts off is an end like others.
+
+    Where the paper is silent: a node without visits has an infinite UCT by eq. 1, so that it comes `first`, of several
+    that of the highest V; or its `value` V is its UCT, as in the authors' code for HotpotQA. An end is visited once,
+    since its reward stays what it is. The `reflections` are on the first failures, as in the authors' code.
+    """
+
+    iterations: Annotated[int, Field(ge=1, le=100_000)] = 50
+    mixing: Annotated[float, Field(ge=0, le=1)] = 0.5
+    exploration: Annotated[float, Field(ge=0)] = 1.0
+    unvisited: Literal["first", "value"] = "first"
+    success: Annotated[float, Field(gt=0)] = 1.0
+    failure: Annotated[float, Field(ge=0)] = 0.5
+    reflections: Annotated[int, Field(ge=0, le=20)] = 3
+
+    async def search(self, search: Search) -> None:
+        """Sample trajectories until one succeeds (§4.2)."""
+        done = set[Node]()
+        lessons: tuple[str, ...] = ()
+        for _ in range(self.iterations):
+            leaf = self._select(search.root, done)
+            if leaf is None:
+                return
+            end = await self._simulate(search, leaf, lessons)
+            if end is None:
+                return
+            reward = self._reward(search, end)
+            backup(end, reward)
+            finish(end, done)
+            if reward == FAILED and len(lessons) < self.reflections:
+                path = await search.execute(end)
+                lessons = (*lessons, await reflect(search.episode, path, len(lessons), self.temperature))
+
+    def _select(self, root: Node, done: set[Node]) -> Node | None:
+        """From the root on the child of the highest UCT, down to a leaf; None where nothing is left."""
+        node = root
+        while left := [child for child in node.open if child not in done]:
+            node = max(left, key=partial(self._uct, visits=node.visits_below))
+        return None if node in done else node
+
+    def _uct(self, child: Node, visits: int) -> tuple[float, float]:
+        """Eq. 1, with V to break ties: UCT(s) = V(s) + w √(ln N(p) / N(s))."""
+        if child.visits == 0:
+            return (inf if self.unvisited == "first" else child.value), child.value
+        return child.value + self.exploration * sqrt(log(visits) / child.visits), child.value
+
+    async def _simulate(self, search: Search, leaf: Node, lessons: tuple[str, ...]) -> Node | None:
+        """Expand and evaluate from a leaf on, always below the child of the highest value; the end, None for a success.
+
+        The leaf's own expansion and evaluation are those of §4.2, the further ones its simulation.
+        """
+        node = leaf
+        while not search.ended(node):
+            if await self._expand(search, node, lessons):
+                return None
+            if not node.open:
+                break
+            node = max(node.open, key=lambda child: child.value)
+        return node
+
+    async def _expand(self, search: Search, node: Node, lessons: tuple[str, ...]) -> bool:
+        """Sample n actions, run them, and evaluate where they lead; whether one of them is a success."""
+        await search.propose([node], self.branching, lessons)
+        await search.execute_all(node.open)
+        scores = await every([partial(search.value, child, lessons=lessons) for child in node.open])
+        succeeded = False
+        for child, score in zip(node.open, scores, strict=True):
+            child.r_post = score
+            child.value = self._evaluated(score, child.share or 0.0)
+            if search.reached(child, score):
+                return True
+            succeeded |= not self.oracle_stop and search.ended(child) and score >= self.success
+        return succeeded
+
+    def _evaluated(self, score: float, consistency: float) -> float:
+        """Eq. 2: V(s) = λ LM(s) + (1 - λ) SC(s)."""
+        return self.mixing * score + (1 - self.mixing) * consistency
+
+    def _reward(self, search: Search, end: Node) -> float:
+        """The reward of an end that is no success."""
+        score = end.r_post or 0.0
+        return FAILED if self.oracle_stop or score < self.failure or not search.ended(end) else score

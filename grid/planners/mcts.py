@@ -1,0 +1,61 @@
+"""Plain UCT: the baseline of tooltree §4.1 that it calls Monte Carlo tree search."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.planners.search.kernel import Search
+from grid.planners.search.planner import TreeSearch
+from grid.planners.search.tree import Node, backup
+from grid.strict import STRICT
+
+
+@dataclass(frozen=True, config=STRICT)
+class MCTS(TreeSearch):
+    """Selection by UCT, expansion by sampled actions, simulation by the policy, backup of the judge's score of its end.
+
+    The paper names the method, and ToolTree's 60 rollouts and exploration of 1.4 (§2, B.4). The rest is inferred from
+    the plain algorithm (Kocsis & Szepesvári 2006, as in §2): a state's `branching` sampled actions are its children, in
+    the order sampled; a child that was never visited comes before those that were; it is run, and from it the policy
+    goes on to the path's end, one sampled action after another. What is simulated does not join the tree, but its end
+    may be the answer. The judge scores all steps together, once, at the end. A path's end is selected like any other
+    node: its score counts again, at no cost.
+    """
+
+    exploration: Annotated[float, Field(ge=0)] = 1.4
+    rollouts: Annotated[int, Field(ge=1, le=1_000_000)] = 60
+
+    async def search(self, search: Search) -> None:
+        """Select and expand, simulate, back up."""
+        for _ in range(self.rollouts):
+            leaf = await self._select(search)
+            end = leaf if leaf.visits else await search.simulate(leaf)
+            value = await search.value(end)
+            if not leaf.visits and search.reached(end, value):
+                return
+            backup(leaf, value)
+
+    async def _select(self, search: Search) -> Node:
+        """Down to a child that was never visited, which is run; or to where no way leads on."""
+        node = search.root
+        while not search.ended(node):
+            if not node.children:
+                await search.propose([node], self.branching)
+            if not node.open:
+                break
+            node = max(node.open, key=partial(self._uct, node.visits_below))
+            if not node.visits:
+                await search.execute_all([node])
+                break
+        return node
+
+    def _uct(self, visits: int, edge: Node) -> float:
+        """Q(s, a) + c √(ln N(s) / N(s, a)); of equals the first made is taken."""
+        if not edge.visits:
+            return math.inf
+        return edge.value + self.exploration * math.sqrt(math.log(visits) / edge.visits)
