@@ -34,11 +34,10 @@ _ROW = ["setting_id", "dataset_version", "code", *PLACE, "config"]
 _EPISODES = [*_ROW, "cell_id", "case_id", CLUSTER, "success"]
 _SCORES = [("r_pre", "pre_right", "pre_threshold"), ("r_post", "post_right", "post_threshold")]
 _CAPTION = (
-    "what the judge's decisions would have to be is told by the reference: rows but the first are no result of the "
-    "judge; decisions: scores held against the thresholds before and after a call, of those nodes whose judge was "
-    "asked; error: the share that is wrong (a false positive goes on with what is not the reference's, a false "
-    "negative rejects what is); success in % of cases, and less that of the first row on the same seeds, in points; "
-    f"95% interval: {TOLD}"
+    "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
+    "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; error: "
+    "the share that is wrong (a false positive goes on with what is not the reference's, a false negative rejects what "
+    f"is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}"
 )
 
 
