@@ -181,3 +181,23 @@ def where(rows: Mapping[str, Sequence[str]]) -> str:
     """The condition that each column has one of its values; a planner counts by its name, whatever was changed."""
     columns = {name: "split_part(planner, '[', 1)" if name == "planner" else name for name in rows}
     return " AND ".join(f"{columns[name]} IN ({', '.join(map(_text, rows[name]))})" for name in rows) or "true"
+
+
+def restoration(root: Path) -> str:
+    """Each case's decisions of a judge, how many were wrong, and its success, by which decisions were set right."""
+    key = "config->'judge'->>"
+    scored = "\n  UNION ALL\n".join(
+        f"  SELECT cell_id, attempt_id, '{part}' AS part, r_{part} AS score, {part}_right AS truth\n"
+        f"  FROM {_text(f'{root}/nodes/*.parquet')} WHERE r_{part} IS NOT NULL AND {part}_right IS NOT NULL"
+        for part in ("pre", "post")
+    )
+    return (
+        f"{latest(root, 'judge IS NOT NULL')},\nd AS (\n{scored}),\n"
+        f"j AS (SELECT cell_id, truth, score >= ({key}(part || '_threshold'))::DOUBLE AS passed\n"
+        "  FROM d JOIN e USING (cell_id, attempt_id)),\n"
+        "c AS (SELECT cell_id, count(*) AS decisions, count(*) FILTER (passed AND NOT truth) AS false_positives,\n"
+        "  count(*) FILTER (truth AND NOT passed) AS false_negatives FROM j GROUP BY ALL)\n"
+        f"SELECT {_SETTING}, {key}'restored' AS restored, cluster, case_id, sum(decisions) AS decisions,\n"
+        "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
+        "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
+    )

@@ -100,7 +100,7 @@ def _file(group: str, name: str, key: str | None = None) -> Any:
 
 
 def _cell(built: Built, setting: Setting, case: str) -> Cell:
-    every = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    every = list(cells(setting, built.version, built.dataset.case_ids(), 1))
     found = {cell.case_id: cell for cell in every} | {str(place): cell for place, cell in enumerate(every)}
     if case not in found:
         raise ConfigError("case", case, f"an id such as {every[0].case_id}, or 0 to {len(every) - 1}")

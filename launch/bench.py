@@ -25,6 +25,7 @@ BENCHMARKS = {
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
+    "library": "a library of 14 to 10,014 tools: time and memory of retrieval, and how hard its distractors are",
     "verbs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",

@@ -13,8 +13,9 @@ from rich.console import Console
 
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.planners.restoring import NOT_RESTORED
 from grid.sweep.build import sweep_config
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed
@@ -73,23 +74,34 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
     check_plain(config)
     dataset, robustness = config.get("dataset"), config.get("robustness")
-    if isinstance(dataset, dict) and isinstance(dataset.get("path"), str) and dataset["path"]:
-        dataset["path"] = _absolute(dataset["path"])
+    disturbing = [*robustness.items()] if isinstance(robustness, dict) else []
+    for key, part in [("dataset", dataset), *((f"robustness.{name}", part) for name, part in disturbing)]:
+        if isinstance(part, dict) and isinstance(part.get(PATH), str) and part[PATH]:
+            part[PATH] = _absolute(f"{key}.{PATH}", part[PATH])
     choices = dict(composed.choices)
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
     unnamed = {JUDGE: labels["model"]}  # an evaluator has no default
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
-    return config, labels | {role: _label(role, name, composed.overrides) for role, name in roles.items()}
+    labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}
+    return config, labels | {JUDGE: with_restored(labels[JUDGE], config.get(JUDGE))}
 
 
-def _absolute(path: str) -> str:
+def with_restored(label: str, judge: object) -> str:
+    """The judge's label; that decisions are set right stands in it wherever the key was set."""
+    restored = f"restored={judge['restored']}" if isinstance(judge, dict) and "restored" in judge else ""
+    if not restored or restored == f"restored={NOT_RESTORED}" or restored in label:
+        return label
+    return f"{label[:-1]},{restored}]" if label.endswith("]") else f"{label}[{restored}]"
+
+
+def _absolute(key: str, path: str) -> str:
     """As workers see it, which may stand elsewhere."""
     try:
         return str(Path(path).expanduser().absolute())
     except RuntimeError as error:  # no such user
-        raise ConfigError("dataset.path", path, f"a folder ({error})") from None
+        raise ConfigError(key, path, f"a folder ({error})") from None
 
 
 def _label(group: str, name: str, overrides: Sequence[str]) -> str:
@@ -97,7 +109,8 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
+        left_out = (*NO_INFLUENCE, *([key] if key.startswith("robustness.") and key.endswith(f".{PATH}") else ()))
+        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in left_out)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
         elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # it has no label of its own

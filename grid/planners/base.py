@@ -19,7 +19,7 @@ from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall
 from grid.worlds.base import State, World
 
 if TYPE_CHECKING:
-    from grid.planners.judging import Judging
+    from grid.planners.judging import Scoring
     from grid.planners.search.tree import Node
 
 __all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Improvement", "Message", "Planner", "Role"]
@@ -89,7 +89,7 @@ class Episode:
         order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
-        judging: Judging | None = None,
+        judging: Scoring | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -41,6 +41,29 @@ _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
 _VOTE_IN_WORDS = Section("instruction", (ASK_VOTE, ASK_VOTE_TEXT))
 _VOTE_IN_DIGITS = Section("instruction", (ASK_VOTE, ASK_VOTE_DIGITS))
 T = TypeVar("T")
+
+
+class Scoring(Protocol):
+    """Whoever gets scores and votes out of an engine, as `Judging` does."""
+
+    async def score(
+        self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
+    ) -> float:
+        """The score in [0, 1] of what a prompt shows; `key` names it. Raises ModelError without one."""
+        ...
+
+    async def vote(
+        self,
+        requests: Requests,
+        role: Role,
+        prompt: Prompt,
+        candidates: Sequence[str],
+        *key: object,
+        samples: int,
+        temperature: float,
+    ) -> list[float]:
+        """The share of the votes that each candidate gets. Raises ModelError without one."""
+        ...
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated
 
@@ -11,10 +11,13 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.retrievers.base import Index
+from grid.retrievers.base import Extensible
 from grid.strict import STRICT
 from grid.text.words import stems
 from grid.types import Case, Substep, ToolSpec
+
+_SCORES = 8_000_000
+"""Tools' scores that an index remembers, of all texts: 32 MB."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -30,7 +33,7 @@ class BM25:
     goal_weight: Annotated[float, Field(ge=0)] = 0.5
     query_weight: Annotated[float, Field(ge=0)] = 0.3
 
-    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+    def index(self, library: Mapping[str, ToolSpec]) -> Extensible:
         """Index every tool of a library."""
         return BM25Index(tuple(library.values()), self)
 
@@ -39,33 +42,46 @@ class BM25Index:
     """One library's index; remembers the answers it has given."""
 
     def __init__(self, tools: tuple[ToolSpec, ...], settings: BM25) -> None:
-        self._tools = tools
+        self.tools = tools
         self._settings = settings
-        self.query_top_k = settings.query_top_k
+        self.top_k, self.query_top_k = settings.top_k, settings.query_top_k
         self._model = bm25s.BM25()
         self._model.index([document(tool) for tool in tools], show_progress=False)
-        self._scores = lru_cache(maxsize=8192)(self._score)
+        self._scores = lru_cache(maxsize=_SCORES // max(len(tools), 1) + 1)(self._score)
         self._found = lru_cache(maxsize=65536)(self._retrieve)
 
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The first `top_k` for a substep."""
         return self._found(case.query, substep.goal, substep.text)
 
+    def ranked(self, case: Case, substep: Substep) -> Iterator[ToolSpec]:
+        """All tools by their score for a substep."""
+        order = np.argsort(-self._weighed(case.query, substep.goal, substep.text), kind="stable")
+        return (self.tools[i] for i in order)
+
+    def of(self, tools: Sequence[ToolSpec]) -> BM25Index:
+        """An index of other tools."""
+        return BM25Index(tuple(tools), self._settings)
+
     def nearest(self, text: str) -> list[ToolSpec]:
         """All tools by their score for a text."""
-        return [self._tools[i] for i in np.argsort(-self._scores(text), kind="stable")]
+        return [self.tools[i] for i in np.argsort(-self._scores(text), kind="stable")]
 
     def _retrieve(self, query: str, goal: str, text: str) -> tuple[ToolSpec, ...]:
-        scores = (
+        scores = self._weighed(query, goal, text)
+        return tuple(self.tools[i] for i in np.argsort(-scores, kind="stable")[: self.top_k])
+
+    def _weighed(self, query: str, goal: str, text: str) -> np.ndarray:
+        found: np.ndarray = (
             self._scores(text)
             + self._settings.goal_weight * self._scores(goal)
             + self._settings.query_weight * self._scores(query)
         )
-        return tuple(self._tools[i] for i in np.argsort(-scores, kind="stable")[: self._settings.top_k])
+        return found
 
     def _score(self, text: str) -> np.ndarray:
         known = [stem for stem in stems(text) if stem in self._model.vocab_dict]
-        scores: np.ndarray = self._model.get_scores(known) if known else np.zeros(len(self._tools), dtype=np.float32)
+        scores: np.ndarray = self._model.get_scores(known) if known else np.zeros(len(self.tools), dtype=np.float32)
         return scores
 
 

@@ -122,6 +122,8 @@ NODES = pa.schema(
         ("share", pa.float64()),
         ("r_pre", pa.float64()),
         ("r_post", pa.float64()),
+        ("pre_right", pa.bool_()),
+        ("post_right", pa.bool_()),
         ("visits", pa.int64()),
         ("value", pa.float64()),
         ("pruned", pa.string()),
@@ -130,7 +132,11 @@ NODES = pa.schema(
         ("output_tokens", pa.int64()),
     ]
 )
-"""One row a node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child."""
+"""One row a node of a search tree, with the edge that leads to it: `0` is the root, `0.2` its third child.
+
+`pre_right` and `post_right`: whether what the judge scored (r_pre, r_post) is right by the reference; null where it was
+not asked, or there is no reference.
+"""
 
 IMPROVEMENTS = pa.schema(
     [

@@ -16,21 +16,24 @@ from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.engines.informed import Informed
+from grid.engines.places import Places
 from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline
 from grid.planners.base import Budget, Planner
 from grid.planners.judging import Judging
+from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.retrievers.base import Index, Retriever
-from grid.robustness.base import Robustness
+from grid.robustness.base import Robustness, Versioned
 from grid.seeds import derive_seed
-from grid.sweep import evaluation
+from grid.sweep import audit, evaluation
+from grid.sweep.audit import Audit
 from grid.sweep.cell import GROUPS, OPTIONS, Setting
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.make import config_error, make
 from grid.sweep.ordering import ordering
-from grid.sweep.roles import judging, models
+from grid.sweep.roles import judging, models, restoring
 from grid.sweep.transcripts import Keep
 from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
 
@@ -130,6 +133,7 @@ class Built:
     budget: Budget
     roles: Mapping[Role, Engine] = field(default_factory=dict)
     judging: Mapping[Role, Judging] = field(default_factory=dict)
+    restoring: Restoring = field(default_factory=Restoring)
     order_seed: int | None = 0
 
     @property
@@ -143,6 +147,18 @@ class Built:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
         return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
+
+    @property
+    def version(self) -> str:
+        """The dataset's, and those of the robustness settings that read files."""
+        own = [setting.version for setting in self.robustness if isinstance(setting, Versioned)]
+        return "+".join([self.dataset.version, *own])
+
+    def audit(self, problem: Problem) -> Audit | None:
+        """Holds the judge of a problem against its reference; None without a judge, or a reference."""
+        if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
+            return None
+        return Audit(self.judging[JUDGE], self.restoring, Places(problem.reference))
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its candidates from the retriever, disturbed as the setting says.
@@ -184,6 +200,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         budget=Budget(**budget.model_dump()),
         roles=engines,
         judging=judging(config),
+        restoring=restoring(config),
         order_seed=ordering(config).seed(setting.seed),
     )
 
@@ -196,7 +213,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):
-        asking = evaluation.__name__ if role == EVALUATOR else Judging.__module__
+        asking = evaluation.__name__ if role == EVALUATOR else audit.__name__
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
     return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
 
@@ -251,6 +268,9 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
         by = of if role == EVALUATOR else f"conf/planner/{_file(setting, 'planner')}.yaml"
         asks = f"{by} asks the {role} with {role}.form={how.form}, which needs {how.verb}"
         return f"{asks}; conf/model/{_file(setting, role)}.yaml cannot do it"
+    restored = restoring(setting.config).restored
+    if role == JUDGE and restored != NOT_RESTORED and REFERENCES not in dataset.provides:
+        return f"judge.restored={restored} needs the cases' references, which {of} does not have"
     return None
 
 

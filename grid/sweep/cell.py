@@ -10,8 +10,9 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
-from grid.engines.roles import ASKED
+from grid.engines.roles import ASKED, JUDGE
 from grid.metrics.stepwise import SCORING
+from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
@@ -24,6 +25,8 @@ NO_INFLUENCE = (
 )
 """Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
 
+PATH = "path"
+"""The key of a robustness setting that says where its files lie: no influence either, what is in them has."""
 _DIGITS = 16
 
 
@@ -46,7 +49,18 @@ class Setting:
     @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits of all that can change a result of this setting, but for code."""
-        return _digest({"config": influential(self.config), "seed": self.seed, "budget": dict(self.budget)})
+        return self._digest(influential(self.config))
+
+    @cached_property
+    def seed_id(self) -> str:
+        """The id, as if no decision of a judge were set right: restoring changes no seed (tooltree A.2)."""
+        judge = self.config.get(JUDGE)
+        if judge is None or judge.get("restored", NOT_RESTORED) == NOT_RESTORED:
+            return self.id
+        return self._digest(influential({**self.config, JUDGE: {**judge, "restored": NOT_RESTORED}}))
+
+    def _digest(self, config: Mapping[str, Any]) -> str:
+        return _digest({"config": config, "seed": self.seed, "budget": dict(self.budget)})
 
     @cached_property
     def code_id(self) -> str:
@@ -72,11 +86,12 @@ class Cell:
     cell_id: str
     cell_key: str
     disturbance_id: str
+    seed_key: str | None = None
 
     @property
     def seed(self) -> int:
         """Drives the engine."""
-        return int(self.cell_key, 16) >> 1
+        return int(self.seed_key or self.cell_key, 16) >> 1
 
     @property
     def disturbance_seed(self) -> int:
@@ -91,12 +106,15 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         for group in (*GROUPS, *ASKED, OPTIONS)
         if group in config
     }
-    return found | {"robustness": list(found["robustness"].items())}
+    disturbing = [
+        (name, {key: value for key, value in part.items() if key != PATH}) for name, part in found["robustness"].items()
+    ]
+    return found | {"robustness": disturbing}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
     """The setting's cells, trial by trial, lazily."""
-    whole = {"setting": setting.id, "dataset_version": dataset_version, "scoring": SCORING}
+    versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
     compared = ("outline", "resolution", "equivalence")  # so paired
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
@@ -105,14 +123,20 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
         "seed": setting.seed,
         "dataset_version": dataset_version,
     }
-    head, shared_head, code = _digest(whole), _digest(shared), setting.code_id
+    head, seed_head = (_digest({"setting": name} | versions) for name in (setting.id, setting.seed_id))
+    shared_head, code = _digest(shared), setting.code_id
     for trial in range(trials):
         for case_id in case_ids:
-            # As `_digest([head, case_id, trial])`, several times as fast: there may be millions.
-            text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
-            key = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+            key = _key(head, case_id, trial)
             cell_id = hashlib.sha256(f"{key}{code}".encode()).hexdigest()[:_DIGITS]
-            yield Cell(case_id, trial, cell_id, key, shared_head)
+            seed_key = None if seed_head == head else _key(seed_head, case_id, trial)
+            yield Cell(case_id, trial, cell_id, key, shared_head, seed_key)
+
+
+def _key(head: str, case_id: str, trial: int) -> str:
+    """As `_digest([head, case_id, trial])`, several times as fast: there may be millions."""
+    text = f'["{head}", {encode_basestring(case_id)}, {trial}]'
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _digest(value: object) -> str:

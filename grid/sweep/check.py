@@ -17,7 +17,7 @@ from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH, Setting
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
 from grid.sweep.roles import is_named, with_roles
@@ -80,7 +80,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
             raise ConfigError(
                 "dataset", setting.labels["dataset"], f"at least one usable case ({reasons or 'none is there'})"
             )
-        versions[setting.id] = built.dataset.version
+        versions[setting.id] = built.version
         skipped[setting.labels["dataset"]] = built.dataset.skipped
     if not valid:
         raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {invalid[0][1]}")
@@ -142,11 +142,20 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
-            for group, name in (key.split(".") for key in NO_INFLUENCE):
-                values = [other.config.get(group, {}).get(name) for other in (known, setting)]
+            paths = [f"robustness.{name}.{PATH}" for name in config["robustness"]]
+            for key in (*NO_INFLUENCE, *paths):
+                values = [_value(other.config, key) for other in (known, setting)]
                 if values[0] != values[1]:
-                    raise ConfigError(f"{group}.{name}", values, "one value for the whole sweep")
+                    raise ConfigError(key, values, "one value for the whole sweep")
     return list(settings.values())
+
+
+def _value(config: Mapping[str, Any], key: str) -> object:
+    """What a dotted key has; None without it."""
+    found: Any = config
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
 
 
 def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:

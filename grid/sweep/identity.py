@@ -22,7 +22,7 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "engine": built.engine.name,
         "engine_version": built.engine.version,
         "sampler": built.engine.sampler,
-        "dataset_version": built.dataset.version,
+        "dataset_version": built.version,
         "case_id": cell.case_id,
         "cluster": built.dataset.cluster(cell.case_id),
         "trial": cell.trial,

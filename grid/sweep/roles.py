@@ -14,16 +14,19 @@ from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
+from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.sweep.cell import GROUPS
 from grid.sweep.make import config_error, make
 
 KEYS = tuple(item.name for item in dataclasses.fields(Judging))
 """The keys of a role that are no keys of its model."""
+RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
+"""Further ones of a judge."""
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
     """The model of every role of a setting, as a config of the model group."""
-    return {ACTOR: config["model"]} | {role: _model(config[role]) for role in ASKED if role in config}
+    return {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
@@ -49,6 +52,11 @@ def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
     return {role: _judging(role, config[role]) for role in ASKED if role in config}
 
 
+def restoring(config: Mapping[str, Any]) -> Restoring:
+    """Which of the judge's decisions are set right. Raises ConfigError."""
+    return _restoring(config.get(JUDGE) or {})
+
+
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     """A setting's config with its judge and its evaluator, all values filled in, where it asks them.
 
@@ -59,20 +67,23 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for role in ASKED:
         given = _given(role, config)
-        how, model = _judging(role, given), _model(given)
+        how, model = _judging(role, given), _model(role, given)
         if not _asks(role, groups):
             continue
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
         found[role] = {key: getattr(how, key) for key in KEYS} | (model or config["model"])
+        if role == JUDGE:
+            found[role] |= dataclasses.asdict(_restoring(given))
     return groups | found
 
 
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
     """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
     given = _given(role, config)
-    return bool(_model(given)) or _judging(role, given) != Judging()
+    restored = role == JUDGE and _restoring(given).restored != NOT_RESTORED
+    return bool(_model(role, given)) or _judging(role, given) != Judging() or restored
 
 
 def _asks(role: Role, groups: Mapping[str, Any]) -> bool:
@@ -90,8 +101,16 @@ def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
     return given
 
 
-def _model(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in KEYS}
+def _model(role: Role, given: Mapping[str, Any]) -> dict[str, Any]:
+    own = (*KEYS, *RESTORING) if role == JUDGE else KEYS
+    return {key: value for key, value in given.items() if key not in own}
+
+
+def _restoring(given: Mapping[str, Any]) -> Restoring:
+    try:
+        return Restoring(**{key: given[key] for key in RESTORING if key in given})
+    except ValidationError as error:
+        raise config_error(f"{JUDGE}.", error, RESTORING) from None
 
 
 def _judging(role: Role, given: Mapping[str, Any]) -> Judging:

@@ -25,6 +25,7 @@ from grid.planners.options import Retrieved
 from grid.planners.outline import draft
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
+from grid.sweep.audit import Audit
 from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
 from grid.sweep.costs import cost_columns
@@ -138,6 +139,7 @@ async def _run_cell(
     started = time.perf_counter()
     episode: Episode | None = None
     evaluation: Evaluation | None = None
+    audit: Audit | None = None
     problem: Problem | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
@@ -147,7 +149,8 @@ async def _run_cell(
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
         evaluation = built.evaluation(cell.case_id, setting.seed)
-        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation)
+        audit = built.audit(problem)
+        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit)
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -174,7 +177,7 @@ async def _run_cell(
     ids = cell.cell_id, attempt_id
     rows: dict[store.Table, list[dict[str, Any]]] = {
         "steps": step_rows(*ids, trajectory, reference, _ranked(built, problem)),
-        "nodes": node_rows(*ids, episode.nodes, trajectory) if episode else [],
+        "nodes": node_rows(*ids, episode.nodes, trajectory, audit.right if audit else {}) if episode else [],
         "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
         if episode and problem
         else [],
@@ -192,12 +195,13 @@ def episode_of(
     sweep_seed: int = 0,
     own: CaseTime | None = None,
     evaluation: Evaluation | None = None,
+    audit: Audit | None = None,
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
     sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. The world
-    leaves it to `evaluation`, where there is one, which texts mean the same.
+    leaves it to `evaluation`, where there is one, which texts mean the same; the judge's answers go through `audit`.
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
@@ -218,7 +222,7 @@ def episode_of(
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
         roles=engines,
-        judging=built.judging.get(JUDGE),
+        judging=audit or built.judging.get(JUDGE),
         clock=own.now if own else None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grid.planners.base import Improvement
@@ -11,8 +11,13 @@ from grid.types import Trajectory
 from grid.worlds.base import State
 
 
-def node_rows(cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory) -> list[dict[str, Any]]:
-    """One row a node, in the order in which they were made; the root is the first and has no call."""
+def node_rows(
+    cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Trajectory, right: Mapping[str, bool]
+) -> list[dict[str, Any]]:
+    """One row a node, in the order in which they were made; the root is the first and has no call.
+
+    `right` has, by what a judge was asked, whether what it judged is right.
+    """
     on_path = {id(step) for step in returned.steps}
     return [
         {
@@ -29,6 +34,8 @@ def node_rows(cell_id: str, attempt_id: str, nodes: Sequence[Node], returned: Tr
             "share": node.share,
             "r_pre": node.r_pre,
             "r_post": node.r_post,
+            "pre_right": right.get(node.pre_asked or ""),
+            "post_right": right.get(node.post_asked or ""),
             "visits": node.visits,
             "value": node.value,
             "pruned": node.pruned,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from grid.errors import BudgetError, ConfigError, ModelError
 from grid.planners.asking import INVALID
 from grid.planners.base import JUDGE, Budget
 from grid.planners.judging import SCORES
+from grid.planners.restoring import Restoring
 from grid.store.schema import EPISODES
 from grid.sweep import make
 from grid.sweep.build import build
@@ -184,8 +185,8 @@ def test_a_judge_that_gives_no_number_is_a_failure_of_the_model(own_planner: Non
 def test_the_acting_model_is_the_judge_unless_another_is_named(own_planner: None, tmp_path: Path) -> None:
     plan = check_sweep([judged(tmp_path), judged(tmp_path, judge=LEXICAL), judged(tmp_path, judge=NULL)]).plan
     assert [setting.config[JUDGE] for setting in plan.settings] == [
-        {"form": "text", "max_retries": 3, **LEXICAL},
-        {"form": "text", "max_retries": 3, **NULL},
+        {"form": "text", "max_retries": 3, **LEXICAL, **asdict(Restoring())},
+        {"form": "text", "max_retries": 3, **NULL, **asdict(Restoring())},
     ]
     assert isinstance(build(plan.settings[1], plan.budget).roles[JUDGE], Null)
 

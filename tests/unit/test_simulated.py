@@ -17,11 +17,11 @@ from analysis.report import print_report
 from grid import store
 from grid.datasets.slate.dataset import Slate
 from grid.engines.base import ChoiceAnswer, Prompt, ScoreAnswer
+from grid.engines.places import Place
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
-from grid.engines.simulated.places import Place
 from grid.errors import ConfigError
 from grid.planners.judging import SCORES
 from grid.sweep.build import invalid_reason

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
+from grid.engines.places import Place
 from grid.engines.simulated.difficulty import Difficulty, chance
-from grid.engines.simulated.places import Place
 from grid.seeds import derive_seed
 from grid.text.words import stems
 from grid.types import FINISH, GIVE_UP, ToolSpec

@@ -20,9 +20,9 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
 from grid.engines.informed import SinglePass
+from grid.engines.places import Places
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
-from grid.engines.simulated.places import Places
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.theory import Skill, expected_success
 from grid.strict import STRICT

@@ -11,12 +11,8 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist
 
-from grid.engines.base import Prompt
-from grid.engines.simulated.places import Places
-from grid.text.untrusted import loads
-from grid.types import FINISH, MAX_SCORE
+from grid.types import MAX_SCORE
 
-_FINISH = f'{{"tool": "{FINISH}"'
 _STEP = 0.5  # between two thresholds
 _FARTHEST = 20.0  # of d; no AUC that a double tells from 1 needs more
 _HALVINGS = 60
@@ -26,29 +22,6 @@ def score(auc: float, right: bool, uniform: float) -> int:
     """The score, 0 to MAX_SCORE, that a uniform number stands for."""
     wrong_shares, right_shares = shares(auc)
     return min(bisect_right(list(accumulate(right_shares if right else wrong_shares)), uniform), MAX_SCORE)
-
-
-def is_right(prompt: Prompt, places: Places) -> bool:
-    """Whether the call that a judge is shown is the reference's.
-
-    Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
-    reference's calls and returned something. Before it: whether it is the call at the prompt's point.
-    """
-    proposal, outcome = prompt.entries("proposal"), prompt.entries("outcome")
-    if len(proposal) == 1:
-        return places.failed(prompt) is None
-    call = proposal[-1] if proposal else ""
-    if outcome:
-        found = loads(call) if call.startswith("{") else {}
-        tools = {known.tool for known in places.calls.values()}
-        return "failed" not in outcome[0] and isinstance(found, dict) and found.get("tool") in tools
-    at = places.left(prompt, 1)
-    if not at:
-        return False
-    here = at[0]
-    if here.call:
-        return call == here.call.text()
-    return call.startswith(_FINISH) if here.step is None else call == "none"
 
 
 @lru_cache(maxsize=64)

@@ -22,10 +22,10 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
-from grid.engines.simulated.places import Place, Places, lesson, name_of, named_in_lessons
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
 
@@ -200,7 +200,7 @@ class Policy:
         return max(range(len(ranks)), key=ranks.__getitem__)
 
     def _score(self, prompt: Prompt, uniform: float) -> int:
-        return judge.score(self.judge_auc, judge.is_right(prompt, self.places), uniform)
+        return judge.score(self.judge_auc, is_right(prompt, self.places), uniform)
 
 
 def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from grid.planners.asking import OptionLabels, choice_prompt, draft_arguments, s
 from grid.planners.base import Episode, Executed
 from grid.planners.search import evaluating
 from grid.planners.search.gate import Repeats, unfit
-from grid.planners.search.scores import Scores, once
+from grid.planners.search.scores import Scores, once, question
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 from grid.text import references
@@ -209,7 +209,8 @@ class Search:
         """r_pre(s, a): how promising the judge finds a node's action before it is run."""
         if node.r_pre is None:
             view, action = self._edge(node)
-            node.r_pre = await self.scores.ask(evaluating.before(self.episode, view, action), "pre")
+            asked = evaluating.before(self.episode, view, action)
+            node.pre_asked, node.r_pre = question(asked), await self.scores.ask(asked, "pre")
         return node.r_pre
 
     async def post(self, node: Node) -> float:
@@ -221,10 +222,11 @@ class Search:
             view, action = self._edge(node)
             observation = self._get(node).steps[-1].observation
             if action.call is None or observation is None:
-                node.r_post = await self.scores.ask(evaluating.before(self.episode, view, action), "pre")
+                asked = evaluating.before(self.episode, view, action)
+                node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "pre")
             else:
                 asked = evaluating.after(self.episode, view, action, observation)
-                node.r_post = await self.scores.ask(asked, "post")
+                node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "post")
         return node.r_post
 
     async def value(

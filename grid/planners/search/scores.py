@@ -25,7 +25,7 @@ class Scores:
 
     async def ask(self, prompt: Prompt, kind: str, samples: int = 1, temperature: float = 0.0) -> float:
         """The score in [0, 1], or the mean of several; an answer without a score counts as the lowest."""
-        digest = _digest(prompt)
+        digest = question(prompt)
         work = partial(self._episode.judge, prompt, kind, digest, samples=samples, temperature=temperature)
         try:
             score: float = await once(self._known, digest, work)
@@ -36,7 +36,7 @@ class Scores:
 
     async def votes(self, prompt: Prompt, candidates: Sequence[str], samples: int, temperature: float) -> list[float]:
         """The share of the votes that each candidate gets; none where no vote can be read."""
-        digest = _digest(prompt, *candidates)
+        digest = question(prompt, *candidates)
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
             shares: list[float] = await once(self._known, digest, work)
@@ -53,7 +53,8 @@ class Scores:
             raise self._unscored
 
 
-def _digest(prompt: Prompt, *candidates: str) -> str:
+def question(prompt: Prompt, *candidates: str) -> str:
+    """The name of what is asked: equal for equal prompts."""
     text = "".join([*(section.digest for section in prompt.sections), Section("candidates", candidates).digest])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""Where a prompt stands in a case, and what the reference does there.
+"""Where a prompt stands in a case, what the reference does there, and whether what a judge is shown is right.
 
 Given the case's own outline, its substeps are the reference's. Under an outline that the policy drafted, substep k is
 the reference's k-th call, and without one the k-th decision is; after the last call comes `finish`. A step that went
@@ -16,9 +16,12 @@ from itertools import islice
 
 from grid.engines.base import Prompt, Section
 from grid.text import references
+from grid.text.untrusted import loads
 from grid.types import FINISH, NO_TOOL, Reference, ToolCall
 
 _NAME = re.compile(r"[^(:]*")
+_FINISH = f'{{"tool": "{FINISH}"'
+_NONE = "none"
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 
@@ -98,6 +101,44 @@ class Places:
         found = (option for section in prompt.sections if section.kind == "candidates" for option in section.options)
         told = (Section("history", ("Done so far:", *text.split("\n")[1:])) for text in found)
         return [self.failed(Prompt((*shown, history), prompt.answer)) is None for history in told]
+
+
+def is_right(prompt: Prompt, places: Places) -> bool:
+    """Whether the call that a judge is shown is the reference's.
+
+    Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
+    reference's calls and returned something. Before it: whether it is the call at the prompt's point.
+    """
+    outcome, call = prompt.entries("outcome"), _proposed(prompt)
+    if is_whole(prompt):
+        return places.failed(prompt) is None
+    if outcome:
+        found = loads(call) if call.startswith("{") else {}
+        tools = {known.tool for known in places.calls.values()}
+        return "failed" not in outcome[0] and isinstance(found, dict) and found.get("tool") in tools
+    at = places.left(prompt, 1)
+    if not at:
+        return False
+    here = at[0]
+    if here.call:
+        return call == here.call.text()
+    return call.startswith(_FINISH) if here.step is None else call == _NONE
+
+
+def is_whole(prompt: Prompt) -> bool:
+    """Whether a judge is shown all steps together."""
+    return len(prompt.entries("proposal")) == 1
+
+
+def calls_nothing(prompt: Prompt) -> bool:
+    """Whether what a judge is shown is to call no tool, or to finish."""
+    call = _proposed(prompt)
+    return call == _NONE or call.startswith(_FINISH)
+
+
+def _proposed(prompt: Prompt) -> str:
+    proposal = prompt.entries("proposal")
+    return proposal[-1] if proposal else ""
 
 
 def named_in_lessons(prompt: Prompt) -> frozenset[str]:

@@ -1,0 +1,168 @@
+"""Restoration analysis (tooltree A.2, table 6): a judge's wrong decisions, and what setting them right would gain.
+
+A decision is a node's score held against a threshold, before its call was run or after it. It is wrong where what is
+right by the reference stays below, or what is wrong does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import queries
+from analysis.intervals import CLUSTER, TOLD, count, interval
+from analysis.render import Sheet
+from grid import store
+from grid.engines.roles import JUDGE
+from grid.planners.restoring import NOT_RESTORED, Restoring
+
+SHOWN = {
+    NOT_RESTORED: "as judged",
+    "false_positives": "+ fix false positives",
+    "false_negatives": "+ fix false negatives",
+    "both": "perfect judge",
+}
+"""The rows of a table, in their order, by the values of `judge.restored`."""
+PLACE = ["model", "judge", "dataset", "robustness", "planner"]
+_ROW = ["setting_id", "dataset_version", "code", *PLACE, "config"]
+_EPISODES = [*_ROW, "cell_id", "case_id", CLUSTER, "success"]
+_SCORES = [("r_pre", "pre_right", "pre_threshold"), ("r_post", "post_right", "post_threshold")]
+_CAPTION = (
+    "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
+    "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; error: "
+    "the share that is wrong (a false positive goes on with what is not the reference's, a false negative rejects what "
+    f"is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}"
+)
+
+
+def told(root: Path) -> str:
+    """What every caption begins with where decisions of a judge were set right; nothing where none were."""
+    found = store.read(root, "episodes", ["config"], categories=["config"]).column("config").unique().to_pylist()
+    restored = any(_restoring(text).restored != NOT_RESTORED for text in found)
+    return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """Table 6 for each model, judge, dataset and planner with restored settings; none without any."""
+    found = table(root)
+    if found.empty:
+        return []
+    rows = [
+        [*(row[name] for name in PLACE), SHOWN[row["restored"]], f"{row['cases']:,}", f"{row['decisions']:,}",
+         *(_share(row[name]) for name in ("error", "false_positives", "false_negatives", "success")), *_gain(row)]
+        for row in found.to_dict("records")
+    ]  # fmt: skip
+    firsts = found.index[found["restored"] == NOT_RESTORED]
+    return [
+        Sheet(
+            name="restoration",
+            title="restoration of the judge's decisions (tooltree, table 6)",
+            caption=_CAPTION,
+            labels=[*PLACE, "decisions are"],
+            figures=["cases", "decisions", "error", "false pos.", "false neg.", "success", "gain", "95% interval"],
+            rows=rows,
+            values=found,
+            query=queries.restoration(root),
+            breaks=frozenset(map(int, firsts)) - {0},
+        )
+    ]
+
+
+def table(root: Path) -> pd.DataFrame:
+    """One row for each setting of those that differ in `judge.restored` alone, where several do.
+
+    Columns: `PLACE`, `restored`, `cases` (that the setting and the one as judged have), `decisions`, the shares
+    `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
+    `gain` with `low` and `high`; NaN where there is none.
+    """
+    episodes: pd.DataFrame = store.read(
+        root, "episodes", _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
+    ).to_pandas()
+    settings = episodes[_ROW].drop_duplicates()
+    how = {text: _restoring(text) for text in settings["config"].unique()}
+    settings = settings.assign(
+        restored=[how[text].restored for text in settings["config"]],
+        alike=[_alike(row) for row in settings.to_dict("records")],
+        judge=[_plain(str(label)) for label in settings["judge"]],
+    )
+    rows: list[dict[str, Any]] = []
+    for _, group in settings.groupby("alike", sort=False):
+        one_each = {row["restored"]: row for row in group.to_dict("records")}
+        if NOT_RESTORED not in one_each or len(one_each) < 2:
+            continue
+        first = _of(episodes, one_each[NOT_RESTORED])
+        for restored in (name for name in SHOWN if name in one_each):
+            setting = one_each[restored]
+            cells = _of(episodes, setting)
+            own = {name: str(setting[name]) for name in PLACE} | {"restored": restored}
+            rows.append(own | _decided(root, cells, how[str(setting["config"])]) | _against(cells, first))
+    return pd.DataFrame(rows)
+
+
+def _plain(label: str) -> str:
+    """A judge's label without what is set right."""
+    return re.sub(r",?restored=\w+", "", label).replace("[]", "")
+
+
+def _restoring(config: str | None) -> Restoring:
+    judge = json.loads(config or "{}").get(JUDGE) or {}
+    keys = Restoring.__dataclass_fields__
+    return Restoring(**{key: value for key, value in judge.items() if key in keys})
+
+
+def _alike(row: Mapping[Any, Any]) -> str:
+    """Equal for settings that differ in which decisions are set right alone."""
+    config = json.loads(row["config"])
+    config[JUDGE].pop("restored", None)
+    return json.dumps([config, row["dataset_version"], row["code"]], sort_keys=True)
+
+
+def _of(episodes: pd.DataFrame, setting: Mapping[Any, Any]) -> pd.DataFrame:
+    same = [episodes[name] == setting[name] for name in ("setting_id", "dataset_version", "code")]
+    found: pd.DataFrame = episodes[same[0] & same[1] & same[2]]
+    return found
+
+
+def _decided(root: Path, cells: pd.DataFrame, how: Restoring) -> dict[str, float]:
+    """Of the decisions on a setting's nodes how many there were, and which shares were wrong."""
+    decisions = accepted_wrong = rejected_right = 0
+    mine = pc.field("cell_id").isin(cells["cell_id"].tolist())
+    for score, truth, threshold in _SCORES:
+        known = mine & pc.field(score).is_valid() & pc.field(truth).is_valid()
+        nodes: pd.DataFrame = store.read(root, "nodes", [score, truth], known).to_pandas()
+        passed, right = nodes[score] >= getattr(how, threshold), nodes[truth].astype(bool)
+        decisions += len(nodes)
+        accepted_wrong += int((passed & ~right).sum())
+        rejected_right += int((~passed & right).sum())
+    each = max(decisions, 1) if decisions else float("nan")
+    shares = {"false_positives": accepted_wrong / each, "false_negatives": rejected_right / each}
+    return {"decisions": decisions, "error": sum(shares.values())} | shares
+
+
+def _against(cells: pd.DataFrame, first: pd.DataFrame) -> dict[str, float]:
+    """Success, and what it is above that of another setting, on the cases that both have."""
+    means = []
+    for part in (cells, first):
+        known = part.assign(success=part["success"].astype("float64"))
+        means.append(known.groupby([CLUSTER, "case_id"], observed=True)["success"].mean())
+    both = pd.concat(means, axis=1, keys=["own", "first"]).dropna()
+    gain = interval(both["own"] - both["first"])
+    found = {"cases": len(both), "clusters": count(both), "success": float(both["own"].mean())}
+    return found | {"gain": gain.mean, "low": gain.low, "high": gain.high}
+
+
+def _share(value: float) -> str:
+    return "none" if pd.isna(value) else f"{100 * value:.1f}"
+
+
+def _gain(row: Mapping[Any, Any]) -> tuple[str, str]:
+    if row["restored"] == NOT_RESTORED:
+        return "–", "–"
+    bounds = "none" if pd.isna(row["low"]) else f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    return f"{100 * row['gain']:+.1f}", bounds

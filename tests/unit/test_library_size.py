@@ -1,0 +1,227 @@
+"""Libraries of so many tools (tooltree A.11): what is in them, in which order, and what that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grid.datasets.base import Problem
+from grid.datasets.slate.dataset import Slate
+from grid.errors import ConfigError, DataError
+from grid.retrievers.bm25 import BM25
+from grid.robustness.distractors import distractors, fingerprint, real_tools, variations
+from grid.robustness.library_size import OWN, LibrarySize
+from grid.robustness.tool_files import MAX_NAME, read_tools
+from grid.sweep.build import BudgetConfig, build
+from grid.sweep.cell import Setting, cells
+from grid.sweep.check import check_sweep
+from grid.sweep.run import Stamp, run_cell
+from grid.types import Parameter, ToolSpec
+from tests.configs import job, yaml
+from tests.unit.test_episode import SmallIndex
+
+SIZES = (14, 24, 114, 1_014)
+TARGET = "grid.robustness.library_size.LibrarySize"
+FILES: dict[str, Any] = {
+    "bfcl.json": [{
+        "name": "math.sum", "description": "Adds up all numbers of a list.", "parameters": {
+            "type": "dict", "required": ["numbers"], "properties": {
+                "numbers": {"type": "array", "description": "The numbers"},
+                "start": {"type": "float", "description": "Where to begin"}}}}],
+    "mcp.json": {"tools": [{"name": "read_file", "description": "Reads the text of a file.", "inputSchema": {
+        "type": "object", "properties": {"path": {"type": "string", "enum": ["a", "b"]}}, "required": ["path"]}}]},
+    "openapi.json": {"paths": {"/movie/{id}": {"parameters": [{"name": "id", "required": True, "schema": {
+        "type": "integer"}}], "get": {"summary": "Details of one movie"}}}},
+    "toolbench.json": [{"query": "?", "api_list": [{
+        "category_name": "Logistics", "tool_name": "suivi-colis", "api_name": "Latest", "api_description":
+        "The present state of a parcel", "required_parameters": [{"name": "colisId", "type": "STRING", "description":
+        ""}], "optional_parameters": []}]}],
+    "traject.json": [{
+        "tool name": "Maps: Geocode", "tool description": "Coordinates of an address", "domain name": "Mapping",
+        "required parameters": [], "optional parameters": [{"name": "limit", "type": "NUMBER"}]}],
+    "ultratool.jsonl": [{"domain": "Document", "tools": [
+        {"name": "file_write", "description": "Writes content into a file.", "arguments": {"type": "object",
+         "properties": {"content": {"type": "string", "description": "What to write"}}}},
+        {"name": "File_Write", "description": "The same name, written otherwise.", "arguments": {}},
+        {"name": "save_file", "description": "WRITES content into a file.", "arguments": {}},
+        {"name": "vague", "description": "Short.", "arguments": {}}, {"name": "call", "arguments": {"content": "x"}}]}],
+}  # fmt: skip
+
+
+def files(folder: Path) -> str:
+    """One file in each of the forms that are read."""
+    for name, value in FILES.items():
+        lines = value if name.endswith("l") else [value]
+        (folder / name).write_text("\n".join(map(json.dumps, lines)))
+    return str(folder)
+
+
+@lru_cache(maxsize=1)
+def slate() -> Slate:
+    return Slate(limit=12)
+
+
+@lru_cache(maxsize=1)
+def index() -> Any:
+    return BM25(top_k=20, query_top_k=24).index(slate().tools)
+
+
+def sized(case: str, size: int, seed: int = 0, **values: Any) -> Problem:
+    plain = replace(slate().problem(case), candidates=index().retrieve)
+    return LibrarySize(size=size, **values).disturb(plain, index(), seed)
+
+
+def test_tools_are_read_in_every_form(tmp_path: Path) -> None:
+    assert read_tools(files(tmp_path)) == (
+        ToolSpec("math_sum", "Adds up all numbers of a list.", (
+            Parameter("numbers", "array", "The numbers"), Parameter("start", "number", "Where to begin", False))),
+        ToolSpec("read_file", "Reads the text of a file.", (Parameter("path", "string", "", True, ("a", "b")),)),
+        ToolSpec("get_movie_id", "Details of one movie", (Parameter("id", "integer", ""),)),
+        ToolSpec("suivi_colis_Latest", "The present state of a parcel", (Parameter("colisId", "string", ""),), (),
+                 "Logistics"),
+        ToolSpec("Maps_Geocode", "Coordinates of an address", (Parameter("limit", "number", "", False),), (),
+                 "Mapping"),
+        ToolSpec("file_write", "Writes content into a file.", (
+            Parameter("content", "string", "What to write", False),), (), "Document"),
+    )  # fmt: skip
+
+
+def test_bad_folders_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"robustness\.library_size\.path.*a folder"):
+        read_tools(str(tmp_path / "absent"))
+    (tmp_path / "a.json").write_text("[1, 2]")
+    with pytest.raises(ConfigError, match="1 files describe none"):
+        read_tools(str(tmp_path))
+    (tmp_path / "b.json").write_text("{ no JSON")
+    with pytest.raises(DataError, match=r"b\.json"):
+        read_tools(str(tmp_path) + "/.")
+
+
+@pytest.mark.parametrize("case", slate().case_ids()[:4])
+def test_a_larger_library_holds_a_smaller_ones_tools_and_all_hold_the_references(case: str) -> None:
+    reference = slate().problem(case).reference
+    used = {call.tool for call in reference.calls.values() if call}
+    domains = {slate().tools[name].category for name in used}
+    smaller: dict[str, ToolSpec] = {}
+    for size in SIZES:
+        library = sized(case, size).library
+        assert len(library) == size
+        assert all(library.get(name) is tool for name, tool in smaller.items())
+        assert used <= library.keys()
+        assert domains.isdisjoint(tool.category for tool in islice(library.values(), OWN, None))
+        assert len({name.casefold() for name in library}) == size
+        smaller = dict(library)
+
+
+def test_the_library_depends_on_its_own_seed_alone() -> None:
+    case = slate().case_ids()[0]
+    assert list(sized(case, 114, seed=1).library) == list(sized(case, 114, seed=2).library)
+    plain = replace(slate().problem(case), candidates=index().retrieve)
+    other = LibrarySize(size=114, seed=1).disturb(plain, index(), 0)
+    assert set(other.library) != set(sized(case, 114).library)
+
+
+def test_a_small_library_is_offered_whole_and_of_a_large_one_what_is_retrieved() -> None:
+    for case in slate().case_ids()[:3]:
+        for size in SIZES:
+            problem = sized(case, size)
+            for substep in problem.case.plan.substeps:
+                offered = problem.candidates(problem.case, substep)
+                assert {tool.name for tool in offered} <= problem.library.keys()
+                assert len(offered) == (size if size <= 24 else 20)
+
+
+def test_variations_are_real_tools_of_another_domain() -> None:
+    real = real_tools(None)
+    varied = list(islice(variations(real), 2 * len(real)))
+    names = {tool.name.casefold() for tool in (*real, *varied)}
+    assert len(names) == len(real) + len(varied)
+    assert all(len(tool.name) <= MAX_NAME for tool in varied)
+    by_end = {tool.description: tool for tool in real}
+    for tool in varied[:200]:
+        origin = next(o for text, o in by_end.items() if tool.description.startswith(text.rstrip(". ") + ", for "))
+        assert tool.parameters == origin.parameters
+        assert tool.category == origin.category
+        assert f", for {tool.category}." not in tool.description
+
+
+def test_real_tools_come_before_variations_and_a_longer_list_begins_with_a_shorter() -> None:
+    own = tuple(slate().tools.values())
+    short, long = distractors(own, None, 0, 300), distractors(own, None, 0, 1_500)
+    assert long[:300] == short
+    real = {tool.name for tool in (*own, *real_tools(None))}
+    assert {tool.name for tool in long[: len(real)]} == real
+    assert not real & {tool.name for tool in long[len(real) :]}
+
+
+def test_files_add_tools(tmp_path: Path) -> None:
+    path = files(tmp_path)
+    assert len(real_tools(path)) == len(real_tools(None)) + 6
+    assert fingerprint(path) != fingerprint(None)
+
+
+def test_a_policy_without_errors_resolves_every_case_among_distractors() -> None:
+    sure = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "case_spread": 0.0, "step_spread": 0.0}
+    for size in (14, 24):
+        setting = setting_of(size, sure)
+        built = build(setting, BudgetConfig())
+        own = list(cells(setting, built.version, built.dataset.case_ids(), 1))
+        rows = [asyncio.run(run_cell(built, setting, cell, Stamp("s", None), "a")).episode for cell in own]
+        assert all(row["success"] for row in rows)
+        assert {row["dataset_version"] for row in rows} == {f"{built.dataset.version}+tools-{fingerprint(None)}"}
+
+
+def setting_of(size: int, model: dict[str, Any]) -> Setting:
+    config = {
+        "model": yaml("model", "simulated") | model,
+        "planner": yaml("planner", "react"),
+        "dataset": yaml("dataset", "slate") | {"limit": 8},
+        "robustness": {"library_size": {"_target_": TARGET, "size": size}},
+        "retriever": yaml("retriever", "bm25") | {"top_k": 20},
+    }
+    return Setting(config, dict.fromkeys(config, "x"), 0)
+
+
+def test_where_files_lie_is_not_in_the_id_and_what_is_in_them_is(tmp_path: Path) -> None:
+    found = []
+    for name, more in (("one", False), ("two", False), ("three", True)):
+        folder = tmp_path / name
+        folder.mkdir()
+        files(folder)
+        if more:
+            (folder / "z.json").write_text(json.dumps(
+                [{"name": "more", "description": "One tool more than before.", "parameters": {}}]))  # fmt: skip
+        robustness = {"library_size": {"_target_": TARGET, "size": 24, "path": str(folder)}}
+        plan = check_sweep([job(tmp_path, robustness=robustness)]).plan
+        found.append([cell.cell_key for setting in plan.settings for cell in plan.cells_of(setting)])
+    assert found[0] == found[1]
+    assert not set(found[0]) & set(found[2])
+
+
+def test_two_folders_in_one_sweep_are_refused(tmp_path: Path) -> None:
+    jobs = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        path = files(tmp_path / name)
+        jobs.append(job(tmp_path, robustness={"library_size": {"_target_": TARGET, "size": 24, "path": path}}))
+    with pytest.raises(ConfigError, match=r"robustness\.library_size\.path.*one value for the whole sweep"):
+        check_sweep(jobs)
+
+
+def test_more_tools_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grid.robustness.distractors.variations", lambda tools: iter(()))
+    with pytest.raises(ConfigError, match=r"robustness\.library_size\.size=1500: at most \d+"):
+        sized(slate().case_ids()[0], 1_500, path=None)
+
+
+def test_a_retriever_whose_index_cannot_be_extended_is_refused() -> None:
+    plain: Any = SmallIndex()
+    with pytest.raises(ConfigError, match="SmallIndex"):
+        LibrarySize(size=24).disturb(slate().problem(slate().case_ids()[0]), plain, 0)
