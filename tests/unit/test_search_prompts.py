@@ -10,8 +10,8 @@ import pytest
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
+from grid.engines.places import Places
 from grid.engines.simulated.engine import Simulated
-from grid.engines.simulated.places import Places
 from grid.planners import prompts
 from grid.planners.options import Options
 from grid.planners.search.evaluating import PLANNED
