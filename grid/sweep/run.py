@@ -16,7 +16,7 @@ from grid import store
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, EVALUATOR, JUDGE
-from grid.errors import BudgetError, ContextError, GridError, ModelError, ToolError, UnfinishedError
+from grid.errors import BudgetError, GridError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import score
@@ -32,6 +32,7 @@ from grid.sweep.costs import cost_columns
 from grid.sweep.deadline import CaseTime
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.expected import expected_success
+from grid.sweep.failures import UNRESOLVED, error_kind, place_of
 from grid.sweep.identity import identity
 from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
@@ -41,13 +42,6 @@ from grid.worlds.base import ComparesTexts
 
 CONCURRENT_CELLS = 16
 _MAX_MESSAGE = 2000  # characters of an error
-_KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
-    (ModelError, ErrorKind.MODEL),
-    (ContextError, ErrorKind.CONTEXT),
-    (ToolError, ErrorKind.TOOL),
-)
-# Failures of the agent: the case counts as not resolved. After the others nothing is known.
-_UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
 
 
 @dataclass(frozen=True)
@@ -163,10 +157,10 @@ async def _run_cell(
         if own and own.expired:
             kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
         elif kind == ErrorKind.CODE:
-            message += f" ({_place(error, built)}, case {cell.case_id})"
+            message += f" ({place_of(error, built)}, case {cell.case_id})"
             trace = "".join(traceback.format_exception(error))
         trajectory = episode.best() if episode else Trajectory((), ())
-        scores = score(trajectory, reference, resolved=False) if kind in _UNRESOLVED else Scores()
+        scores = score(trajectory, reference, resolved=False) if kind in UNRESOLVED else Scores()
     asked = [part for part in (episode, evaluation and evaluation.requests) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
@@ -285,22 +279,3 @@ def _stamped(passed: float, own: float, stamp: Stamp) -> dict[str, Any]:
     """Whose row it is, the seconds that passed, and those of them that were the case's own, as its deadline counts."""
     times = {"wall_seconds": passed, "case_seconds": own, "created_at": stamp.now()}
     return times | {"sweep": stamp.sweep, "git_commit": stamp.git_commit}
-
-
-def error_kind(error: Exception) -> ErrorKind:
-    """Whose failure an exception is; one that nobody foresaw is the code's.
-
-    The operating system's and the cluster's are the infrastructure's.
-    """
-    foreseen = isinstance(error, GridError | OSError | MemoryError) or type(error).__module__.startswith("ray.")
-    otherwise = ErrorKind.INFRASTRUCTURE if foreseen else ErrorKind.CODE
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), otherwise)
-
-
-def _place(error: Exception, built: Built) -> str:
-    """File and line where an exception left the code of the grid or of a class of the setting."""
-    classes = (Episode, *map(type, (built.planner, built.dataset, *built.engines.values(), *built.robustness)))
-    packages = {cls.__module__.partition(".")[0] for cls in classes}
-    walked = [(frame.f_globals.get("__name__", ""), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    module, line = [place for place in walked if place[0].partition(".")[0] in packages][-1]
-    return f"{module.replace('.', '/')}.py:{line}"
