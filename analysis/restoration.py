@@ -36,8 +36,8 @@ _SCORES = [("r_pre", "pre_right", "pre_threshold"), ("r_post", "post_right", "po
 _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
     "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
-    "error: the share that is wrong (a false positive goes on with what is not the reference's, a false negative rejects what "
-    f"is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}"
+    "error: the share that is wrong (a false positive goes on with what is not the reference's, a false negative "
+    f"rejects what is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}"
 )
 
 
