@@ -106,10 +106,13 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         for group in (*GROUPS, *ASKED, OPTIONS)
         if group in config
     }
-    disturbing = [
-        (name, {key: value for key, value in part.items() if key != PATH}) for name, part in found["robustness"].items()
-    ]
+    disturbing = [(name, _without_path(part)) for name, part in found["robustness"].items()]
     return found | {"robustness": disturbing}
+
+
+def _without_path(part: Any) -> Any:
+    """A robustness setting's config; what is no mapping stays, and is refused when it is built."""
+    return {key: value for key, value in part.items() if key != PATH} if isinstance(part, Mapping) else part
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
