@@ -16,7 +16,7 @@ from tests.commands import launch
 UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "3600000"}
 GRID = (
     *("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous"),
-    *("trials=2", "budget.llm_calls=30", "name=m"),
+    *("trials=2", "budget.prompt_characters=20000", "name=m"),
 )
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
 

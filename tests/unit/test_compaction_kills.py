@@ -19,7 +19,7 @@ import pytest
 from grid import store
 from grid.store.files import survey
 from grid.store.looking import name_of
-from tests.unit.test_store import attempt, chunk, episode, message, section, step
+from tests.unit.test_store import attempt, chunk, episode, improvement, message, node, section, step
 
 _END_SECONDS = 600.0
 _IDS = [
@@ -47,6 +47,8 @@ def small_files(root: Path, count: int) -> None:
             rows = {
                 "episodes": [episode(f"{cell}{half}", name, number, answer=name) for half in "ab"],
                 "steps": [step(f"{cell}{half}", name, chosen_tool=name) for half in "ab"],
+                "nodes": [node(f"{cell}{half}", name, written=name) for half in "ab"],
+                "improvements": [improvement(f"{cell}{half}", name, node=name) for half in "ab"],
                 "attempts": [attempt(name), attempt(f"{name}-lost")],
                 "messages": [message(f"{cell}{half}", name, answers=[name]) for half in "ab"],
                 "sections": [section("shared"), section(name)],

@@ -123,7 +123,8 @@ class Lexical:
 
     def _plan(self, prompt: Prompt, answer: PlanAnswer, temperature: float, seed: int, index: int) -> list[Call]:
         """The rest of a demonstration's plan, or a call for each point that is left."""
-        ways = self._ways(prompt)
+        offered = {tool.name for tool in answer.tools}
+        ways = [way for way in self._ways(prompt) if all(call["tool"] in offered for call in way[0])]
         if ways:
             calls = ways[_gumbel_argmax(np.array([score for _, score in ways]), temperature, seed, index)][0]
             calls = calls[: answer.most] or [{"tool": FINISH, "arguments": {}}]
