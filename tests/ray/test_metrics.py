@@ -15,8 +15,8 @@ from tests.commands import launch
 # Above the length of the test: what is read is what a driver sends when it leaves.
 UNHURRIED = UNGUARDED | {"RAY_metrics_report_interval_ms": "3600000"}
 GRID = (
-    *("-m", "model=lexical", "planner=react,egb_logits", "robustness=none,extraneous"),
-    *("trials=2", "budget.prompt_characters=20000", "name=m"),
+    *("-m", "model=lexical", "planner=react,reflexion", "robustness=none,extraneous"),
+    *("trials=2", "budget.prompt_characters=22500", "name=m"),
 )
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
 

@@ -15,6 +15,7 @@ NULL = (
 )
 
 
+@pytest.mark.slow  # .ci/run holds the default sweep against README
 def test_a_sweeps_tables_and_times_are_written_into_readme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,7 +52,7 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_with_skill_1_every_planner_resolves_every_case(planner: str, dataset: str, outline: str) -> None:
     values = {"outline": outline}
-    rows = grid(planner, dataset=dataset, cases=2, dataset_values=values, all_offered=True, **SURE)
+    rows = grid(planner, dataset=dataset, cases=1, dataset_values=values, all_offered=True, **SURE)
     assert [row["error_message"] for row in rows["episodes"] if row["success"] is not True] == []
 
 
