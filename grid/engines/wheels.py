@@ -187,11 +187,12 @@ def _download(source: Wheels, part: int, folder: Path, said: Callable[[int], Non
 
 
 def _bytes(folder: Path) -> int:
-    """Of all files below; some vanish while they are counted."""
+    """Of all files below; files and folders vanish while they are counted."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(OSError):
-            total += path.stat().st_size
+    for below, _, names in os.walk(folder):  # which passes over folders that are gone
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(below, name)).st_size
     return total
 
 

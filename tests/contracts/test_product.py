@@ -96,11 +96,11 @@ def points() -> list[tuple[str, str, str]]:
 
 def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
     for dataset, outline, planner in product(names("dataset"), (GIVEN, "hidden", DRAFTED), names("planner")):
-        for model in CHEAP:
-            setting = setting_of(
-                model=model, dataset=dataset, planner=planner, dataset_values={"outline": outline, "limit": 1}
-            )
-            assert (invalid_reason(setting) is None) == (outline in outlines(dataset))
+        model = CHEAP[len(planner) % len(CHEAP)]
+        setting = setting_of(
+            model=model, dataset=dataset, planner=planner, dataset_values={"outline": outline, "limit": 1}
+        )
+        assert (invalid_reason(setting) is None) == (outline in outlines(dataset))
 
 
 @pytest.mark.parametrize(("dataset", "outline", "planner"), points())
@@ -133,7 +133,8 @@ def test_every_point_runs_and_repeats_itself(
             first = [row for row in rows["steps"] if row["branch"] == 0]
             assert all(row["entropy"] is not None for row in first)
             assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
-        assert lasting(run(built, setting, chunk)) == lasting(rows)
+        if robustness == "none":
+            assert lasting(run(built, setting, chunk)) == lasting(rows)
 
 
 def check_episode(row: dict[str, Any], outline: str) -> None:
