@@ -179,7 +179,7 @@ def test_settings_compose_in_order() -> None:
 
 def test_every_disturbance_hurts_the_lexical_policys_choice_of_tools() -> None:
     def match(*robustness: Robustness) -> np.ndarray:
-        episodes, _ = run(EGBLogits(trajectories=1), Lexical(), *robustness, limit=100)
+        episodes, _ = run(EGBLogits(trajectories=1), Lexical(), *robustness, limit=150)
         return np.array([row["tool_match_rate"] for row in episodes])
 
     undisturbed = match()
