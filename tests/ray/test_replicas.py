@@ -181,7 +181,8 @@ def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path:
     ran = run(tmp_path, folder, replicas, kill_after=2)
     assert sum(total.restarts for total in ran.totals) == 1
     assert [row["error_message"] for row in ran.episodes] == [None] * len(ran.episodes)
-    assert sum(row["resent_requests"] for row in ran.episodes) > 0
+    if replicas == 1:  # of two, the one that is killed may have nothing in hand
+        assert sum(row["resent_requests"] for row in ran.episodes) > 0
     assert alike(ran.lasting(), undisturbed.lasting())
 
 
