@@ -196,6 +196,14 @@ class Searched:
         return {place: node.visits for place, node in self.nodes.items() if node.visits}
 
 
+def drawn_game(seed: int, samples: int) -> tuple[dict[str, list[str]], dict[str, float]]:
+    """What is proposed, and what the judge says of all steps so far, by place: drawn, three levels deep."""
+    rng = random.Random(seed)
+    places = ["", *"abc", *(f"{first} {second}" for first in "abc" for second in "abc")]
+    proposed = {place: rng.choices("abc?", k=samples) for place in places}
+    return proposed, {"*": 0.4} | {place: rng.randrange(10) / 10 for place in places}
+
+
 def searched(
     planner: Planner,
     script: Script,

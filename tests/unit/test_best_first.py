@@ -10,7 +10,7 @@ import pytest
 from grid.planners.best_first import BestFirst
 from grid.planners.prompts import step_text
 from grid.types import Step, Substep
-from tests.search import Letters, Score, Script, Searched, searched
+from tests.search import Letters, Score, Script, Searched, drawn_game, searched
 
 PROPOSED = {"": "aabbc", "a": "bbbcc", "a b": ["c", "finish"], "a c": ["b", "b", "finish"]}
 VALUES = {"a": 0.5, "a b": 0.2, "a c": 0.6, "a c b": 0.4, "a c finish": 0.9, "b": 0.7}
@@ -109,10 +109,7 @@ def test_it_ends_whatever_the_judge_says(score: float | str, proposed: str) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_of_answers_changes_nothing(seed: int) -> None:
-    rng = random.Random(seed)
-    places = ["", *"abc", *(f"{first} {second}" for first in "abc" for second in "abc")]
-    proposed = {place: rng.choices("abc?", k=5) for place in places}
-    values = {"*": 0.4} | {place: rng.randrange(10) / 10 for place in places}
+    proposed, values = drawn_game(seed, samples=5)
 
     def tree(delays: random.Random | None) -> list[tuple[Any, ...]]:
         found = best_first(Script(proposed=proposed, value=values, delays=delays), repeats="state")

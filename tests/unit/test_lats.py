@@ -12,7 +12,7 @@ from grid.engines.base import ScoreAnswer, ToolCallAnswer
 from grid.planners.lats import LATS
 from grid.planners.search.tree import Node
 from tests.places import place_of
-from tests.search import Letters, Score, Script, Searched, searched
+from tests.search import Letters, Score, Script, Searched, drawn_game, searched
 
 PROPOSED = {"": "aaab", "a": ["c", "c", "b", "?"], "b": ["a", "a", "c", "c1"]}
 VALUES = {"a": 0.6, "a c": 0.3, "a b": 0.8, "b": 0.4, "b a": 0.9, "b c": 0.78, "b c1": 0.6}
@@ -165,10 +165,7 @@ def test_it_ends_whatever_the_judge_says(score: float | str, proposed: str) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_order_of_answers_changes_nothing(seed: int) -> None:
-    rng = random.Random(seed)
-    places = ["", *"abc", *(f"{first} {second}" for first in "abc" for second in "abc")]
-    proposed = {place: rng.choices("abc?", k=4) for place in places}
-    values = {"*": 0.4} | {place: rng.randrange(10) / 10 for place in places}
+    proposed, values = drawn_game(seed, samples=4)
 
     def tree(delays: random.Random | None) -> list[tuple[Any, ...]]:
         found = lats(Script(proposed=proposed, value=values, delays=delays), max_calls=3, repeats="state")
