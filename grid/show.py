@@ -21,8 +21,9 @@ from grid.errors import ConfigError, GridError
 from grid.planners.base import Episode, Message
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
-from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
+from grid.sweep.build import Built, build, invalid_reason
 from grid.sweep.cell import GROUPS, OPTIONS, Cell, Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.ordering import with_ordering
 from grid.sweep.roles import with_roles
 from grid.sweep.run import episode_of, solve

@@ -14,8 +14,8 @@ from rich.console import Console
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.sweep.build import sweep_config
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH
+from grid.sweep.config import sweep_config
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed

@@ -28,7 +28,8 @@ from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
 from grid.sweep import cluster
-from grid.sweep.build import SweepConfig, build_engine, sweep_config
+from grid.sweep.build import build_engine
+from grid.sweep.config import SweepConfig, sweep_config
 from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from grid.sweep import cluster
-from grid.sweep.build import ClusterConfig
+from grid.sweep.config import ClusterConfig
 
 _LISTENS = "0A"
 

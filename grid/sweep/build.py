@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal, cast
-
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from typing import Any, cast
 
 from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
@@ -29,93 +26,13 @@ from grid.robustness.base import Robustness, Versioned
 from grid.seeds import derive_seed
 from grid.sweep import audit, evaluation
 from grid.sweep.audit import Audit
-from grid.sweep.cell import GROUPS, OPTIONS, Setting
+from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
-from grid.sweep.make import config_error, make
+from grid.sweep.make import make
 from grid.sweep.ordering import ordering
 from grid.sweep.roles import judging, models, restoring
-from grid.sweep.transcripts import Keep
 from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
-
-_MOST = 2**31 - 1
-"""Of what an episode may do or read: the tables count in 32 bits."""
-_Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
-"""At most 115 days."""
-_Count = Annotated[int, Field(ge=1, le=100_000)]
-_OF_SETTINGS = (*GROUPS, *ASKED, OPTIONS)
-"""The keys in which settings of one sweep may differ."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-def _transcripts(text: str) -> str:
-    Keep.of(text)
-    return text
-
-
-class StoreConfig(_Section):
-    """Where results lie, and of which cells it is kept what they asked: `transcripts` of at most about so many GiB."""
-
-    root: str = Field(min_length=1)
-    transcripts: Annotated[str, AfterValidator(_transcripts)] = "all"
-    transcripts_gib: Annotated[float, Field(gt=0, le=1_000_000)] = 2.0
-
-
-class BudgetConfig(_Section):
-    """What one episode may use."""
-
-    llm_calls: Annotated[int, Field(ge=1, le=_MOST)] = 5000
-    steps: Annotated[int, Field(ge=1, le=_MOST)] = 1000
-    tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    seconds: _Seconds | None = None
-    prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
-    observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
-
-
-class ClusterConfig(_Section):
-    """The Ray cluster and how work is cut for it."""
-
-    kind: Literal["local", "address"]
-    address: str | None = None
-    auth: Literal["token", "disabled"] = "token"
-    cpus: _Count | None = None
-    chunk_cells: Annotated[int, Field(ge=1, le=10_000)] = 25
-    chunks_in_flight: _Count | None = None
-    replicas: Annotated[int, Field(ge=1, le=10_000)] = 1
-    ready_seconds: _Seconds = 1800.0
-    case_seconds: _Seconds = 3600.0
-    worker_memory_gib: Annotated[float, Field(gt=0, le=100_000)] = 8.0
-    dashboard: bool = True
-
-    @model_validator(mode="after")
-    def _has_address(self) -> ClusterConfig:
-        """`host:port` where a cluster is joined."""
-        if self.kind == "address" and not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^\s:]+):[0-9]{1,5}", self.address or ""):
-            raise ConfigError("cluster.address", self.address, "the address of a running cluster, host:port")
-        return self
-
-
-def _retry(value: object) -> object:
-    """Not 1 either, which equals True."""
-    if not isinstance(value, bool) and value != "all":
-        raise ConfigError("retry_failed", value, "true, false or all")
-    return value
-
-
-class SweepConfig(_Section):
-    """The keys that all settings of a sweep share."""
-
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
-    store: StoreConfig
-    trials: Annotated[int, Field(ge=1, le=10_000)]
-    seed: Annotated[int, Field(ge=0, lt=2**63)]
-    dry_run: bool
-    retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
-    accept_code: bool = False
-    budget: BudgetConfig
-    cluster: ClusterConfig
 
 
 @dataclass(frozen=True)
@@ -174,14 +91,6 @@ class Built:
             return problem
         hidden, unfollowed = replace(problem.case, plan=Plan(())), replace(problem.reference, followed=False)
         return replace(problem, case=hidden, reference=unfollowed)
-
-
-def sweep_config(config: Mapping[str, Any]) -> SweepConfig:
-    """The shared keys, checked; raises ConfigError with the dotted key."""
-    try:
-        return SweepConfig.model_validate({key: value for key, value in config.items() if key not in _OF_SETTINGS})
-    except ValidationError as error:
-        raise config_error("", error, [*SweepConfig.model_fields, *_OF_SETTINGS]) from None
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:

@@ -16,8 +16,9 @@ from grid import store
 from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError
-from grid.sweep.build import SweepConfig, build, code_of, invalid_reason, sweep_config
+from grid.sweep.build import build, code_of, invalid_reason
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH, Setting
+from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
 from grid.sweep.roles import is_named, with_roles

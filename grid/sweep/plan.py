@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 from grid import store
-from grid.sweep.build import BudgetConfig, ClusterConfig
 from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.config import BudgetConfig, ClusterConfig
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.text.untrusted import loads
 

@@ -16,8 +16,9 @@ from grid.errors import StoreError
 from grid.planners.base import ACTOR
 from grid.replicas.client import PooledEngine
 from grid.sweep.attempts import ChunkResult, attempt_row
-from grid.sweep.build import BudgetConfig, Built, build, expect_code
+from grid.sweep.build import Built, build, expect_code
 from grid.sweep.cell import Cell, Setting
+from grid.sweep.config import BudgetConfig
 from grid.sweep.deadline import CaseLoop
 from grid.sweep.limits import Limits, end_when_too_large
 from grid.sweep.roles import by_pool

@@ -23,8 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.engines.http.engine import OpenAIHTTP
-from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import GROUPS, Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 
 BUDGET = BudgetConfig()

@@ -18,8 +18,9 @@ from grid.planners.asking import OptionLabels, choice_prompt
 from grid.planners.options import Options
 from grid.planners.votes import entropy
 from grid.seeds import derive_seed
-from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import episode_of
 from grid.types import NO_TOOL, Usage
 

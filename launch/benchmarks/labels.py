@@ -19,8 +19,9 @@ from grid.engines.base import Choice, HostedEngine, Prompt
 from grid.engines.language_model import Labels
 from grid.planners.acting import Acting, View, begin
 from grid.planners.asking import choice_prompt
-from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import episode_of
 from grid.types import NO_TOOL
 from launch.benchmarks import label_costs, label_gold

@@ -22,8 +22,9 @@ from grid.replicas.fleet import Fleet
 from grid.sweep import batch
 from grid.sweep import cluster as ray_cluster
 from grid.sweep.attempts import Outcome
-from grid.sweep.build import BudgetConfig, Built, ClusterConfig, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.config import BudgetConfig, ClusterConfig
 from grid.sweep.plan import Plan
 from grid.sweep.run import Stamp, run_cell
 from launch.benchmarks import versus

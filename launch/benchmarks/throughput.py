@@ -25,8 +25,9 @@ from grid.replicas.fleet import Fleet
 from grid.replicas.replica import Replica
 from grid.sweep import batch
 from grid.sweep import cluster as ray_cluster
-from grid.sweep.build import BudgetConfig, ClusterConfig, build, build_engine
+from grid.sweep.build import build, build_engine
 from grid.sweep.cell import Setting
+from grid.sweep.config import BudgetConfig, ClusterConfig
 from grid.sweep.plan import Plan
 from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config

@@ -14,7 +14,7 @@ from grid.datasets.base import BRANCHING, DEMONSTRATIONS, OUTLINE, REFERENCES, D
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import JUDGE, Planner
-from grid.sweep.build import ClusterConfig
+from grid.sweep.config import ClusterConfig
 from grid.sweep.make import ROOMS, load_class, make
 from tests.configs import CONF, names, outlines, yaml
 

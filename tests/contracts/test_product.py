@@ -20,8 +20,9 @@ from grid.datasets.base import DRAFTED, GIVEN
 from grid.engines.base import Engine
 from grid.planners.search.planner import TreeSearch
 from grid.store.schema import TABLES, TIMES
-from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
+from grid.sweep.build import Built, build, invalid_reason
 from grid.sweep.cell import Cell, Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.make import make
 from grid.sweep.run import Stamp, episode_of, run_chunk
 from grid.types import FINISH, NO_TOOL, Substep

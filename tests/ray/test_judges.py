@@ -12,9 +12,9 @@ from grid import store
 from grid.planners.base import ACTOR, JUDGE
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, make
-from grid.sweep.build import ClusterConfig
 from grid.sweep.check import Job, check_sweep
 from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
 from grid.sweep.costs import spent_in
 from grid.sweep.plan import Plan
 from grid.sweep.worker import Report

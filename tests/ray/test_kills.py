@@ -18,9 +18,9 @@ from grid import store
 from grid.errors import UnfinishedError
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch
-from grid.sweep.build import ClusterConfig
 from grid.sweep.check import check_sweep
 from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
 from grid.sweep.limits import Limits
 from grid.sweep.plan import Plan
 from launch.benchmarks.chaos import UNDISTURBED, chaos

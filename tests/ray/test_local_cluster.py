@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from grid.errors import ConfigError
-from grid.sweep.build import ClusterConfig
 from grid.sweep.cluster import connect
+from grid.sweep.config import ClusterConfig
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "192.0.2.1:6379"  # of nobody

@@ -24,9 +24,9 @@ from grid.errors import ConfigError, EngineError
 from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
 from grid.sweep import batch
-from grid.sweep.build import ClusterConfig
 from grid.sweep.check import check_sweep
 from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
 from grid.sweep.plan import Plan
 from tests.clusters import UNGUARDED, free_port, head, wait_for
 from tests.configs import job

@@ -21,9 +21,10 @@ from grid.replicas import pool
 from grid.replicas.fleet import LOST_SECONDS, Fleet
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
-from grid.sweep.build import ClusterConfig, build_engine
+from grid.sweep.build import build_engine
 from grid.sweep.cell import Setting
 from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
 from tests.clusters import UNGUARDED, head, wait_for
 from tests.starts import Unsteady
 

@@ -19,8 +19,9 @@ from grid.datasets.slate.dataset import generate
 from grid.errors import ContextError, ModelError, ToolError
 from grid.planners.base import Budget
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
-from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.worlds.base import State, World

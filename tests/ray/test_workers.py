@@ -20,9 +20,9 @@ from grid.errors import UnfinishedError
 from grid.replicas.client import NAMESPACE, PooledEngine
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch
-from grid.sweep.build import ClusterConfig
 from grid.sweep.check import check_sweep
 from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
 from grid.sweep.deadline import CaseTime
 from grid.sweep.deadline import run as run_timed
 from grid.sweep.plan import Plan

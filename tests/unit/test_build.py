@@ -15,9 +15,10 @@ from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
 from grid.sweep import build as building
-from grid.sweep.build import BudgetConfig, build, invalid_reason, sweep_config
+from grid.sweep.build import build, invalid_reason
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Job, check_sweep
+from grid.sweep.config import BudgetConfig, sweep_config
 from grid.sweep.make import load_class, make
 from grid.types import ToolSpec
 from tests.configs import SHARED, setting_of

@@ -23,8 +23,9 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep import build as building
-from grid.sweep.build import BudgetConfig, Built, build, invalid_reason
+from grid.sweep.build import Built, build, invalid_reason
 from grid.sweep.cell import Cell
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, episode_of, run_cell, solve
 from grid.types import Observation, Reference, ToolCall
 from grid.worlds.base import State

@@ -26,9 +26,10 @@ from grid.planners.react import ReAct
 from grid.planners.requests import Requests
 from grid.store.schema import EPISODES, TIMES
 from grid.sweep.attempts import Outcome
-from grid.sweep.build import BudgetConfig, Built, build
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Cell, Setting, cells
 from grid.sweep.check import Checked, Job, check_sweep
+from grid.sweep.config import BudgetConfig
 from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.evaluation import Evaluation, prompt_of
 from grid.sweep.roles import by_pool

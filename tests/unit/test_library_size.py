@@ -19,9 +19,10 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.distractors import distractors, fingerprint, real_tools, variations
 from grid.robustness.library_size import OWN, LibrarySize
 from grid.robustness.tool_files import MAX_NAME, read_tools
-from grid.sweep.build import BudgetConfig, build
+from grid.sweep.build import build
 from grid.sweep.cell import Setting, cells
 from grid.sweep.check import check_sweep
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Parameter, ToolSpec
 from tests.configs import job, yaml

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from grid.datasets.base import GIVEN
-from grid.sweep.build import BudgetConfig, build, invalid_reason
+from grid.sweep.build import build, invalid_reason
 from grid.sweep.cell import Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from tests.configs import names, outlines, setting_of
 from tests.oracle import Telling, oracle_of

@@ -24,8 +24,9 @@ from grid.engines.base import (
 )
 from grid.planners.asking import INVALID
 from grid.planners.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
-from grid.sweep.build import BudgetConfig, build
+from grid.sweep.build import build
 from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError

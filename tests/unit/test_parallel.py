@@ -16,8 +16,9 @@ from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits, EGBSampling
 from grid.planners.self_consistency import SelfConsistency
 from grid.store.schema import TIMES
-from grid.sweep.build import BudgetConfig, build
+from grid.sweep.build import build
 from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Trajectory
 from tests.configs import setting_of

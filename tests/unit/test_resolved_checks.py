@@ -15,8 +15,9 @@ from grid.planners.base import Planner
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.retry import Retry
 from grid.retrievers.base import Index
-from grid.sweep.build import BudgetConfig, build
+from grid.sweep.build import build
 from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.make import load_class
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, ToolCall

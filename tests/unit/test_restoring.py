@@ -24,8 +24,9 @@ from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
 from grid.sweep import make
 from grid.sweep.attempts import Outcome
-from grid.sweep.build import BudgetConfig, build, code_of, invalid_reason
+from grid.sweep.build import build, code_of, invalid_reason
 from grid.sweep.cell import Setting, cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.roles import with_roles
 from grid.sweep.run import Stamp, run_cell
 from grid.sweep.transcripts import Keep

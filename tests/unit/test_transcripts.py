@@ -22,9 +22,10 @@ from grid.store.schema import TIMES
 from grid.store.transcripts import lines
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.batch import Report
-from grid.sweep.build import BudgetConfig, Built, build, sweep_config
+from grid.sweep.build import Built, build
 from grid.sweep.cell import Cell, Setting, cells
 from grid.sweep.check import check_sweep
+from grid.sweep.config import BudgetConfig, sweep_config
 from grid.sweep.run import Stamp, run_cell, run_chunk
 from grid.sweep.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
 from grid.types import Usage
