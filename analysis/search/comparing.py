@@ -55,7 +55,8 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
     known = ~(np.isnan(success) | np.isnan(cost))
     as_good = (success[None, :] >= success[:, None]) & (cost[None, :] <= cost[:, None])
     better = (success[None, :] > success[:, None]) | (cost[None, :] < cost[:, None])
-    return known & ~(as_good & better & known[None, :]).any(axis=1)
+    dominated = (as_good & better & known[None, :]).any(axis=1)
+    return np.asarray(known & ~dominated, dtype=np.bool_)
 
 
 def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
