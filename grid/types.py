@@ -154,12 +154,15 @@ class Reference:
 
     Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
     are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
-    the calls; otherwise there are other ways to the resolution.
+    the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
+    are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one.
     """
 
     calls: Mapping[str, ToolCall | None]
     resolution: tuple[str, ...]
     followed: bool = True
+    ordered: bool = True
+    answer: str | None = None
 
 
 @dataclass(frozen=True)
@@ -283,17 +286,3 @@ class Skipped:
 
     record: str
     reason: str
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A cell's metrics; None where a metric does not apply (design, 'The tables')."""
-
-    success: bool | None = None
-    tool_match_rate: float | None = None
-    action_accuracy: float | None = None
-    exact_match: bool | None = None
-    inclusion: float | None = None
-    usage: float | None = None
-    retrieval_rate: float | None = None
-    repeated_call: bool = False

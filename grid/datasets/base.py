@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec
+from grid.engines.base import Prompt
+from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec, Trajectory
 from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
+EXAMINED = "examined"
 GIVEN, DRAFTED = "given", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -52,13 +54,38 @@ def _none(count: int) -> Sequence[Demonstration]:
     return ()
 
 
+class Evaluator(Protocol):
+    """A model that is asked about a finished trajectory: the role `evaluator`."""
+
+    async def score(self, prompt: Prompt, *key: object) -> float | None:
+        """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
+        ...
+
+    async def vote(self, prompt: Prompt, candidates: Sequence[str], *key: object) -> int | None:
+        """The place of the candidate that it names; None as for a score."""
+        ...
+
+
+Measure: TypeAlias = Callable[[Trajectory], Mapping[str, Any]]
+"""A benchmark's own metrics of a trajectory that take no model: some of the fields of `Scores`."""
+Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, Any]]]
+"""What a benchmark lets a model say of a finished trajectory: some of the fields of `Scores`."""
+
+
+def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
+    """No metrics of its own."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Problem:
     """One case ready to run: what the planner sees, what it acts on, and what it is scored against.
 
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
     tools of its function. `pool` are the substeps whose candidates are the tools of the whole query; without any it is
-    the query that tools are retrieved for.
+    the query that tools are retrieved for. `domain` is the case's, as tools' `category` has it; `own` names the
+    candidates that the benchmark gives the case itself, those of its reference among them; empty: it gives none.
+    `measure` and `examine` are the benchmark's own metrics.
     """
 
     case: Case
@@ -69,6 +96,10 @@ class Problem:
     same_function: Mapping[str, str]
     demonstrations: Demonstrations = _none
     pool: tuple[Substep, ...] = ()
+    domain: str = ""
+    own: tuple[str, ...] = ()
+    measure: Measure = no_measure
+    examine: Examine | None = None
 
 
 class Dataset(Protocol):
@@ -76,7 +107,7 @@ class Dataset(Protocol):
 
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
     worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
-    an engine can be told.
+    an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator.
     """
 
     provides: ClassVar[frozenset[str]]

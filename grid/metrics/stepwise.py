@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
-from grid.types import NO_TOOL, Reference, Scores, Step, Trajectory, to_json
+from grid.metrics.scores import Scores
+from grid.metrics.trajectory import trajectory_scores
+from grid.types import NO_TOOL, Reference, Step, Trajectory, to_json
 
-SCORING = "2"
+SCORING = "3"
 """Raise when the same trajectory gets another score; part of every cell's id."""
 
 
-def score(trajectory: Trajectory, reference: Reference, resolved: bool) -> Scores:
-    """All metrics of one episode. `resolved` is the environment's word on the final state.
+def score(
+    trajectory: Trajectory,
+    reference: Reference,
+    resolved: bool,
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> Scores:
+    """All metrics of one episode. `resolved` is the environment's word on the final state, `own` are the benchmark's.
 
-    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Rates are
-    None where no plan was given to follow.
+    A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Where a plan
+    was given to follow, that rate is of its steps, each by what it was offered; without one, rates of steps are None.
     """
-    if not reference.followed:
-        return Scores(success=resolved, repeated_call=repeats_a_call(trajectory.steps))
-    steps = {step.substep.id: step for step in trajectory.steps}
-    needing = [steps.get(place) for place, call in reference.calls.items() if call]
-    reached = [step for step in needing if step]
-    return Scores(
-        success=resolved,
-        tool_match_rate=_share([step is not None and bool(tool_matches(step, reference)) for step in needing]),
-        action_accuracy=_share(
-            [place in steps and _acted_rightly(steps[place], reference) for place in reference.calls]
-        ),
-        retrieval_rate=_share([_reference_tool(step, reference) in step.candidates for step in reached]),
-        repeated_call=repeats_a_call(trajectory.steps),
-    )
+    found: dict[str, Any] = {"success": resolved, "repeated_call": repeats_a_call(trajectory.steps)}
+    found |= trajectory_scores(trajectory.steps, reference)
+    if reference.followed:
+        steps = {step.substep.id: step for step in trajectory.steps}
+        needing = [steps.get(place) for place, call in reference.calls.items() if call]
+        found |= {
+            "tool_match_rate": _share([step is not None and bool(tool_matches(step, reference)) for step in needing]),
+            "action_accuracy": _share(
+                [place in steps and _acted_rightly(steps[place], reference) for place in reference.calls]
+            ),
+            "retrieval_rate": _share([_reference_tool(step, reference) in step.candidates for step in needing if step]),
+        }
+    return Scores(**found | dict(own))
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from grid.engines.roles import ASKED
 
-SCHEMA_VERSION = "7"
+SCHEMA_VERSION = "8"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 EPISODES = pa.schema(
@@ -39,8 +39,18 @@ EPISODES = pa.schema(
         ("action_accuracy", pa.float64()),
         ("exact_match", pa.bool_()),
         ("inclusion", pa.float64()),
+        ("inclusion_set", pa.float64()),
         ("usage", pa.float64()),
         ("retrieval_rate", pa.float64()),
+        ("tool_precision", pa.float64()),
+        ("tool_recall", pa.float64()),
+        ("correct_path", pa.bool_()),
+        ("extra_calls", pa.int32()),
+        ("traj_satisfy", pa.float64()),
+        ("accuracy", pa.bool_()),
+        ("passed", pa.float64()),
+        ("passed_sd", pa.float64()),
+        ("failure_patterns", pa.list_(pa.string())),
         ("answer", pa.string()),
         ("depth", pa.int32()),
         ("breadth", pa.float64()),

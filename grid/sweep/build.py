@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from grid.code_digest import code_digest
-from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, REFERENCES, Dataset, Problem
+from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.engines.informed import Informed
 from grid.engines.places import Places
@@ -39,7 +39,8 @@ from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
 class Built:
     """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
 
-    `order_seed` draws the order of options; None: they stand as retrieved.
+    `order_seed` draws the order of options; None: they stand as retrieved. `compares_texts`: the evaluator says which
+    texts mean the same (`dataset.equivalence=judge`).
     """
 
     engine: Engine
@@ -52,6 +53,7 @@ class Built:
     judging: Mapping[Role, Judging] = field(default_factory=dict)
     restoring: Restoring = field(default_factory=Restoring)
     order_seed: int | None = 0
+    compares_texts: bool = False
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -59,7 +61,7 @@ class Built:
         return {ACTOR: self.engine, **self.roles}
 
     def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
-        """Who says of a case which texts mean the same; None where rules alone do."""
+        """Who says of a case which texts mean the same, and what its trajectory is worth; None where nobody does."""
         if EVALUATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
@@ -111,6 +113,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         judging=judging(config),
         restoring=restoring(config),
         order_seed=ordering(config).seed(setting.seed),
+        compares_texts=config["dataset"].get("equivalence") == JUDGED,
     )
 
 
@@ -168,8 +171,11 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
     if isinstance(engine, Informed) and role == EVALUATOR:
-        what = f"{of} asks with dataset.equivalence=judge which texts mean the same, which"
-        return f"{what} conf/model/{_file(setting, role)}.yaml cannot tell"
+        compares = setting.config["dataset"].get("equivalence") == JUDGED
+        what = (
+            "asks with dataset.equivalence=judge which texts mean the same" if compares else "asks about its episodes"
+        )
+        return f"{of} {what}, which conf/model/{_file(setting, role)}.yaml cannot tell"
     if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
         file = _file(setting, "model" if role == ACTOR else role)
         return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"

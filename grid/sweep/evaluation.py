@@ -1,13 +1,15 @@
-"""Whether free texts mean the same, as a model says for the environment (`dataset.equivalence=judge`)."""
+"""What a model says for the environment: which texts mean the same, and what a finished trajectory is worth."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 from collections import defaultdict
+from collections.abc import Sequence
 
 from grid.engines.base import Engine, Prompt, ScoreAnswer, Section
 from grid.engines.roles import EVALUATOR
+from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
 from grid.worlds.base import Argument
@@ -28,7 +30,7 @@ _DIGITS = 12  # of a digest
 
 
 class Evaluation:
-    """One case's questions to the evaluator, each asked once.
+    """One case's questions to the evaluator, each asked once: a `grid.datasets.base.Evaluator`.
 
     What it was asked and what it spent is in `requests`, which no budget bounds: it belongs to the environment. `seed`
     is the same for all planners and trials, so that the same question has the same answer for all of them.
@@ -39,6 +41,22 @@ class Evaluation:
         self._judging = judging
         self._known: dict[tuple[Argument, str, str], bool] = {}
         self._asking: defaultdict[tuple[Argument, str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def score(self, prompt: Prompt, *key: object) -> float | None:
+        """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
+        try:
+            return await self._judging.score(self.requests, EVALUATOR, prompt, *key)
+        except ModelError:
+            return None
+
+    async def vote(self, prompt: Prompt, candidates: Sequence[str], *key: object) -> int | None:
+        """The place of the candidate that it names; None as for a score."""
+        try:
+            asked = self.requests, EVALUATOR, prompt, candidates
+            shares = await self._judging.vote(*asked, *key, samples=1, temperature=0.0)
+        except ModelError:
+            return None
+        return max(range(len(shares)), key=shares.__getitem__)
 
     async def same(self, about: Argument, one: str, other: str) -> bool:
         """Whether two values of an argument mean the same; which of them is the reference's is not told.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed, SinglePass, Stage
-from grid.engines.roles import EVALUATOR
 from grid.planners.base import Planner
 from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
@@ -21,7 +20,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
     the tools do what the dataset says, by its rules alone.
     """
-    if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or EVALUATOR in built.roles:
+    if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from grid.datasets.base import JUDGED
+from grid.datasets.base import EXAMINED, JUDGED, Dataset
+from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
 from grid.errors import ConfigError
 from grid.planners.base import Planner
@@ -61,14 +62,17 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     """A setting's config with its judge and its evaluator, all values filled in, where it asks them.
 
     Where no model is named for the judge (`model@judge=NAME`), the acting model judges. An evaluator must be named:
-    models that are compared shall not each examine themselves. Raises ConfigError.
+    models that are compared shall not each examine themselves. Who is named as the judge examines finished
+    trajectories too, where nobody is named as the evaluator. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
     found: dict[str, Any] = {}
     for role in ASKED:
         given = _given(role, config)
         how, model = _judging(role, given), _model(role, given)
-        if not _asks(role, groups):
+        if role == EVALUATOR and not model and _examines(groups):
+            model = _examiner(config)
+        if not _asks(role, groups, model):
             continue
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
@@ -86,10 +90,25 @@ def is_named(role: Role, config: Mapping[str, Any]) -> bool:
     return bool(_model(role, given)) or _judging(role, given) != Judging() or restored
 
 
-def _asks(role: Role, groups: Mapping[str, Any]) -> bool:
+def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     if role == JUDGE:
         return JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+    return _compares(groups) or (bool(model) and _examines(groups))
+
+
+def _compares(groups: Mapping[str, Any]) -> bool:
     return bool(groups["dataset"].get("equivalence") == JUDGED)
+
+
+def _examines(groups: Mapping[str, Any]) -> bool:
+    """Whether the dataset has questions about finished trajectories."""
+    return not _compares(groups) and EXAMINED in cast(Dataset, make("dataset", groups["dataset"])).provides
+
+
+def _examiner(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The model that is named as the judge; none where it is told references, and so could not examine."""
+    model = _model(JUDGE, _given(JUDGE, config))
+    return {} if model and isinstance(make("model", model), Informed) else model
 
 
 def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, EVALUATOR, JUDGE
 from grid.errors import BudgetError, GridError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
+from grid.metrics.scores import Scores
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import score
 from grid.planners.base import Episode
@@ -37,7 +38,7 @@ from grid.sweep.identity import identity
 from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
-from grid.types import ErrorKind, Reference, Scores, Status, Substep, ToolSpec, Trajectory
+from grid.types import ErrorKind, Reference, Status, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
 
 CONCURRENT_CELLS = 16
@@ -148,7 +149,10 @@ async def _run_cell(
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
-        scores = score(trajectory, reference, problem.world.resolved(trajectory.end))
+        more = dict(problem.measure(trajectory))
+        if problem.examine and evaluation:
+            more |= await problem.examine(trajectory, evaluation)
+        scores = score(trajectory, reference, problem.world.resolved(trajectory.end), more)
     except UnfinishedError:
         raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
@@ -160,7 +164,8 @@ async def _run_cell(
             message += f" ({place_of(error, built)}, case {cell.case_id})"
             trace = "".join(traceback.format_exception(error))
         trajectory = episode.best() if episode else Trajectory((), ())
-        scores = score(trajectory, reference, resolved=False) if kind in UNRESOLVED else Scores()
+        more = dict(problem.measure(trajectory)) if problem else {}
+        scores = score(trajectory, reference, resolved=False, own=more) if kind in UNRESOLVED else Scores()
     asked = [part for part in (episode, evaluation and evaluation.requests) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
@@ -203,7 +208,9 @@ def episode_of(
         for role, engine in built.engines.items()
         if role != EVALUATOR  # who is no planner's to ask
     }
-    world = cast(ComparesTexts, problem.world).asking(evaluation.same) if evaluation else problem.world
+    world = problem.world
+    if evaluation and built.compares_texts:
+        world = cast(ComparesTexts, world).asking(evaluation.same)
     return Episode(
         problem.case,
         world,

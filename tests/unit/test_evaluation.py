@@ -315,7 +315,9 @@ def letters(evaluator: Any, text: str = PARAPHRASE, budget: Budget | None = None
     actor = Scripted({"1": {"note": 1.0}}, lambda substep, tool: RIGHT | {"text": text})
     judging = {EVALUATOR: Judging(max_retries=2)} if evaluator else {}
     roles = {EVALUATOR: evaluator} if evaluator else {}
-    return Built(actor, ReAct(), dataset, index, (), budget or Budget(), roles=roles, judging=judging)
+    budget = budget or Budget()
+    asks = bool(evaluator)
+    return Built(actor, ReAct(), dataset, index, (), budget, roles=roles, judging=judging, compares_texts=asks)
 
 
 def outcome(built: Built) -> Outcome:
@@ -465,7 +467,7 @@ def test_who_is_never_asked_is_no_part_of_a_setting_and_is_told(tmp_path: Path) 
     assert EVALUATOR not in setting.config
     assert EVALUATOR not in setting.labels
     (line,) = found.unasked
-    assert line == "evaluator who[form=digits]: never asked, as no dataset has dataset.equivalence=judge"
+    assert line == "evaluator who[form=digits]: never asked, as no dataset asks one"
     judged = Job(job(tmp_path, judge={"form": "digits"}).config, LABELS | {"judge": "lexical[form=digits]"})
     assert check_sweep([judged]).unasked == [
         "judge lexical[form=digits]: never asked, as no planner of this sweep asks one"
@@ -556,6 +558,7 @@ def test_what_is_expected_in_closed_form_is_so_by_the_rules_alone() -> None:
     for equivalence in ("rules", "judge"):
         setting, built = judged("react", limit=1)
         changed = build(setting_of(model="simulated", dataset="slate", dataset_values={"limit": 1}), BUDGET)
-        roles = built.roles if equivalence == "judge" else {}
-        (row,) = rows(setting, replace(built, engine=changed.engine, roles=roles), built.dataset.case_ids())
+        compares = equivalence == "judge"
+        own = replace(built, engine=changed.engine, roles=built.roles if compares else {}, compares_texts=compares)
+        (row,) = rows(setting, own, built.dataset.case_ids())
         assert (row["expected_success"] is None) == (equivalence == "judge")

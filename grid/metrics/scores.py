@@ -1,0 +1,33 @@
+"""A cell's metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A cell's metrics; None where a metric does not apply (design, 'The tables').
+
+    `traj_satisfy` is from 0 to 10, `passed` 1 for Solved, 0.5 for Unsure, 0 for Unsolved (`passed_sd`: over repeated
+    judgements), `extra_calls` counts calls beyond the reference's; the other numbers are shares.
+    """
+
+    success: bool | None = None
+    tool_match_rate: float | None = None
+    action_accuracy: float | None = None
+    exact_match: bool | None = None
+    inclusion: float | None = None
+    inclusion_set: float | None = None
+    usage: float | None = None
+    retrieval_rate: float | None = None
+    tool_precision: float | None = None
+    tool_recall: float | None = None
+    correct_path: bool | None = None
+    extra_calls: int | None = None
+    traj_satisfy: float | None = None
+    accuracy: bool | None = None
+    passed: float | None = None
+    passed_sd: float | None = None
+    failure_patterns: tuple[str, ...] | None = None
+    repeated_call: bool = False
