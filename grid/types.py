@@ -155,7 +155,8 @@ class Reference:
     Arguments may hold `OUTPUT_FROM_STEP_i.j.field`; `resolution` names the substeps whose outcomes together
     are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
     the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
-    are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one.
+    are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
+    substeps whose calls are right and return a failure all the same, as they did when they were recorded.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -163,6 +164,7 @@ class Reference:
     followed: bool = True
     ordered: bool = True
     answer: str | None = None
+    failing: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

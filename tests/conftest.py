@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.traject_files import write_files
+
 # Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,3 +60,11 @@ def released_ultratool(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("ultratool")
     subprocess.run([str(UNPACK), str(target), "ultratool"], check=True, capture_output=True)
     return str(target / "ultratool")
+
+
+@pytest.fixture(scope="session")
+def released_traject_bench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the form of TRAJECT-Bench's `public_data`, with a few queries in two domains."""
+    root = tmp_path_factory.mktemp("traject_bench")
+    write_files(root / "public_data")
+    return str(root)

@@ -22,6 +22,7 @@ from grid.engines.base import (
     TextAnswer,
     VoteAnswer,
 )
+from grid.engines.places import name_of
 from grid.retrievers.base import Index
 from grid.text.references import PATTERN, reference
 from grid.types import FINISH, NO_TOOL, Case, Reference, Substep, ToolCall, ToolSpec, Usage, to_json
@@ -84,7 +85,7 @@ class Oracle:
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         self.asked.append(type(prompt.answer).__name__)
         assert isinstance(prompt.answer, ChoiceAnswer)
-        names = [option.partition("(")[0].partition(":")[0] for option in prompt.answer.options]
+        names = [name_of(option) for option in prompt.answer.options]
         tool = self._next(prompt)["tool"]
         return Choice(tuple(float(name == tool) for name in names), Usage(forward_passes=1))
 

@@ -19,7 +19,8 @@ from grid.text import references
 from grid.text.untrusted import loads
 from grid.types import FINISH, NO_TOOL, Reference, ToolCall
 
-_NAME = re.compile(r"[^(:]*")
+_ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
+_BEHIND = re.compile(r"\s*(?:[(:]|$)")
 _FINISH = f'{{"tool": "{FINISH}"'
 _NONE = "none"
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
@@ -77,9 +78,9 @@ class Places:
             return [Place(step, step, call, blind=blind) for step, call in steps]
         numbers = [number for number, _ in outline] or [str(place) for place in range(len(self.calls))]
         written = dict(zip(self.calls, numbers, strict=False))
-        drafted = [name_of(text) for _, text in outline]
+        drafted = [text for _, text in outline]
         places = [
-            Place(step, number, _written(call, written), not drafted or drafted[place] == call.tool, blind)
+            Place(step, number, _written(call, written), not drafted or _names(drafted[place], call.tool), blind)
             for place, ((step, call), number) in enumerate(zip(self.calls.items(), numbers, strict=False))
         ]
         end = max(done + least, len(places) + 1)
@@ -107,7 +108,8 @@ def is_right(prompt: Prompt, places: Places) -> bool:
     """Whether the call that a judge is shown is the reference's.
 
     Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
-    reference's calls and returned something. Before it: whether it is the call at the prompt's point.
+    reference's calls and returned something, or is one that is known to fail. Before it: whether it is the call at the
+    prompt's point.
     """
     outcome, call = prompt.entries("outcome"), _proposed(prompt)
     if is_whole(prompt):
@@ -115,7 +117,9 @@ def is_right(prompt: Prompt, places: Places) -> bool:
     if outcome:
         found = loads(call) if call.startswith("{") else {}
         tools = {known.tool for known in places.calls.values()}
-        return "failed" not in outcome[0] and isinstance(found, dict) and found.get("tool") in tools
+        if "failed" in outcome[0]:
+            return call in {places.calls[step].text() for step in places.reference.failing}
+        return isinstance(found, dict) and found.get("tool") in tools
     at = places.left(prompt, 1)
     if not at:
         return False
@@ -152,9 +156,14 @@ def lesson(number: str) -> str:
 
 
 def name_of(option: str) -> str:
-    """The tool that an option's line, or a line of a drafted outline, begins with."""
-    match = _NAME.match(option)
-    return match[0].strip() if match else ""
+    """The tool of an option's line, or `no_tool`: what stands before its arguments, or else before the colon."""
+    arguments = _ARGUMENTS.search(option)
+    return option[: arguments.start()] if arguments else option.partition(":")[0].strip()
+
+
+def _names(substep: str, tool: str) -> bool:
+    """Whether a line of a drafted outline begins with a tool's name."""
+    return substep.startswith(tool) and bool(_BEHIND.match(substep, len(tool)))
 
 
 def _outline(prompt: Prompt) -> list[tuple[str, str]]:

@@ -103,8 +103,12 @@ class LookupSimulator:
         if self.same and not meant:
             meant = await _judged(groups, arguments, self.same)
         if not meant:
-            return obtained, default_outcome(call.tool)
+            return obtained, self.missed(call)
         return obtained.union(*(entry.substeps for entry in meant)), meant[0].outcome
+
+    def missed(self, call: ToolCall) -> Observation:
+        """What a call that means no entry returns."""
+        return default_outcome(call.tool)
 
     def resolved(self, state: State) -> bool:
         """Whether every outcome of the resolution has been obtained."""

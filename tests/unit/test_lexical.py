@@ -18,6 +18,7 @@ from grid.engines.lexical.engine import Lexical, bm25
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.null import Null
+from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
@@ -99,7 +100,7 @@ def chosen(options: tuple[str, ...], substep: str = "Register the goods") -> dic
         for section in prompt(substep).sections
     )
     found = asyncio.run(Lexical(temperature=3.0).choose(Prompt(sections, ChoiceAnswer(options)), seed=0)).probabilities
-    return dict(zip([option.partition("(")[0].partition(":")[0] for option in options], found, strict=True))
+    return dict(zip([name_of(option) for option in options], found, strict=True))
 
 
 def test_the_text_of_no_tool_is_not_read_and_the_order_says_nothing() -> None:

@@ -40,14 +40,20 @@ def told(setting: Setting) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("planner", names("planner"))
 @pytest.mark.parametrize(
     ("dataset", "outline"),
-    [(name, outline) for name in ("slate", "kqa_synthetic", "ultratool") for outline in outlines(name)],
+    [
+        *((name, outline) for name in ("slate", "kqa_synthetic", "ultratool") for outline in outlines(name)),
+        *((f"traject_bench {kind}", "hidden") for kind in ("parallel", "sequential")),
+    ],
 )
 def test_an_oracle_resolves_every_case(
     request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
 ) -> None:
     values: dict[str, Any] = {"outline": outline, "limit": CASES}
-    if dataset == "ultratool":
-        values["path"] = request.getfixturevalue("released_ultratool")
+    dataset, _, kind = dataset.partition(" ")
+    if dataset in ("ultratool", "traject_bench"):
+        values["path"] = request.getfixturevalue(f"released_{dataset}")
+    if kind:
+        values["kind"] = kind
     deep = {"max_calls": MOST_CALLS}
     rows = told(setting_of(dataset=dataset, planner=planner, dataset_values=values, planner_values=deep))
     assert len(rows) >= CASES - 2
@@ -57,6 +63,8 @@ def test_an_oracle_resolves_every_case(
         assert row["tool_match_rate"] == row["action_accuracy"] == followed
         assert row["retrieval_rate"] == (followed or row["inclusion"])
         assert [row[name] for name in ("inclusion_set", "tool_recall", "tool_precision")] == [1.0] * 3
+        assert row["exact_match"] is True
+        assert row["usage"] == 1.0
         passes = row["branches"] + 1 if planner == "self_consistency_plan" else 1
         assert (row["branches"] + 1, row["replans"]) == (passes, 0)
         assert row["tool_calls"] == passes * row["plan_nodes"]

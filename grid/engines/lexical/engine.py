@@ -43,6 +43,7 @@ from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
+from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.words import stems
@@ -98,7 +99,7 @@ class Lexical:
         ways = self._ways(prompt)
         if ways:
             shares = _softmax(np.array([score for _, score in ways]))
-            names = [_name(option) for option in options]
+            names = [name_of(option) for option in options]
             decline = NO_TOOL if NO_TOOL in names else FINISH
             taken = [str(calls[0]["tool"]) if calls else decline for calls, _ in ways]
             found = np.array([sum(shares[i] for i, tool in enumerate(taken) if tool == name) for name in names])
@@ -195,14 +196,9 @@ def _options(prompt: Prompt) -> tuple[str, ...]:
     return section.options or section.entries[1:]
 
 
-def _name(option: str) -> str:
-    """The tool of an option's text, or NO_TOOL."""
-    return NO_TOOL if option.startswith(f"{NO_TOOL}:") else option.partition("(")[0]
-
-
 def _filled(answer: ToolCallAnswer, option: str, prompt: Prompt) -> Call:
     """The call of an option; of no tool where the answer has none of its name."""
-    tool = next((tool for tool in answer.tools if tool.name == _name(option)), None)
+    tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
     if tool is None:
         return {"tool": NO_TOOL, "arguments": {}}
     return {"tool": tool.name, "arguments": {} if tool.name == FINISH else fill(tool, prompt)}
@@ -232,7 +228,7 @@ class _Documents(NamedTuple):
 
 @lru_cache(maxsize=256)  # of some 100 kB each
 def _documents(options: tuple[str, ...]) -> _Documents:
-    names = [_name(option) for option in options]
+    names = [name_of(option) for option in options]
     wordless = (NO_TOOL, GIVE_UP)
     counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
     lengths = np.array([length for _, length in counted], dtype=np.float64)
