@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 Row = dict[str, Any]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 CITIES = ("Rome", "Oslo", "Lima", "Cairo", "Quito", "Hanoi")
 
 
@@ -30,7 +32,7 @@ def tool(name: str, required: Sequence[str] = (), optional: Sequence[str] = (), 
     }
 
 
-def step(name: str, required: Mapping[str, Any] = {}, optional: Mapping[str, Any] = {}, **more: Any) -> Row:  # noqa: B006
+def step(name: str, required: Mapping[str, Any] = _NOTHING, optional: Mapping[str, Any] = _NOTHING, **more: Any) -> Row:
     """A recorded step."""
 
     def listed(values: Mapping[str, Any]) -> list[Row]:
@@ -41,7 +43,7 @@ def step(name: str, required: Mapping[str, Any] = {}, optional: Mapping[str, Any
         "tool description": f"Tells about {name.replace(':', ' and')}.",
         "required parameters": listed(required),
         "optional parameters": listed(optional),
-        "executed_output": f"{{'found': '{name.partition(': ')[2] or name} of {', '.join(map(str, required.values()))}'}}",
+        "executed_output": f"{{'found': '{name} of {' and '.join(map(str, required.values()))}'}}",
     }
     return found | more
 

@@ -75,7 +75,9 @@ class TrajectBench:
 
     def __post_init__(self) -> None:
         if self.kind == "sequential" and self.level is not None:
-            raise ConfigError("dataset.level", self.level, "null where dataset.kind is sequential: these have no levels")
+            raise ConfigError(
+                "dataset.level", self.level, "null where dataset.kind is sequential: these have no levels"
+            )
 
     @cached_property
     def root(self) -> Path:
@@ -185,7 +187,9 @@ class TrajectBench:
         tools = library(files, records)
         calling = Counter(name for record in records for name in {step.tool for step in record.steps})
         noted = [
-            Skipped(f"tool {name} ({calling[name]} queries)", "no file defines the tool: taken from the queries' records")
+            Skipped(
+                f"tool {name} ({calling[name]} queries)", "no file defines the tool: taken from the queries' records"
+            )
             for name in sorted(tools.undefined)
         ]
         return _Read({record.id: record for record in records}, tools, [*skipped, *noted])

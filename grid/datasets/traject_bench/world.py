@@ -69,9 +69,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
             frozenset(given.keys() - declared.keys() | lacking),
             declared,
         )
-        found[key] = Entry(
-            first.substeps | {place}, first.call, first.outcome, first.open_arguments, first.parameters
-        )
+        found[key] = Entry(first.substeps | {place}, first.call, first.outcome, first.open_arguments, first.parameters)
     return tuple(found.values())
 
 
