@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.stabletoolbench import write_queries
+
 # Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,3 +60,18 @@ def released_ultratool(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("ultratool")
     subprocess.run([str(UNPACK), str(target), "ultratool"], check=True, capture_output=True)
     return str(target / "ultratool")
+
+
+@pytest.fixture(scope="session")
+def small_stabletoolbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of small files in the released format."""
+    return write_queries(tmp_path_factory.mktemp("stabletoolbench"))
+
+
+@pytest.fixture(scope="session")
+def released_stabletoolbench() -> str:
+    """The folder of the released data; skips where they are not to be had."""
+    named = os.environ.get("AGENT_GRID_STABLETOOLBENCH")
+    if not named:
+        pytest.skip("set AGENT_GRID_STABLETOOLBENCH to the folder that holds solvable_queries")
+    return named

@@ -29,7 +29,7 @@ from grid.types import FINISH, NO_TOOL, Substep
 from tests.configs import names, outlines, setting_of, yaml
 
 BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
-RELEASED = {"ultratool": "released_ultratool"}
+RELEASED = {"ultratool": "released_ultratool", "stabletoolbench": "small_stabletoolbench"}
 """The datasets that need files, by the fixture that has them."""
 DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in RELEASED]
 CHEAP = [
@@ -53,7 +53,7 @@ COUNTERS = [
     "depth",
     "plan_nodes",
 ]
-RATES = ("tool_match_rate", "action_accuracy", "retrieval_rate")
+RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
 """What makes all answers of an engine readable: a decision without an option is no part of the contract."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
