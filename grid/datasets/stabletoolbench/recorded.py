@@ -37,10 +37,11 @@ class Recorded:
         root = folder("dataset.responses", path).resolve()
         self._files = {api: place for api in apis if (place := _place(root, api))}
         self.unreadable: list[Skipped] = []
+        self._calls = lru_cache(maxsize=64)(_calls)
         digest = hashlib.sha256()
         for api, file in sorted(self._files.items(), key=lambda pair: str(pair[1])):
             try:
-                found = _calls(file)
+                found = self._calls(file)
             except DataError as error:
                 self.unreadable.append(Skipped(str(file.relative_to(root)), f"recorded responses: {error.message}"))
                 del self._files[api]
@@ -52,13 +53,13 @@ class Recorded:
         """What was recorded for a call; None where nothing was."""
         if api not in self._files:
             return None
-        found = _calls(self._files[api]).get(_key({names.identifier(name): arguments[name] for name in arguments}))
+        found = self._calls(self._files[api]).get(_key({names.identifier(name): arguments[name] for name in arguments}))
         return found[1] if found else None
 
     def examples(self, api: Api) -> list[str]:
         """A few recorded calls with their responses, a line each; none where the first alone is too long."""
         shown: list[str] = []
-        for text, response in (_calls(self._files[api]) if api in self._files else {}).values():
+        for text, response in (self._calls(self._files[api]) if api in self._files else {}).values():
             line = f"{text} -> {to_json(response._asdict())}"
             if len(shown) == _EXAMPLES or sum(map(len, shown)) + len(line) > _EXAMPLE_CHARACTERS:
                 break
@@ -77,7 +78,6 @@ def _place(root: Path, api: Api) -> Path | None:
         return None
 
 
-@lru_cache(maxsize=64)
 def _calls(file: Path) -> dict[str, tuple[str, Response]]:
     """By its arguments each call as it is written there, with its response. Raises DataError."""
     read = read_json(file)
