@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import pytest
 
 from grid.datasets.stabletoolbench.judging import RUNS, TEMPERATURE, VERDICTS, pass_rate
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
+from grid.engines.roles import EVALUATOR
 from grid.planners.judging import Judging
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
-from grid.types import Observation, Step, Substep, ToolCall, Trajectory, Usage
+from grid.sweep.run import Stamp, run_chunk
+from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
+from tests.configs import setting_of
+from tests.oracle import Telling
 
 UNSURE, UNSOLVED, SOLVED = range(3)
 CALL = ToolCall("convert", {"amount": 5})
@@ -120,3 +127,41 @@ def test_runs_draw_their_own_answers_where_they_are_drawn_at_all() -> None:
     judged(again, trajectory())
     assert again.seeds == text.seeds
     assert judged(digits, trajectory(), form="digits") == {"passed": 0.0, "passed_sd": 0.0}
+
+
+@dataclass
+class Planning(Judge):
+    """Answers every prompt for a plan with one call and, behind it, an end with an answer or without."""
+
+    ends: Sequence[dict[str, Any]] = ()
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        plan = [{"tool": "health_for_cinema_guide", "arguments": {}}, *self.ends]
+        return Sampled((to_json({"plan": plan}),), Usage(llm_calls=1))
+
+
+@pytest.mark.parametrize(
+    ("ends", "passed"),
+    [
+        ([{"tool": FINISH, "arguments": {"answer": "The guide is up."}}], 1.0),
+        ([{"tool": FINISH, "arguments": {}}], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_a_chain_is_judged_where_its_plan_ends_with_an_answer(
+    small_stabletoolbench: str, ends: list[dict[str, Any]], passed: float
+) -> None:
+    values = {"path": small_stabletoolbench, "group": "G1_instruction", "order": "file"}
+    setting = setting_of(dataset="stabletoolbench", planner="zero_shot", dataset_values=values)
+    built, judge = build(setting, BudgetConfig()), Judge([SOLVED])
+    index = Telling(built.dataset, built.index)
+    cell = list(cells(setting, built.version, ["G1_instruction-4"], 1))
+    for roles in ({}, {EVALUATOR: judge}):
+        asking = dict.fromkeys(roles, Judging())
+        actor = Planning([], ends=ends)
+        whole = replace(built, engine=actor, index=index, roles=roles, judging=asking)  # type: ignore[arg-type]
+        labelled = replace(setting, labels={**setting.labels, **dict.fromkeys(roles, "judge")})
+        (row,) = asyncio.run(run_chunk(whole, labelled, cell, Stamp("test", None))).take()["episodes"]
+        assert (row["error_message"], row["success"], row["exact_match"]) == (None, True, True)
+        assert row["passed"] == (passed if roles else None)
+    assert row["evaluator_calls"] == len(judge.prompts) == 3 * passed

@@ -18,7 +18,6 @@ from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.stabletoolbench import names
 from grid.datasets.stabletoolbench.judging import pass_rate
-from grid.datasets.stabletoolbench.made_up import shape_of
 from grid.datasets.stabletoolbench.recorded import Recorded
 from grid.datasets.stabletoolbench.records import (
     GROUPS,
@@ -42,8 +41,6 @@ ADAPTER = 1
 """Raise when the same files give other cases, tools or responses."""
 _DESCRIPTION, _EXAMPLE = 256, 80
 """Characters that are shown of a description, as by the benchmark's own pipeline, and of an example's value."""
-_RETURNS = 12
-"""Fields of a response that are shown, at most."""
 _TYPES = {"NUMBER": "number", "BOOLEAN": "boolean", "ARRAY": "array", "OBJECT": "object"}
 
 
@@ -153,11 +150,9 @@ def _domain(query: Query) -> str:
 
 
 def _spec(name: str, api: Api, definition: Definition) -> ToolSpec:
+    """The tool as the benchmark shows it: fields of its response, of which many templates are an error's, are not."""
     text = " ".join(definition.description.split())[:_DESCRIPTION] or f"{api.name} of {api.tool}"
-    shape = shape_of(definition.template)
-    returns = [field for field in shape if field.isidentifier()] if isinstance(shape, dict) else []
-    parameters = tuple(map(_parameter, definition.arguments))
-    return ToolSpec(name, text, parameters, tuple(returns[:_RETURNS]), api.category)
+    return ToolSpec(name, text, tuple(map(_parameter, definition.arguments)), category=api.category)
 
 
 def _parameter(argument: Argument) -> Parameter:

@@ -32,7 +32,7 @@ def category(text: str) -> str:
 
 
 def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
-    """A name of its own for each API: `search_for_simple_youtube_search`, its last 64 characters.
+    """A name of its own for each API: `search_for_simple_youtube_search`, of a long one the last words.
 
     Where several have the same, all but the first, in order of their category and full names, get a number behind it.
     """
@@ -40,10 +40,18 @@ def tool_names(apis: Iterable[Api]) -> dict[Api, str]:
     taken: Counter[str] = Counter()
     for api in sorted(apis, key=lambda api: (api.category, api.tool, api.name)):
         full = f"{identifier(api.name) or 'api'}_for_{standardized(api.tool) or 'tool'}"
-        name = re.sub(r"[^a-z0-9_]", "_", full)[-LONGEST:].strip("_")
+        name = _ending(re.sub(r"[^a-z0-9_]", "_", full))
         while taken[name]:
             taken[name] += 1
             name = f"{name[: LONGEST - 4]}_{taken[name]}"
         taken[name] += 1
         names[api] = name
     return names
+
+
+def _ending(name: str) -> str:
+    """Whole words of at most so many characters, where there are any."""
+    if len(name) <= LONGEST:
+        return name.strip("_")
+    cut = name[-LONGEST:]
+    return (cut.partition("_")[2] or cut).strip("_")
