@@ -41,7 +41,7 @@ def query(number: int | str, text: str, offered: Sequence[Row], *relevant: Seque
     return {"api_list": [*offered], "query": text, "relevant APIs": [[*pair] for pair in pairs], "query_id": number}
 
 
-CAST = {"movies": [{"title": "str", "year": "int", "score": "float", "_list_length": 7}], "total": "int"}
+CAST: Any = {"movies": [{"title": "str", "year": "int", "score": "float", "_list_length": 7}], "total": "int"}
 CINEMA = (
     api("Cinema Guide", "Search Movies", [parameter("title", default="Alien")], [parameter("year", "NUMBER")], CAST),
     api(

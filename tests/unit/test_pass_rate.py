@@ -159,7 +159,7 @@ def test_a_chain_is_judged_where_its_plan_ends_with_an_answer(
     for roles in ({}, {EVALUATOR: judge}):
         asking = dict.fromkeys(roles, Judging())
         actor = Planning([], ends=ends)
-        whole = replace(built, engine=actor, index=index, roles=roles, judging=asking)  # type: ignore[arg-type]
+        whole = replace(built, engine=actor, index=index, roles=roles, judging=asking)
         labelled = replace(setting, labels={**setting.labels, **dict.fromkeys(roles, "judge")})
         (row,) = asyncio.run(run_chunk(whole, labelled, cell, Stamp("test", None))).take()["episodes"]
         assert (row["error_message"], row["success"], row["exact_match"]) == (None, True, True)

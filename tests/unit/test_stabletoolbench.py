@@ -158,12 +158,18 @@ def test_selection_is_scored_without_any_model_and_arguments_are_not(small: Stab
     assert (found.exact_match, found.tool_precision, found.tool_recall, found.usage) == (True, 1.0, 1.0, None)
 
 
+def by_chance(data: StableToolBench, case_id: str) -> tuple[float, float]:
+    """The precision that one call drawn from a query's own APIs is expected to have, and the share that is relevant."""
+    problem = data.problem(case_id)
+    steps = [Step(0, Substep("0", "", ""), ToolCall(name, {}), Observation({})) for name in problem.own]
+    hits = [trajectory_scores([step], problem.reference)["tool_precision"] for step in steps]
+    return math.fsum(hits) / len(hits), len(problem.reference.calls) / len(problem.own)
+
+
 def test_one_call_drawn_from_a_querys_own_apis_is_right_as_often_as_chance_has_it(small: StableToolBench) -> None:
     for case_id in small.case_ids():
-        problem = small.problem(case_id)
-        steps = [Step(0, Substep("0", "", ""), ToolCall(name, {}), Observation({})) for name in problem.own]
-        hits = [trajectory_scores([step], problem.reference)["tool_precision"] for step in steps]
-        assert math.fsum(hits) / len(hits) == len(problem.reference.calls) / len(problem.own)
+        expected, share = by_chance(small, case_id)
+        assert expected == share
 
 
 def test_what_cannot_be_a_case_is_left_out_and_told_why(tmp_path: Path) -> None:
@@ -269,3 +275,5 @@ def test_the_release(released_stabletoolbench: str) -> None:
             assert call.tool in problem.own
             assert not walk.make(call).failed
         assert walk.resolved
+        expected, share = by_chance(data, case_id)
+        assert expected == pytest.approx(share)
