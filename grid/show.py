@@ -46,10 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         built = build(setting, BudgetConfig())
         cell = _cell(built, setting, given.case)
         problem = built.problem(cell.case_id, cell.disturbance_seed)
-        evaluation = built.evaluation(cell.case_id, setting.seed)
-        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation=evaluation)
+        evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
+        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation=evaluation, simulation=simulation)
         ended = deadline.run(_ended(built, episode))
-        messages = [*episode.messages, *(evaluation.requests.messages if evaluation else ())]
+        of_world = [message for part in (evaluation, simulation) if part for message in part.requests.messages]
+        messages = [*episode.messages, *of_world]
     except GridError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -57,7 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print(messages, given.first, f"failed: {ended}")
         return 1
     resolved = "resolved" if problem.world.resolved(ended.end) else "not resolved"
-    _print(messages, given.first, f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}")
+    _print(
+        [*episode.messages, *of_world],
+        given.first,
+        f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}",
+    )
     return 0
 
 
@@ -71,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
     parser.add_argument("--judge", help="a file of conf/model (default: the model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
+    parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser

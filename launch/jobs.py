@@ -14,7 +14,7 @@ from rich.console import Console
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH
+from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, PATH
 from grid.sweep.config import sweep_config
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
@@ -75,9 +75,10 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     check_plain(config)
     dataset, robustness = config.get("dataset"), config.get("robustness")
     disturbing = [*robustness.items()] if isinstance(robustness, dict) else []
-    for key, part in [("dataset", dataset), *((f"robustness.{name}", part) for name, part in disturbing)]:
-        if isinstance(part, dict) and isinstance(part.get(PATH), str) and part[PATH]:
-            part[PATH] = _absolute(f"{key}.{PATH}", part[PATH])
+    places = [("dataset", dataset, name) for name in DATA]
+    for group, part, key in [*places, *((f"robustness.{name}", part, PATH) for name, part in disturbing)]:
+        if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
+            part[key] = _absolute(f"{group}.{key}", part[key])
     choices = dict(composed.choices)
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)

@@ -29,6 +29,12 @@ SHARED: dict[str, Any] = {
     "cluster": {"kind": "local"},
 }
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+FOLDERS = {
+    "ultratool": "released_ultratool",
+    "traject_bench": "small_traject_bench",
+    "stabletoolbench": "small_stabletoolbench",
+}
+"""The datasets that need files, by the fixture that has them."""
 
 
 def names(group: str) -> list[str]:

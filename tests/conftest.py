@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
 # Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
@@ -63,8 +64,23 @@ def released_ultratool(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
-def released_traject_bench(tmp_path_factory: pytest.TempPathFactory) -> str:
+def small_traject_bench(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the form of TRAJECT-Bench's `public_data`, with a few queries in two domains."""
     root = tmp_path_factory.mktemp("traject_bench")
     write_files(root / "public_data")
     return str(root)
+
+
+@pytest.fixture(scope="session")
+def small_stabletoolbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder of small files in the released format."""
+    return write_queries(tmp_path_factory.mktemp("stabletoolbench"))
+
+
+@pytest.fixture(scope="session")
+def released_stabletoolbench() -> str:
+    """The folder of the released data; skips where they are not to be had."""
+    named = os.environ.get("AGENT_GRID_STABLETOOLBENCH")
+    if not named:
+        pytest.skip("set AGENT_GRID_STABLETOOLBENCH to the folder that holds solvable_queries")
+    return named

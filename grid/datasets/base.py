@@ -11,7 +11,7 @@ from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpe
 from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
-EXAMINED = "examined"
+EXAMINED, SIMULATED = "examined", "simulated"
 GIVEN, DRAFTED = "given", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -61,8 +61,13 @@ class Evaluator(Protocol):
         """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
         ...
 
-    async def vote(self, prompt: Prompt, candidates: Sequence[str], *key: object) -> int | None:
-        """The place of the candidate that it names; None as for a score."""
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
+    ) -> int | None:
+        """The place of the candidate that it names; None as for a score.
+
+        Above temperature 0 other keys may have other answers; an exact distribution has no temperature.
+        """
         ...
 
 
@@ -107,7 +112,8 @@ class Dataset(Protocol):
 
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
     worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
-    an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator.
+    an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
+    are `grid.worlds.simulated.Played`, for whoever names a simulator.
     """
 
     provides: ClassVar[frozenset[str]]

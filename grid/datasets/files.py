@@ -16,18 +16,20 @@ MAX_FILE_BYTES = 1_000_000_000
 
 def folder(key: str, path: str | None, *needed: str) -> Path:
     """The dataset's folder; raises ConfigError, naming the key, where it or one of its files is missing or empty."""
+    names = ", ".join(needed)
+    holding = f"; it must hold {names}" if needed else ""
     if path is None:
-        raise ConfigError(key, None, f"give the folder that holds {', '.join(needed)}")
+        raise ConfigError(key, None, f"give the folder that holds {names}" if needed else "give a folder")
     root = Path(path).expanduser()
     try:
         found = root.is_dir()
     except OSError as error:  # a name that is too long, say
         raise ConfigError(key, f"{path:.80}", f"a folder that can be read ({error.strerror})") from None
     if not found:
-        raise ConfigError(key, path, f"no such folder; it must hold {', '.join(needed)}")
+        raise ConfigError(key, path, f"no such folder{holding}")
     for name in needed:
         if not (root / name).is_file():
-            raise ConfigError(key, path, f"the folder lacks {name}; it must hold {', '.join(needed)}")
+            raise ConfigError(key, path, f"the folder lacks {name}{holding}")
         if (root / name).stat().st_size == 0:
             raise ConfigError(key, path, f"{name} is empty")
     return root

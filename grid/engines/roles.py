@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-Role = Literal["actor", "judge", "evaluator"]
+Role = Literal["actor", "judge", "evaluator", "simulator"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
 """Scores what a planner does with it, for the planner."""
 EVALUATOR: Role = "evaluator"
 """Says for the environment which texts mean the same and what a finished trajectory is worth; no planner sees it."""
-ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR)
+SIMULATOR: Role = "simulator"
+"""Plays, for the environment, tools whose servers cannot be reached; no planner sees it."""
+OF_WORLD = (EVALUATOR, SIMULATOR)
+"""Whom no planner may ask."""
+ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR)
 """The roles besides the acting one: each has keys, a model and columns of its own where a setting has it."""

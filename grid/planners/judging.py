@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Literal, Protocol, TypeVar
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -139,29 +139,54 @@ class Judging:
         samples: int,
         temperature: float,
     ) -> list[T]:
-        """What so many answers say, those of them at least that can be read after all retries."""
-        found, why = list[T](), ""
-        *shown, ask = prompt.sections
-        again = Prompt((*shown, Section(ask.kind, (*ask.entries, INVALID))), prompt.answer)
-        for tried in range(self.max_retries + 1):
-            answers = await requests.sample(
-                role,
-                again if tried else prompt,
-                *((*key, f"try{tried}") if tried else key),
-                n=samples - len(found),
-                temperature=temperature,
-                max_tokens=_MAX_TOKENS,
-            )
-            for place, text in enumerate(answers.texts):
-                try:
-                    found.append(read(text))
-                except UnreadableError as error:
-                    answers.message.unreadable[place] = why = str(error)
-            if len(found) == samples:
-                break
-        if not found:
-            raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
-        return found
+        how = Retries(temperature, self.max_retries, _MAX_TOKENS)
+        return await readable(requests, role, prompt, read, key, how, samples)
+
+
+class Retries(NamedTuple):
+    """How answers are sampled, and how often again where they cannot be read."""
+
+    temperature: float
+    max_retries: int
+    max_tokens: int
+
+
+async def readable(
+    requests: Requests,
+    role: Role,
+    prompt: Prompt,
+    read: Callable[[str], T],
+    key: tuple[object, ...],
+    how: Retries,
+    samples: int = 1,
+) -> list[T]:
+    """What so many answers say, those of them at least that can be read after all retries.
+
+    Raises:
+        ModelError: none can be read.
+    """
+    found, why = list[T](), ""
+    *shown, ask = prompt.sections
+    again = Prompt((*shown, Section(ask.kind, (*ask.entries, INVALID))), prompt.answer)
+    for tried in range(how.max_retries + 1):
+        answers = await requests.sample(
+            role,
+            again if tried else prompt,
+            *((*key, f"try{tried}") if tried else key),
+            n=samples - len(found),
+            temperature=how.temperature,
+            max_tokens=how.max_tokens,
+        )
+        for place, text in enumerate(answers.texts):
+            try:
+                found.append(read(text))
+            except UnreadableError as error:
+                answers.message.unreadable[place] = why = str(error)
+        if len(found) == samples:
+            break
+    if not found:
+        raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+    return found
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

@@ -14,7 +14,7 @@ from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Data
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.engines.informed import Informed
 from grid.engines.places import Places
-from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
+from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline
@@ -24,14 +24,15 @@ from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.retrievers.base import Index, Retriever
 from grid.robustness.base import Robustness, Versioned
 from grid.seeds import derive_seed
-from grid.sweep import audit, evaluation
+from grid.sweep import audit, evaluation, simulation
 from grid.sweep.audit import Audit
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.make import make
 from grid.sweep.ordering import ordering
-from grid.sweep.roles import judging, models, restoring
+from grid.sweep.roles import judging, models, restoring, simulating
+from grid.sweep.simulation import Simulating, Simulation
 from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
 
 
@@ -52,6 +53,7 @@ class Built:
     roles: Mapping[Role, Engine] = field(default_factory=dict)
     judging: Mapping[Role, Judging] = field(default_factory=dict)
     restoring: Restoring = field(default_factory=Restoring)
+    simulating: Simulating = field(default_factory=Simulating)
     order_seed: int | None = 0
     compares_texts: bool = False
 
@@ -66,6 +68,13 @@ class Built:
             return None
         seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
         return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
+
+    def simulation(self, sweep_seed: int) -> Simulation | None:
+        """Who plays a case's tools; None where nobody does. The seed is the same for all cases."""
+        if SIMULATOR not in self.roles:
+            return None
+        seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
+        return Simulation(self.roles[SIMULATOR], self.simulating, seed)
 
     @property
     def version(self) -> str:
@@ -112,6 +121,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         roles=engines,
         judging=judging(config),
         restoring=restoring(config),
+        simulating=simulating(config),
         order_seed=ordering(config).seed(setting.seed),
         compares_texts=config["dataset"].get("equivalence") == JUDGED,
     )
@@ -125,7 +135,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):
-        asking = evaluation.__name__ if role == EVALUATOR else audit.__name__
+        asking = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation}[role].__name__
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
     return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
 
@@ -170,6 +180,8 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
+    if role == SIMULATOR and (SAMPLE not in engine.provides or engine.sampler is None):
+        return f"{of} has its tools played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
     if isinstance(engine, Informed) and role == EVALUATOR:
         compares = setting.config["dataset"].get("equivalence") == JUDGED
         what = (

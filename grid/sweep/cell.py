@@ -18,8 +18,11 @@ from grid.types import to_json
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
 OPTIONS = "options"
 """The key of a setting that is no group."""
+DATA = ("path", "responses")
+"""The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
-    *("dataset.path", "dataset.limit", "dataset.order", "dataset.max_substeps"),
+    *(f"dataset.{key}" for key in DATA),
+    *("dataset.limit", "dataset.order", "dataset.max_substeps"),
     *(f"{role}.serving" for role in ("model", *ASKED)),
     "planner.parallel",
 )

@@ -49,11 +49,13 @@ class Evaluation:
         except ModelError:
             return None
 
-    async def vote(self, prompt: Prompt, candidates: Sequence[str], *key: object) -> int | None:
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
+    ) -> int | None:
         """The place of the candidate that it names; None as for a score."""
         try:
             asked = self.requests, EVALUATOR, prompt, candidates
-            shares = await self._judging.vote(*asked, *key, samples=1, temperature=0.0)
+            shares = await self._judging.vote(*asked, *key, samples=1, temperature=temperature)
         except ModelError:
             return None
         return max(range(len(shares)), key=shares.__getitem__)

@@ -1,28 +1,30 @@
-"""Who answers what in a setting: the acting model, a judge where the planner asks one, an evaluator for the dataset."""
+"""Who answers what in a setting: the acting model, the planner's judge, the dataset's evaluator and simulator."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from grid.datasets.base import EXAMINED, JUDGED, Dataset
+from grid.datasets.base import EXAMINED, JUDGED, SIMULATED, Dataset
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, Role
+from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.sweep.cell import GROUPS
 from grid.sweep.make import config_error, make
+from grid.sweep.simulation import Simulating
 
-KEYS = tuple(item.name for item in dataclasses.fields(Judging))
-"""The keys of a role that are no keys of its model."""
+HOW: Mapping[Role, type[Judging | Simulating]] = {JUDGE: Judging, EVALUATOR: Judging, SIMULATOR: Simulating}
+"""How each role is asked: its fields are the keys of the role that are no keys of its model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
 """Further ones of a judge."""
+T = TypeVar("T")
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
@@ -50,7 +52,13 @@ def label_of(role: Role, labels: Mapping[str, str]) -> str:
 
 def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
     """How each role of a setting that scores is asked. Raises ConfigError."""
-    return {role: _judging(role, config[role]) for role in ASKED if role in config}
+    asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
+    return {role: how for role, how in asked if isinstance(how, Judging)}
+
+
+def simulating(config: Mapping[str, Any]) -> Simulating:
+    """How the simulator of a setting is asked. Raises ConfigError."""
+    return cast(Simulating, _how(SIMULATOR, config.get(SIMULATOR) or {}))
 
 
 def restoring(config: Mapping[str, Any]) -> Restoring:
@@ -59,17 +67,17 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with its judge and its evaluator, all values filled in, where it asks them.
+    """A setting's config with its judge, evaluator and simulator, all values filled in, where it asks them.
 
     Where no model is named for the judge (`model@judge=NAME`), the acting model judges. An evaluator must be named:
     models that are compared shall not each examine themselves. Who is named as the judge examines finished
-    trajectories too, where nobody is named as the evaluator. Raises ConfigError.
+    trajectories too, where nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
     found: dict[str, Any] = {}
     for role in ASKED:
         given = _given(role, config)
-        how, model = _judging(role, given), _model(role, given)
+        how, model = _how(role, given), _model(role, given)
         if role == EVALUATOR and not model and _examines(groups):
             model = _examiner(config)
         if not _asks(role, groups, model):
@@ -77,7 +85,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
-        found[role] = {key: getattr(how, key) for key in KEYS} | (model or config["model"])
+        found[role] = dataclasses.asdict(how) | (model or config["model"])
         if role == JUDGE:
             found[role] |= dataclasses.asdict(_restoring(given))
     return groups | found
@@ -87,12 +95,14 @@ def is_named(role: Role, config: Mapping[str, Any]) -> bool:
     """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
     given = _given(role, config)
     restored = role == JUDGE and _restoring(given).restored != NOT_RESTORED
-    return bool(_model(role, given)) or _judging(role, given) != Judging() or restored
+    return bool(_model(role, given)) or _how(role, given) != HOW[role]() or restored
 
 
 def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     if role == JUDGE:
         return JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+    if role == SIMULATOR:
+        return bool(model) and SIMULATED in _dataset(groups).provides
     return _compares(groups) or (bool(model) and _examines(groups))
 
 
@@ -102,7 +112,11 @@ def _compares(groups: Mapping[str, Any]) -> bool:
 
 def _examines(groups: Mapping[str, Any]) -> bool:
     """Whether the dataset has questions about finished trajectories."""
-    return not _compares(groups) and EXAMINED in cast(Dataset, make("dataset", groups["dataset"])).provides
+    return not _compares(groups) and EXAMINED in _dataset(groups).provides
+
+
+def _dataset(groups: Mapping[str, Any]) -> Dataset:
+    return cast(Dataset, make("dataset", groups["dataset"]))
 
 
 def _examiner(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,19 +135,26 @@ def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _model(role: Role, given: Mapping[str, Any]) -> dict[str, Any]:
-    own = (*KEYS, *RESTORING) if role == JUDGE else KEYS
+    own = (*_keys(HOW[role]), *(RESTORING if role == JUDGE else ()))
     return {key: value for key, value in given.items() if key not in own}
 
 
 def _restoring(given: Mapping[str, Any]) -> Restoring:
-    try:
-        return Restoring(**{key: given[key] for key in RESTORING if key in given})
-    except ValidationError as error:
-        raise config_error(f"{JUDGE}.", error, RESTORING) from None
+    return _made(JUDGE, Restoring, given)
 
 
-def _judging(role: Role, given: Mapping[str, Any]) -> Judging:
+def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating:
+    return _made(role, HOW[role], given)
+
+
+def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:
+    """The part of a role's config that is an object of a kind."""
+    keys = _keys(kind)
     try:
-        return Judging(**{key: given[key] for key in KEYS if key in given})
+        return kind(**{key: given[key] for key in keys if key in given})
     except ValidationError as error:
-        raise config_error(f"{role}.", error, KEYS) from None
+        raise config_error(f"{role}.", error, keys) from None
+
+
+def _keys(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind))

@@ -15,7 +15,7 @@ from typing import Any, cast
 from grid import store
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, EVALUATOR, JUDGE
+from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
 from grid.errors import BudgetError, GridError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import Scores
@@ -36,10 +36,12 @@ from grid.sweep.expected import expected_success
 from grid.sweep.failures import UNRESOLVED, error_kind, place_of
 from grid.sweep.identity import identity
 from grid.sweep.rows import Ranked, step_rows, storable
+from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import ErrorKind, Reference, Status, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
+from grid.worlds.simulated import Played
 
 CONCURRENT_CELLS = 16
 _MAX_MESSAGE = 2000  # characters of an error
@@ -134,6 +136,7 @@ async def _run_cell(
     started = time.perf_counter()
     episode: Episode | None = None
     evaluation: Evaluation | None = None
+    simulation: Simulation | None = None
     audit: Audit | None = None
     problem: Problem | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
@@ -143,9 +146,9 @@ async def _run_cell(
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair = problem.reference, solvable(problem)
-        evaluation = built.evaluation(cell.case_id, setting.seed)
+        evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
         audit = built.audit(problem)
-        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit)
+        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit, simulation)
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -166,7 +169,8 @@ async def _run_cell(
         trajectory = episode.best() if episode else Trajectory((), ())
         more = dict(problem.measure(trajectory)) if problem else {}
         scores = score(trajectory, reference, resolved=False, own=more) if kind in UNRESOLVED else Scores()
-    asked = [part for part in (episode, evaluation and evaluation.requests) if part]
+    of_world = (part.requests for part in (evaluation, simulation) if part)
+    asked = [part for part in (episode, *of_world) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
@@ -182,6 +186,7 @@ async def _run_cell(
         else [],
     }
     kept = [message for part in asked for message in part.messages] if episode and keep.keeps(row) else None
+    row |= {"simulator_failures": simulation.failures if simulation else None}
     row |= {"n_messages": None if kept is None else len(kept)}
     row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
     return Outcome(storable(row), {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
@@ -195,22 +200,26 @@ def episode_of(
     own: CaseTime | None = None,
     evaluation: Evaluation | None = None,
     audit: Audit | None = None,
+    simulation: Simulation | None = None,
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
-    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. The world
-    leaves it to `evaluation`, where there is one, which texts mean the same; the judge's answers go through `audit`.
+    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
+    are such, `evaluation` tells the world which texts mean the same, `simulation` plays its tools, and the judge's
+    answers go through `audit`.
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
         role: engine.told(problem.reference, problem.library, difficulty) if isinstance(engine, Informed) else engine
         for role, engine in built.engines.items()
-        if role != EVALUATOR  # who is no planner's to ask
+        if role not in OF_WORLD  # who are no planner's to ask
     }
     world = problem.world
     if evaluation and built.compares_texts:
         world = cast(ComparesTexts, world).asking(evaluation.same)
+    if simulation:
+        world = cast(Played, world).played_by(simulation)
     return Episode(
         problem.case,
         world,

@@ -1,4 +1,4 @@
-"""What a model's answer says: a call, a plan, an outline, a score, a vote.
+"""What a model's answer says: a call, a plan, an outline, a score, a vote, a tool's response.
 
 It is untrusted text, read with limits, never evaluated. An answer may hold several objects. What comes last counts
 where words between them take back what came before; where they differ and nothing tells which counts, the answer cannot
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
-from grid.types import MAX_SCORE, Json, ToolSpec
+from grid.types import MAX_SCORE, Json, ToolSpec, to_json
 
 MAX_STEPS = 256
 NO_CALL = "no JSON object with a tool"
@@ -23,6 +23,7 @@ NO_PLAN = "no JSON object with a plan"
 NO_OUTLINE = "no JSON object with a list `outline` of texts"
 NO_SCORE = f"no JSON object with a score from 0 to {MAX_SCORE}"
 NO_VOTE = "no JSON object with the number of the best"
+NO_RESPONSE = "no JSON object with a response or an error"
 _SCORE = re.compile(rf"\s*([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)\s*(?:(/|out of)\s*{MAX_SCORE}|(%))?\s*")
 _TAKEN_BACK = re.compile(
     r"\b(wait|actually|sorry|oops|mistake|wrong|instead|rather|correct(?:ed|ion|ing)|revis\w+|update[ds]?|fix(?:ed)?"
@@ -71,6 +72,11 @@ def read_score(text: str) -> float:
 def read_vote(text: str, candidates: int) -> int:
     """The number of the best of so many candidates, from 0. Raises UnreadableError as `read_call`."""
     return _only(text, partial(_vote, candidates=candidates), NO_VOTE)
+
+
+def read_response(text: str) -> tuple[str, Json]:
+    """The error (empty: none) and the response of the object that has either. Raises UnreadableError as `read_call`."""
+    return _only(text, _response, NO_RESPONSE)
 
 
 def _only(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
@@ -165,3 +171,10 @@ def _vote(value: Json, candidates: int) -> int | None:
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < candidates:
         raise UnreadableError(f"no number of one of {candidates} candidates")
     return found
+
+
+def _response(value: Json) -> tuple[str, Json] | None:
+    if not isinstance(value, dict) or not ("response" in value or value.get("error")):
+        return None
+    error = value.get("error") or ""
+    return error if isinstance(error, str) else to_json(error), value.get("response")

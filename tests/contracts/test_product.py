@@ -26,12 +26,10 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.make import make
 from grid.sweep.run import Stamp, episode_of, run_chunk
 from grid.types import FINISH, NO_TOOL, Substep
-from tests.configs import names, outlines, setting_of, yaml
+from tests.configs import FOLDERS, names, outlines, setting_of, yaml
 
 BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
-RELEASED = {"ultratool": "released_ultratool"}
-"""The datasets that need files, by the fixture that has them."""
-DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in RELEASED]
+DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in FOLDERS]
 CHEAP = [
     name
     for name in names("model")
@@ -53,7 +51,7 @@ COUNTERS = [
     "depth",
     "plan_nodes",
 ]
-RATES = ("tool_match_rate", "action_accuracy", "retrieval_rate")
+RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
 """What makes all answers of an engine readable: a decision without an option is no part of the contract."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
@@ -108,7 +106,7 @@ def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
 def test_every_point_runs_and_repeats_itself(
     request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
 ) -> None:
-    path = request.getfixturevalue(RELEASED[dataset]) if dataset in RELEASED else None
+    path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
     values = {"outline": outline, "limit": 20} | ({"path": path} if path else {})
     for model, robustness in [*product(CHEAP, ["none"]), *product(["lexical"], DISTURBED)]:
         setting = setting_of(

@@ -1,0 +1,177 @@
+"""The released queries: `solvable_queries/test_instruction/<group>.json`, each with the APIs that it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from grid.datasets.files import folder, read_json
+from grid.errors import ConfigError, DataError
+from grid.text import references
+from grid.types import Json, Skipped, ToolCall, to_json
+
+Group = Literal["G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction"]
+"""One tool's APIs (G1), or those of several of a category (G2) or a collection (G3)."""
+GROUPS: tuple[Group, ...] = get_args(Group)
+FOLDER = "solvable_queries/test_instruction"
+RELEVANT = "relevant APIs"
+_LISTS = ("required_parameters", "optional_parameters")
+_EXAMPLES = {"NUMB": "1", "BOOL": "true", "DATE": "2026-01-01", "TIME": "12:00", "ARRA": "[]", "OBJE": "{}"}
+_TEXTS = ("category_name", "tool_name", "api_name")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A parameter as documented; its `type` is one of the catalogue's (STRING, NUMBER, ...)."""
+
+    name: str
+    type: str
+    description: str
+    default: Json
+    required: bool
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API, told from others by category, tool and name. What else its definition says is looked up by it."""
+
+    category: str
+    tool: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an API's documentation says. `template` is the shape of its response, None where it has none."""
+
+    description: str
+    method: str
+    arguments: tuple[Argument, ...]
+    template: Json
+
+
+@dataclass(frozen=True)
+class Query:
+    """One usable query: what it offers (`own`), and the APIs that settle it, each once."""
+
+    id: str
+    group: Group
+    text: str
+    own: tuple[Api, ...]
+    relevant: tuple[Api, ...]
+
+
+@dataclass(frozen=True)
+class Records:
+    """All that the files hold: usable queries by id, every API of any query, and what was left out."""
+
+    queries: Mapping[str, Query]
+    definitions: Mapping[Api, Definition]
+    skipped: Sequence[Skipped]
+
+
+def files_in(path: str | None, group: Group | None) -> dict[Group, Path]:
+    """The groups' files that are there; the folder of the files themselves will do too.
+
+    Raises ConfigError where there is none, or not that of `group`.
+    """
+    root = folder("dataset.path", path)
+    inside = root / FOLDER if (root / FOLDER).is_dir() else root
+    found = {name: inside / f"{name}.json" for name in GROUPS if (inside / f"{name}.json").is_file()}
+    if not found or (group and group not in found):
+        wanted = [f"{FOLDER}/{name}.json" for name in ([group] if group else GROUPS)]
+        raise ConfigError("dataset.path", path, f"a folder with {' or '.join(wanted)}")
+    return found
+
+
+def read_records(files: Mapping[Group, Path]) -> Records:
+    """Read all files; an API that is defined more than once is as its first definition says.
+
+    Raises:
+        DataError: a file that cannot be read or is of another form.
+    """
+    queries: dict[str, Query] = {}
+    definitions: dict[Api, Definition] = {}
+    skipped: list[Skipped] = []
+    for group, path in files.items():
+        rows = read_json(path)
+        if not isinstance(rows, list):
+            raise DataError(path, None, "a list of queries is expected")
+        for number, row in enumerate(rows, 1):
+            offered = _offered(path, number, row)
+            for api, definition in offered.items():
+                definitions.setdefault(api, definition)
+            query_id = f"{group}-{row['query_id']}"
+            query = _query(query_id, group, row, offered)
+            if isinstance(query, Query) and query_id in queries:
+                query = "its number comes twice in the group"
+            if isinstance(query, Query):
+                queries[query_id] = query
+            else:
+                skipped.append(Skipped(query_id, query))
+    return Records(queries, definitions, skipped)
+
+
+def _offered(path: Path, number: int, row: Any) -> dict[Api, Definition]:
+    """The APIs of a query's list; raises DataError for a query of another form."""
+    wanted = (("query", str), ("query_id", int | str), ("api_list", list), (RELEVANT, list))
+    for key, kind in wanted:
+        if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+            raise DataError(path, None, f"query {number}: {key} must be a {getattr(kind, '__name__', kind)}")
+    offered: dict[Api, Definition] = {}
+    for listed in row["api_list"]:
+        if not isinstance(listed, dict) or not all(isinstance(listed.get(key), str) for key in _TEXTS):
+            raise DataError(path, None, f"query {number}: every item of api_list must have {', '.join(_TEXTS)}")
+        api = Api(*(listed[key] for key in _TEXTS))
+        offered.setdefault(api, _definition(listed))
+    return offered
+
+
+def _definition(listed: Mapping[str, Any]) -> Definition:
+    arguments: dict[str, Argument] = {}
+    for key in _LISTS:
+        for given in listed.get(key) or ():
+            name = given.get("name") if isinstance(given, dict) else None
+            if isinstance(name, str) and (name := " ".join(name.split())):  # no call could give one without a name
+                text = " ".join(str(given.get("description") or "").split())
+                kind = str(given.get("type") or "STRING")
+                arguments.setdefault(name, Argument(name, kind, text, given.get("default"), key == _LISTS[0]))
+    text, method = str(listed.get("api_description") or ""), str(listed.get("method") or "GET")
+    return Definition(text, method, tuple(arguments.values()), listed.get("template_response"))
+
+
+def _query(name: str, group: Group, row: Mapping[str, Any], offered: Mapping[Api, Definition]) -> Query | str:
+    """The query, or why it can be no case."""
+    if not offered:
+        return "it offers no API"
+    if not row["query"].strip():
+        return "it asks nothing"
+    by_pair: dict[tuple[str, str], Api] = {}
+    for api in offered:
+        by_pair.setdefault((api.tool, api.name), api)
+    pairs = [tuple(pair) for pair in row[RELEVANT] if isinstance(pair, list) and all(isinstance(p, str) for p in pair)]
+    if not pairs or len(pairs) < len(row[RELEVANT]):
+        return "its relevant APIs are no pairs of a tool and an API" if row[RELEVANT] else "it names no relevant API"
+    found = [by_pair.get((pair[0], pair[1])) if len(pair) == 2 else None for pair in pairs]
+    relevant = tuple(dict.fromkeys(api for api in found if api))
+    if None in found:
+        return "a relevant API is none of those that it offers"
+    if any(any(references.found_in(reference_call("", offered[api]))) for api in relevant):
+        return "a default refers to another call's result"
+    return Query(name, group, row["query"].strip(), tuple(offered), relevant)
+
+
+def reference_call(tool: str, definition: Definition) -> ToolCall:
+    """A call with the defaults of the required arguments, as texts; the queries' own are nowhere recorded.
+
+    Where the default is empty the value is an example of its type: no tool takes a required argument that is empty.
+    """
+    return ToolCall(tool, {one.name: _default(one) for one in definition.arguments if one.required})
+
+
+def _default(argument: Argument) -> str:
+    given = argument.default
+    text = given if isinstance(given, str) else "" if given is None else to_json(given)
+    return text if text.strip() else _EXAMPLES.get(argument.type.upper()[:4], "example")

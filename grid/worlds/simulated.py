@@ -1,0 +1,136 @@
+"""Tools whose servers cannot be reached: answered from records, by a model that plays them, or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Protocol
+
+from grid.types import Json, Observation, ToolCall, ToolSpec, to_json
+from grid.worlds.base import State, World, own_state
+
+
+class Response(NamedTuple):
+    """What a tool's server answers: an error (empty: none), or a response."""
+
+    error: str
+    response: Json
+
+
+class Documentation(NamedTuple):
+    """What whoever plays a tool is shown of it: lines of its documentation, and of recorded calls."""
+
+    lines: Sequence[str]
+    examples: Sequence[str] = ()
+
+
+class Simulator(Protocol):
+    """Whoever plays tools: the role `simulator`."""
+
+    async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
+        """A call's response, the same whoever asks; None where no answer can be read, after all retries."""
+        ...
+
+
+class Played(World, Protocol):
+    """The world of a dataset that provides SIMULATED."""
+
+    def played_by(self, simulator: Simulator) -> World:
+        """The same world, with a model that answers what no record does."""
+        ...
+
+
+class Server(Protocol):
+    """What a dataset knows of its tools' responses."""
+
+    def recorded(self, call: ToolCall) -> Response | None:
+        """What was recorded for a call; None where nothing was."""
+        ...
+
+    def made_up(self, call: ToolCall) -> Response:
+        """A response for want of a better one, the same for equal calls."""
+        ...
+
+    def about(self, tool: str) -> Documentation:
+        """What a model that plays the tool is shown."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServedWorld:
+    """Tools without state, answered by a server: recorded calls first, then the simulator, else made up.
+
+    The state is the set of tools that were called with success. A case is resolved when all of `resolution` were, by
+    whatever arguments. A call of a tool that is none of `tools`, or with other arguments than its own, fails as a
+    Python function would. Of a response `most` characters are shown.
+    """
+
+    tools: Mapping[str, ToolSpec]
+    resolution: frozenset[str]
+    server: Server
+    most: int
+    simulator: Simulator | None = None
+    branches: ClassVar[bool] = True
+
+    def played_by(self, simulator: Simulator) -> ServedWorld:
+        """The same tools, played by a model."""
+        return replace(self, simulator=simulator)
+
+    def start(self) -> frozenset[str]:
+        """Nothing called."""
+        return frozenset()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
+        """What the tool answers."""
+        called = own_state(state, frozenset)
+        error = self._misfit(call)
+        response = Response(error, None) if error else await self._response(call)
+        observation = observed(response, self.most)
+        return called if observation.failed else called | {call.tool}, observation
+
+    def resolved(self, state: State) -> bool:
+        """Whether all of the resolution were called with success."""
+        return self.resolution <= own_state(state, frozenset)
+
+    def answer(self, state: State) -> str | None:
+        """None: who asked is told what a planner's `finish` says."""
+        return None
+
+    def _misfit(self, call: ToolCall) -> str:
+        """Why a call does not fit its tool; empty where it does."""
+        spec = self.tools.get(call.tool)
+        if spec is None:
+            return f"No such function name: {call.tool:.80}"
+        declared = {parameter.name: parameter.required for parameter in spec.parameters}
+        other = [name for name in call.arguments if name not in declared]
+        if other:
+            return f"{call.tool}() got an unexpected keyword argument {other[0]!r:.80}"
+        missing = [name for name, required in declared.items() if required and name not in call.arguments]
+        if missing:
+            many = f"{len(missing)} required positional argument{'s' if len(missing) > 1 else ''}"
+            return f"{call.tool}() missing {many}: {' and '.join(map(repr, missing))}"
+        return ""
+
+    async def _response(self, call: ToolCall) -> Response:
+        found = self.server.recorded(call)
+        if found is not None:
+            return found
+        if self.simulator is None:
+            return self.server.made_up(call)
+        played = await self.simulator.respond(call, self.server.about(call.tool))
+        return played or Response("The server's answer could not be read.", None)
+
+
+def observed(response: Response, most: int) -> Observation:
+    """A response as an observation of `most` characters: an object's own fields, other values as `response`."""
+    if response.error:
+        return Observation({"error": _cut(response.error, most)}, failed=True)
+    value = response.response
+    if isinstance(value, dict) and value and len(to_json(value)) <= most:
+        return Observation(value)
+    text = value if isinstance(value, str) else to_json(value)
+    return Observation({"response": value if len(text) <= most else _cut(text, most)})
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
