@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import restbench
+
 # Where the shell started the tests in the background it had them ignore Ctrl-C, and so would every process of theirs.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -58,3 +60,9 @@ def released_ultratool(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("ultratool")
     subprocess.run([str(UNPACK), str(target), "ultratool"], check=True, capture_output=True)
     return str(target / "ultratool")
+
+
+@pytest.fixture(scope="session")
+def released_restbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of the released data where one is named, else one with small files of the same form."""
+    return os.environ.get("AGENT_GRID_RESTBENCH") or restbench.write(tmp_path_factory.mktemp("restbench"))

@@ -29,7 +29,7 @@ from grid.types import FINISH, NO_TOOL, Substep
 from tests.configs import names, outlines, setting_of, yaml
 
 BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
-RELEASED = {"ultratool": "released_ultratool"}
+RELEASED = {"ultratool": "released_ultratool", "restbench": "released_restbench"}
 """The datasets that need files, by the fixture that has them."""
 DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in RELEASED]
 CHEAP = [

@@ -40,14 +40,14 @@ def told(setting: Setting) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("planner", names("planner"))
 @pytest.mark.parametrize(
     ("dataset", "outline"),
-    [(name, outline) for name in ("slate", "kqa_synthetic", "ultratool") for outline in outlines(name)],
+    [(name, outline) for name in ("slate", "kqa_synthetic", "ultratool", "restbench") for outline in outlines(name)],
 )
 def test_an_oracle_resolves_every_case(
     request: pytest.FixtureRequest, dataset: str, outline: str, planner: str
 ) -> None:
     values: dict[str, Any] = {"outline": outline, "limit": CASES}
-    if dataset == "ultratool":
-        values["path"] = request.getfixturevalue("released_ultratool")
+    if dataset in ("ultratool", "restbench"):
+        values["path"] = request.getfixturevalue(f"released_{dataset}")
     deep = {"max_calls": MOST_CALLS}
     rows = told(setting_of(dataset=dataset, planner=planner, dataset_values=values, planner_values=deep))
     assert len(rows) >= CASES - 2
