@@ -53,7 +53,7 @@ COUNTERS = [
     "depth",
     "plan_nodes",
 ]
-RATES = ("tool_match_rate", "action_accuracy", "retrieval_rate")
+RATES = ("tool_match_rate", "action_accuracy")
 READABLE = {"simulated": {"malformed": 0.0}}
 """What makes all answers of an engine readable: a decision without an option is no part of the contract."""
 OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
@@ -146,6 +146,7 @@ def check_episode(row: dict[str, Any], outline: str) -> None:
     assert row["llm_calls"] + row["forward_passes"] > 0
     for rate in RATES:
         assert row[rate] is None if outline != GIVEN else 0 <= row[rate] <= 1
+    assert row["retrieval_rate"] is None or 0 <= row["retrieval_rate"] <= 1
 
 
 def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
