@@ -201,3 +201,16 @@ def restoration(root: Path) -> str:
         "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
         "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
     )
+
+
+def win_rates(root: Path, evaluator: str, against: str) -> str:
+    """Each case's win rate against a reference planner, by one evaluator."""
+    return (
+        f"{latest(root)},\nc AS (\n"
+        f"  SELECT cell_id, against_cell_id, rule, win FROM {_text(f'{root}/comparisons/*.parquet')}\n"
+        f"  WHERE evaluator = {_text(evaluator)} AND against = {_text(against)}\n"
+        "  QUALIFY row_number() OVER (PARTITION BY cell_id, against_cell_id ORDER BY created_at DESC) = 1)\n"
+        f"SELECT {_SETTING}, cluster, case_id, rule, avg(win) AS win, count(*) AS pairs,\n"
+        "  count(*) FILTER (win IS NULL) AS unreadable\n"
+        "FROM c JOIN e USING (cell_id) WHERE against_cell_id IN (SELECT cell_id FROM e)\nGROUP BY ALL ORDER BY ALL"
+    )

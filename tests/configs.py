@@ -32,6 +32,7 @@ LABELS = {group: group for group in ("model", "planner", "dataset", "robustness"
 FOLDERS = {
     "ultratool": "released_ultratool",
     "traject_bench": "small_traject_bench",
+    "restbench": "small_restbench",
     "stabletoolbench": "small_stabletoolbench",
 }
 """The datasets that need files, by the fixture that has them."""

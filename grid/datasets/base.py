@@ -11,7 +11,7 @@ from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpe
 from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
-EXAMINED, SIMULATED = "examined", "simulated"
+EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"
 GIVEN, DRAFTED = "given", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -113,7 +113,8 @@ class Dataset(Protocol):
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
     worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
     an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
-    are `grid.worlds.simulated.Played`, for whoever names a simulator.
+    are `grid.worlds.simulated.Played`, for whoever names a simulator. SOLVED_FIRST: of two trajectories a sole one that
+    passed is the better (`grid.sweep.comparing.SOLVED_FIRST_RULE`).
     """
 
     provides: ClassVar[frozenset[str]]

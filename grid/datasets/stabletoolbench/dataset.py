@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, SIMULATED, Outline, Problem
+from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, SIMULATED, SOLVED_FIRST, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.stabletoolbench import names
@@ -54,8 +54,7 @@ class StableToolBench:
     simulated, by the role `simulator` or, without one, made up after the documentation.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED, SIMULATED})
-    win_rule: ClassVar[str] = "solved_first"
+    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST})
     path: str | None = None
     group: Group | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
