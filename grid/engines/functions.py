@@ -62,18 +62,16 @@ def safe_names(names: Sequence[str]) -> list[str]:
 
     Another has `_` for what they refuse, is cut, and ends with a digest of itself where it would be like another.
     """
-    cleaned = {name: _cleaned(name) for name in names}
-    counts = Counter(cleaned.values())
-    found: dict[str, str] = {}
-    taken = {name for name in names if cleaned[name] == name}
-    for name in names:
-        safe, salt = cleaned[name], 0
-        while safe != name and (counts[cleaned[name]] > 1 or safe in taken) and (salt == 0 or safe in taken):
+    cleaned = [_cleaned(name) for name in names]
+    counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()
+    for name, clean in zip(names, cleaned, strict=True):
+        safe, salt = clean, 0
+        while safe != name and (safe in taken or counts[safe] > 1):
             digest = hashlib.sha256(f"{salt} {name}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
-            safe, salt = f"{cleaned[name][: LONGEST - _DIGEST - 1]}_{digest}", salt + 1
+            safe, salt = f"{clean[: LONGEST - _DIGEST - 1]}_{digest}", salt + 1
         taken.add(safe)
-        found[name] = safe
-    return [found[name] for name in names]
+        found.append(safe)
+    return found
 
 
 def _cleaned(name: str) -> str:
