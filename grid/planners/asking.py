@@ -26,7 +26,8 @@ ASK_NEXT = "Give the next call, or finish."
 ASK_CALL = 'Answer with one JSON object: {{{thought}"tool": name{decline}, "arguments": {{name: value}}}}.'
 ASK_THOUGHT = '"thought": why, in a sentence or two, '
 ASK_SEVERAL = "Give the next call, or finish; several calls in one answer are run in their order."
-ASK_WORDS = "Say first why, in a sentence or two."
+ASK_WITHOUT = "An answer without a call ends the work."
+ASK_WORDS = "Begin with a sentence or two that say why; what is called follows in the same answer."
 ASK_THIS = "Call this tool."
 ASK_SUBSTEP_INDEX = "Answer with the number of the option that fits the present substep, and nothing else."
 ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
@@ -189,7 +190,8 @@ def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = Fa
     )
     what, invalid = ASK_SUBSTEP if view.guided else ASK_NEXT, (INVALID,) if again else ()
     ask = Section("instruction", (what, form, *invalid))
-    native = (ASK_SEVERAL if several else what, *((ASK_WORDS,) if acting.thought else ()), *invalid)
+    asked = (what,) if view.guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
+    native = (*asked, *((ASK_WORDS,) if acting.thought else ()), *invalid)
     answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought, native=native)
     before = sections(episode, view, view.offer.section, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)

@@ -23,7 +23,15 @@ from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError
 from grid.planners.acting import Acting, View, begin
-from grid.planners.asking import ASK_SEVERAL, ASK_SUBSTEP, ASK_WORDS, action_prompt, index_prompt, native_calls
+from grid.planners.asking import (
+    ASK_SEVERAL,
+    ASK_SUBSTEP,
+    ASK_WITHOUT,
+    ASK_WORDS,
+    action_prompt,
+    index_prompt,
+    native_calls,
+)
 from grid.planners.base import Episode
 from grid.planners.planning import ASK_AT_ONCE, plan_prompt
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT
@@ -55,7 +63,8 @@ def test_only_the_tools_and_how_they_are_called_differ(outlined: bool) -> None:
     assert [section.kind for section in native.sections] == [k if k != "tools" else "functions" for k in kinds]
     kept = [section for section in listed.sections if section.kind not in ("tools", "instruction")]
     assert [section for section in native.sections if section in kept] == kept
-    assert native.entries("instruction") == (ASK_SUBSTEP if outlined else ASK_SEVERAL, ASK_WORDS)
+    asked = (ASK_SUBSTEP,) if outlined else (ASK_SEVERAL, ASK_WITHOUT)
+    assert native.entries("instruction") == (*asked, ASK_WORDS)
     names = [entry["function"]["name"] for entry in native.functions()]
     assert names == list(at.offer.options), "no_tool or finish at their drawn place, and all others"
     for name, function in functions(native).items():
