@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from grid.text.answers import MAX_STEPS, NO_CALL
 from grid.text.calls import Call, calls_in
 from grid.text.objects import MAX_CHARACTERS, Found, UnreadableError, objects, whole_object
-from grid.types import Json, ToolSpec, to_json
+from grid.types import FINISH, Json, ToolSpec, to_json
 
+NO_FUNCTION = "arguments without a function's name"
 _MESSAGE = '{"content": '
 _MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]")
 _LISTS = ("tool_calls", "plan", "calls")
@@ -84,7 +85,17 @@ def _calls(found: list[Found], tools: Mapping[str, ToolSpec], marked: bool) -> l
         read = [_read(entry, tools) for entry in entries]
         if marked or listed or any(read):
             calls += [call or UnreadableError(NO_CALL) for call in read]
-    return calls if calls or not marked else [UnreadableError(NO_CALL)]
+    if not calls and marked:
+        return [UnreadableError(NO_CALL)]
+    return calls or [UnreadableError(NO_FUNCTION) for one in found if _are_arguments(one.value, tools)]
+
+
+def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether an object has nothing but arguments of a function: a call without its name, and no closing words."""
+    if not isinstance(value, dict) or not value:
+        return False
+    others = (tool for name, tool in tools.items() if name != FINISH)
+    return any(value.keys() <= {parameter.name for parameter in tool.parameters} for tool in others)
 
 
 def _entries(value: Json) -> tuple[list[Json], bool]:

@@ -15,6 +15,7 @@ from grid.errors import ModelError
 from grid.planners.acting import Rollout, begin, rollout
 from grid.planners.asking import sample_actions, single_pass
 from grid.planners.fh import FullHorizon
+from grid.planners.prompts import FINISH_TOOL
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.search.kernel import Search
 from grid.planners.sh import SingleStepHorizon
@@ -54,17 +55,20 @@ SENT = {"id": "1", "type": "function", "function": {"name": "get_time", "argumen
         (as_message("", [{"function": {"name": "get_time", "arguments": {"city": "Paris"}}}]), "", [PARIS]),
         (as_message("", [{"function": {"name": "get_time", "arguments": '{"city": "</think><tool_call>"}'}}]),
          "", [Call("get_time", {"city": "</think><tool_call>"})]),
+        (f'Like {{"city": "Oslo"}}: {WRITTEN}', "Like", [PARIS]),
         ("It is noon.", "It is noon.", []),
+        ('{"answer": "noon"}', '{"answer": "noon"}', []),
         ('Only {"a": 1} and [{"b": 2}].', 'Only {"a": 1} and [{"b": 2}].', []),
         ("", "", []),
     ],
 )  # fmt: skip
 def test_calls_are_read_in_the_forms_that_models_write(text: str, words: str, calls: list[Call]) -> None:
-    found = read_native(text, {"get_time": CLOCK})
+    found = read_native(text, {"get_time": CLOCK, FINISH: FINISH_TOOL})
     assert (found.words, list(found.calls)) == (words, calls)
 
 
 BROKEN = [
+    ('We need to call `get_time`:\n```json\n{"city": "Paris"}\n```', "arguments without a function's name"),
     ("<tool_call>get_time in Paris</tool_call>", "no JSON object with a tool"),
     (f"<tool_call>{WRITTEN[:-12]}", "a JSON object that"),
     ('<tool_call>{"arguments": {}}</tool_call>', "no JSON object with a tool"),
