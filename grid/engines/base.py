@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
     "role", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates", "proposal",
-    "outcome", "argument", "texts", "instruction",
+    "outcome", "argument", "texts", "instruction", "functions",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
+NATIVE = "native tool calls"
+"""What an engine provides that is handed tools as functions (`functions.py`): the key `model.tools`."""
+Tools = Literal["prompt", "native"]
 PLAIN_SAMPLER = '{"top_p":1,"top_k":null,"min_p":0,"repetition_penalty":1}'
 """Tokens are drawn from softmax(logits / temperature) and nothing else: what every engine does where it can."""
 
@@ -77,19 +81,22 @@ class TextAnswer:
 class ToolCallAnswer:
     """A JSON object `{"tool", "arguments"}` is wanted, with one of `tools`, or with no tool where `may_decline`.
 
-    `thought`: a key of that name comes first, with so many characters at most; 0 for none.
+    `thought`: a key of that name comes first, with so many characters at most; 0 for none. `native` is the instruction
+    where tools are handed over as functions; it takes the place of the prompt's, which tells the object's form.
     """
 
     tools: tuple[ToolSpec, ...]
     may_decline: bool
     thought: int = 0
+    native: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
     """A JSON object `{"plan": [{"tool", "arguments"}, ...]}` is wanted: `least` to `most` calls of `tools` in order.
 
-    Where they `may_decline`, an entry may have no tool. `thought`: as of a call, in front of the whole plan.
+    Where they `may_decline`, an entry may have no tool. `thought`: as of a call, in front of the whole plan. `native`:
+    as of a call; all calls stand in one answer.
     """
 
     tools: tuple[ToolSpec, ...]
@@ -97,6 +104,18 @@ class PlanAnswer:
     most: int
     may_decline: bool = False
     thought: int = 0
+    native: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FunctionsAnswer:
+    """Calls of functions are wanted, in the format of the model's chat template or server.
+
+    The prompt's section `functions` defines them, one a line as JSON. `named` has pairs of a function's name and that
+    of its tool, or NO_TOOL.
+    """
+
+    named: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -134,7 +153,7 @@ class ChoiceAnswer:
     names: tuple[str, ...] = ()
 
 
-Answer = TextAnswer | JsonAnswer | ChoiceAnswer
+Answer = TextAnswer | JsonAnswer | ChoiceAnswer | FunctionsAnswer
 
 
 @dataclass(frozen=True)
@@ -147,6 +166,10 @@ class Prompt:
     def text(self) -> str:
         """The prompt as plain text, sections apart by a blank line."""
         return "\n\n".join("\n".join(section.lines()) for section in self.sections)
+
+    def functions(self) -> list[dict[str, Any]]:
+        """The functions that are handed over, as they are defined; none where tools stand in the prompt."""
+        return [json.loads(entry) for entry in self.entries("functions")]
 
     def size(self) -> int:
         """Characters of the sections and of the answer's options."""
@@ -186,9 +209,9 @@ class Choice:
 class Engine(Protocol):
     """Something that answers prompts. Building one checks its values and loads nothing.
 
-    `provides` names the verbs it can do, `name` the kind of engine in tables. `home` says where it lives: in every
-    task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds weights), or in
-    one actor through which all requests pass (its limits are those of the whole sweep).
+    `provides` names the verbs it can do, and NATIVE, `name` the kind of engine in tables. `home` says where it lives:
+    in every task (it costs next to nothing, so a dry run may pilot it), in the replicas of a pool (it holds weights),
+    or in one actor through which all requests pass (its limits are those of the whole sweep).
     """
 
     @property
@@ -203,7 +226,7 @@ class Engine(Protocol):
 
     @property
     def provides(self) -> frozenset[str]:
-        """Of SAMPLE and CHOOSE, what it can do as it is configured."""
+        """Of SAMPLE, CHOOSE and NATIVE, what it can do as it is configured."""
         ...
 
     @property

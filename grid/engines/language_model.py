@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from grid.engines import names
-from grid.engines.base import CHOOSE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt
+from grid.engines.base import CHOOSE, NATIVE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Tools
 from grid.engines.choice import ChoiceSearch, NumberSearch, Prefix
 from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_hub, from_wheels, model_folder
 from grid.engines.wheels import Wheels
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Labels = Literal["natural", "terminated", "padded"]
 # What the engine gives to `apply_chat_template` itself.
-RENDERED = {"conversation", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
+RENDERED = {"conversation", "tools", "tokenize", "add_generation_prompt", "continue_final_message", "strftime_now"}
 
 
 def check_labels(printed_form: bool, labels: Labels) -> None:
@@ -58,7 +58,10 @@ class LanguageModel:
         max_tokens: the longest completion, whatever a planner asks for.
         answer_prefix: put in front of every answer, for models that begin with a channel or an empty thought.
         chat_template_kwargs: further keys of the chat template, such as `enable_thinking`.
-        structured: tool calls are sampled under their JSON schema; a choice never is.
+        tools: `prompt` lists them in the prompt; `native` hands them to the chat template, whose own format the calls
+            have. An answer may hold several calls then.
+        structured: JSON answers are sampled under their schema; a choice and native calls never are, whose format is
+            each template's own.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
         printed_form: algorithm 3 as printed: no number that begins another gets any mass.
         labels: of options that are asked for by number. `natural`: 0 to K - 1, a number that begins no other may go
@@ -73,12 +76,12 @@ class LanguageModel:
     max_tokens: Annotated[int, Field(ge=1)] = 1024
     answer_prefix: str = ""
     chat_template_kwargs: dict[str, Any] = Field(default_factory=dict)
+    tools: Tools = "prompt"
     structured: bool = True
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
     printed_form: bool = False
     labels: Labels = "natural"
     home: ClassVar[Home] = "replica"
-    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     sampler: ClassVar[str] = PLAIN_SAMPLER
     environment: ClassVar[tuple[str, ...]] = HUB_ENVIRONMENT
 
@@ -91,6 +94,11 @@ class LanguageModel:
         if taken:
             raise ConfigError("model.chat_template_kwargs", taken, "keys that the engine does not set itself")
         return self
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """Both verbs; native tool calls where they are asked for, of a chat template that load() looks at."""
+        return frozenset({SAMPLE, CHOOSE, *([NATIVE] if self.tools == "native" else [])})
 
     def folder(self) -> Path:
         """The model's folder, fetched and converted the first time; raises ConfigError where it cannot be had."""
@@ -111,7 +119,12 @@ class LanguageModel:
         except Exception as error:  # noqa: BLE001 - the tokenizers library raises Exception itself
             raise ConfigError("model", str(folder), f"a folder with a tokenizer ({error})") from None
         padded = self.labels == "padded"
-        return Renderer(tokenizer, self.answer_prefix, padded=padded, template=self.chat_template_kwargs)
+        renderer = Renderer(tokenizer, self.answer_prefix, padded=padded, template=self.chat_template_kwargs)
+        if self.tools == "native" and not renderer.takes_tools():
+            raise ConfigError(
+                "model.tools", self.tools, f"prompt: the chat template of {folder} has no place for tools"
+            )
+        return renderer
 
     def context_of(self, config: Any) -> int:
         """The tokens that fit, of a model's text config; raises ConfigError where `context` is more than it allows."""

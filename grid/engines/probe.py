@@ -1,9 +1,10 @@
-"""What a model does with a plain choice: the share of its probability that goes to no option at all."""
+"""What engines are asked before a sweep: a call, and a plain choice, of which a share may go to no option at all."""
 
 from __future__ import annotations
 
-from grid.engines.base import CHOOSE, ChoiceAnswer, Engine, Prompt, Section
+from grid.engines.base import CHOOSE, ChoiceAnswer, Engine, Prompt, Section, ToolCallAnswer
 from grid.errors import ContextError, ModelError
+from grid.types import Parameter, ToolSpec
 
 MUCH = 0.5
 """From here on the model does not begin its answers with a number, and what it would choose is not known."""
@@ -19,6 +20,8 @@ _FRUIT = (
     "a letter",
     "a drum",
 )
+CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
+CALL_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((CLOCK,), may_decline=True))
 CHOICE_PROBE = Prompt(
     (
         Section("role", ("You answer questions.",)),

@@ -17,6 +17,7 @@ from grid.engines.choice import Prefix
 from grid.errors import ConfigError
 
 _PROBE = "a system's message"
+_PROBE_TOOL = "a_tool_of_this_name"
 _DIGITS = tuple("0123456789")
 _DAY = date(2026, 1, 1)  # of templates that write today's: a prompt is the same on every day
 
@@ -61,16 +62,31 @@ class Renderer:
     def text(self, prompt: Prompt) -> str:
         """The prompt in the tokenizer's chat template, up to where the model answers.
 
-        Control tokens that are written out in the prompt's own words are broken up: they are data.
+        Control tokens that are written out in the prompt's own words are broken up: they are data. Functions are the
+        template's `tools`.
         """
         roles: dict[str, list[str]] = {"system": [], "user": []}
         for section in prompt.sections:
+            if section.kind == "functions":
+                continue
             role = "system" if section.kind == "role" and self._system else "user"
             roles[role].append("\n".join(section.lines(self._padded)))
         messages = [
             {"role": role, "content": self._plain("\n\n".join(texts))} for role, texts in roles.items() if texts
         ]
-        return self._chat(messages)
+        return self._chat(messages, self._plain_values(prompt.functions()))
+
+    def takes_tools(self) -> bool:
+        """Whether the template has a place for tools: some leave them out without a word."""
+        from jinja2 import TemplateError
+
+        probe = {"name": _PROBE_TOOL, "description": "", "parameters": {"type": "object", "properties": {}}}
+        try:
+            return _PROBE_TOOL in self._chat(
+                [{"role": "user", "content": "x"}], [{"type": "function", "function": probe}]
+            )
+        except TemplateError:
+            return False
 
     def labels(self, count: int) -> list[Prefix]:
         """The tokens of so many options' numbers where the model's answer begins."""
@@ -103,9 +119,14 @@ class Renderer:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def _chat(self, messages: list[dict[str, str]]) -> str:
+    def _chat(self, messages: list[dict[str, str]], tools: list[Any] | None = None) -> str:
         text: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, strftime_now=_DAY.strftime, **self._template
+            messages,
+            tools=tools or None,
+            tokenize=False,
+            add_generation_prompt=True,
+            strftime_now=_DAY.strftime,
+            **self._template,
         )
         return text + self._prefix
 
@@ -125,3 +146,11 @@ class Renderer:
 
     def _plain(self, text: str) -> str:
         return self._special.sub(lambda match: f"{match[0][0]}\u200b{match[0][1:]}", text)
+
+    def _plain_values(self, value: Any) -> Any:
+        """Control tokens in definitions of functions are broken up, as in the prompt."""
+        if isinstance(value, dict):
+            return {self._plain(key): self._plain_values(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._plain_values(item) for item in value]
+        return self._plain(value) if isinstance(value, str) else value

@@ -8,7 +8,7 @@ A *path* is immutable: whoever kept one may go on from it, also side by side.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Annotated
 
@@ -125,7 +125,7 @@ class Decision:
 
     `selected` is the tool that was decided for, also where its arguments could not be read.
     `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
-    their arguments when they are needed.
+    their arguments when they are needed. `behind`: further actions of the same answer, to be executed behind it.
     """
 
     action: Action
@@ -136,6 +136,7 @@ class Decision:
     unassigned: float | None = None
     error_bound: float | None = None
     calls: dict[str, list[Action]] = field(default_factory=dict)
+    behind: tuple[Action, ...] = ()
 
 
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
@@ -178,16 +179,24 @@ async def rollout(
     lessons: tuple[str, ...] = (),
     seen: Seen = "all",
 ) -> Rollout:
-    """Decide and execute at every point from `path` on. Without an outline the tools are those of the whole query."""
+    """Decide and execute at every point from `path` on. Without an outline the tools are those of the whole query.
+
+    Several actions of one answer are as many steps; the first carries what the answer cost.
+    """
     done = Rollout(path)
     while (substep := next_point(episode, done.path, acting.max_calls)) is not None:
         whole = whole_query or not substep.text
         options = episode.options(None if whole else substep, max_candidates)
         view = View(substep, done.path, options, whole, seen, lessons)
         decision = await policy(episode, view, f"pass{branch}")
-        done.views.append(view)
-        done.decisions.append(decision)
-        done.path = await perform(episode, view, decision, branch)
+        for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
+            done.views.append(view)
+            done.decisions.append(taken)
+            done.path = await perform(episode, view, taken, branch)
+            following = next_point(episode, done.path, acting.max_calls)
+            if following is None:
+                break
+            view = replace(view, substep=following, path=done.path)
     if not branch:
         episode.improved(trajectory(episode, done.path))
     return done

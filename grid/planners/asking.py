@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
+from grid.engines.base import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
+from grid.engines.functions import Named
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.base import Answers, Episode
 from grid.planners.search.gate import misfit
-from grid.text.answers import read_call
+from grid.text.answers import NO_CALL, read_call
 from grid.text.calls import Call
+from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
-from grid.types import NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
+from grid.types import FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""
@@ -23,34 +25,52 @@ ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
 ASK_NEXT = "Give the next call, or finish."
 ASK_CALL = 'Answer with one JSON object: {{{thought}"tool": name{decline}, "arguments": {{name: value}}}}.'
 ASK_THOUGHT = '"thought": why, in a sentence or two, '
+ASK_SEVERAL = "Give the next call, or finish; several calls in one answer are run in their order."
+ASK_WITHOUT = "An answer without a call ends the work."
+ASK_WORDS = "Begin with a sentence or two that say why; what is called follows in the same answer."
+ASK_THIS = "Call this tool."
 ASK_SUBSTEP_INDEX = "Answer with the number of the option that fits the present substep, and nothing else."
 ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
-ASK_ARGUMENTS = 'Call this tool. Answer with one JSON object: {"tool": name, "arguments": {name: value}}.'
+ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"tool": name, "arguments": {{name: value}}}}.'
 INVALID = "Your last answer was not in the format asked for. Read the instructions again and answer anew."
 
 
-async def single_pass(episode: Episode, view: View, name: str, acting: Acting) -> Decision:
-    """One sampled action, as ReAct takes it; again, up to the retries, where it cannot be read."""
-    spent, tried = Usage(), 0
+async def single_pass(episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True) -> Decision:
+    """One sampled action, as ReAct takes it; again, up to the retries, where it cannot be read.
+
+    A model with native tool calls may make `several` in one answer, where no outline says what each is for: those
+    behind the first come with the decision. Of an answer to a planner that takes one at a time the first counts.
+    """
+    spent, tried, several = Usage(), 0, several and not view.guided
     while True:
-        actions, usage = await sample_actions(episode, view, name, 1, acting, tried)
+        answers, usage = await _sample(episode, view, name, 1, acting, tried, several)
+        actions = answers[0] if several else answers[0][:1]
         spent, tried = spent + usage, tried + 1
-        if actions[0].unreadable is None or tried > acting.max_retries:
-            return Decision(actions[0], spent)
+        if all(action.unreadable is None for action in actions) or tried > acting.max_retries:
+            return Decision(actions[0], spent, behind=tuple(actions[1:]))
 
 
-async def sample_actions(
-    episode: Episode, view: View, name: str, n: int, acting: Acting, tried: int = 0
-) -> tuple[list[Action], Usage]:
-    """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1."""
+async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:
+    """`n` complete actions (tool and arguments), sampled independently: π(a | H, C), egb_slate eq. 1.
+
+    Of an answer with several native calls the first counts.
+    """
+    answers, usage = await _sample(episode, view, name, n, acting, 0, several=False)
+    return [actions[0] for actions in answers], usage
+
+
+async def _sample(
+    episode: Episode, view: View, name: str, n: int, acting: Acting, tried: int, several: bool
+) -> tuple[list[list[Action]], Usage]:
+    """The actions of each of `n` answers."""
     asked = await episode.sample(
-        action_prompt(episode, view, acting, again=tried > 0),
+        action_prompt(episode, view, acting, again=tried > 0, several=several),
         *(name, view.substep.id, *((f"try{tried}",) if tried else ())),
         n=n,
         temperature=acting.temperature,
         max_tokens=acting.max_tokens,
     )
-    return read_actions(asked, view.offer.tools, may_decline=view.guided, thought=acting.thought), asked.usage
+    return read_answers(asked, view.offer.tools, may_decline=view.guided, thought=acting.thought), asked.usage
 
 
 async def fill_arguments(
@@ -66,7 +86,7 @@ async def fill_arguments(
         temperature=acting.temperature,
         max_tokens=acting.max_tokens,
     )
-    return read_actions(asked, {tool: spec}, may_decline=False)[0], asked.usage
+    return read_answers(asked, {tool: spec}, may_decline=False)[0][0], asked.usage
 
 
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
@@ -80,21 +100,59 @@ async def draft_arguments(episode: Episode, view: View, tool: str, name: str, ac
             return action, spent
 
 
-def read_actions(asked: Answers, offered: dict[str, ToolSpec], may_decline: bool, thought: int = 0) -> list[Action]:
-    """Read completions, and note in the message why one cannot be used."""
-    actions = [_read_action(text, offered, may_decline, thought) for text in asked.texts]
-    for place, action in enumerate(actions):
-        if action.unreadable is not None:
-            asked.message.unreadable[place] = action.unreadable
-    return actions
+def read_answers(
+    asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0
+) -> list[list[Action]]:
+    """The actions of each completion, one but for native calls; notes in the message why one cannot be used."""
+    wanted = asked.message.prompt.answer
+    named = wanted.named if isinstance(wanted, FunctionsAnswer) else None
+    answers = [_read_answer(text, named, offered, may_decline, thought) for text in asked.texts]
+    for place, actions in enumerate(answers):
+        if reasons := [action.unreadable for action in actions if action.unreadable is not None]:
+            asked.message.unreadable[place] = reasons[0]
+    return answers
 
 
-def _read_action(text: str, offered: dict[str, ToolSpec], may_decline: bool, thought: int) -> Action:
+def _read_answer(
+    text: str, named: Named | None, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int
+) -> list[Action]:
     try:
-        answer = read_call(text, offered)
+        if named is None:
+            return [read_action(read_call(text, offered), offered, may_decline, thought)]
+        found = native_calls(text, named, offered)
     except UnreadableError as error:
-        return Action(None, unreadable=str(error))
-    return read_action(answer, offered, may_decline, thought)
+        return [Action(None, unreadable=str(error))]
+    if not found.calls:
+        return [_without_call(found.words, offered, may_decline)]
+    return [
+        Action(None, unreadable=str(call))
+        if isinstance(call, UnreadableError)
+        else read_action(call, offered, may_decline, thought)
+        for call in found.calls
+    ]
+
+
+def native_calls(text: str, named: Named, offered: Mapping[str, ToolSpec]) -> Native:
+    """The calls of an answer with the names of their tools, words before the first as its thought.
+
+    A function may be called by its tool's own name too, which a history shows. Raises UnreadableError.
+    """
+    own = dict(named)
+    tools = dict(offered) | {name: offered[tool] for name, tool in named if tool in offered}
+    words, calls = read_native(text, tools)
+    renamed = [replace(call, tool=own.get(call.tool, call.tool)) if isinstance(call, Call) else call for call in calls]
+    if renamed and isinstance(first := renamed[0], Call):
+        renamed[0] = replace(first, thought=words or first.thought)
+    return Native(words, tuple(renamed))
+
+
+def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool) -> Action:
+    """What words alone stand for, as in any loop of native calls: no call for a substep, or the answer at the end."""
+    if words and may_decline:
+        return Action(None)
+    if words and offered.get(FINISH) is prompts.FINISH_TOOL:
+        return Action(None, finished=True, answer=words)
+    return Action(None, unreadable=NO_CALL)
 
 
 def read_action(call: Call, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int) -> Action:
@@ -125,13 +183,16 @@ def _text(answer: Json) -> str | None:
     return answer if isinstance(answer, str) else to_json(answer)
 
 
-def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = False) -> Prompt:
-    """The prompt for a whole action; `again`: the answer before could not be read."""
+def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = False, several: bool = False) -> Prompt:
+    """The prompt for a whole action; `again`: the answer before could not be read. `several`: native calls at once."""
     form = ASK_CALL.format(
         thought=ASK_THOUGHT if acting.thought else "", decline=f' or "{NO_TOOL}"' if view.guided else ""
     )
-    ask = Section("instruction", (ASK_SUBSTEP if view.guided else ASK_NEXT, form, *((INVALID,) if again else ())))
-    answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought)
+    what, invalid = ASK_SUBSTEP if view.guided else ASK_NEXT, (INVALID,) if again else ()
+    ask = Section("instruction", (what, form, *invalid))
+    asked = (what,) if view.guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
+    native = (*asked, *((ASK_WORDS,) if acting.thought else ()), *invalid)
+    answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought, native=native)
     before = sections(episode, view, view.offer.section, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 
@@ -159,7 +220,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
     """The prompt for the arguments of one tool."""
     card = Section("tools", ("Tools:", prompts.tool_text(tool)))
     ask = Section("instruction", (ASK_ARGUMENTS,))
-    answer = ToolCallAnswer((tool,), may_decline=False)
+    answer = ToolCallAnswer((tool,), may_decline=False, native=(ASK_THIS,))
     before = sections(episode, replace(view, whole_query=False), card, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 

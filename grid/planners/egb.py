@@ -37,6 +37,8 @@ class EntropyGuidedBranching(Acting, ABC):
     `branch_order`: with `step` (lines 17 to 22) all alternatives of the most uncertain step come before any of the
     next, so that with b = 5 and B_s = 5 one step takes all four branches. `round_robin` is not in the paper: the best
     alternative of each step, most uncertain first, then the second best of each, and so on.
+
+    Of an answer with several native calls the first counts: a decision has one entropy.
     """
 
     trajectories: Annotated[int, Field(ge=1)] = 5
@@ -127,7 +129,7 @@ class EGBSampling(EntropyGuidedBranching):
 
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
         """One sampled action."""
-        return await single_pass(episode, view, name, self)
+        return await single_pass(episode, view, name, self, several=False)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -177,5 +179,5 @@ class EGBLogits(EntropyGuidedBranching):
     async def select_tool(self, episode: Episode, view: View, name: str) -> Decision:
         """One sampled action, or the most probable option, without regard to its entropy."""
         if self.suffix == "sampled":
-            return await single_pass(episode, view, name, self)
+            return await single_pass(episode, view, name, self, several=False)
         return await self.compute_entropy(episode, view, name)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grid.engines.base import PlanAnswer, Prompt, Section
+from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, Path, View, next_point, perform
-from grid.planners.asking import INVALID, read_action, sections
+from grid.planners.asking import ASK_WORDS, INVALID, native_calls, read_action, sections
 from grid.planners.base import Answers, Episode
-from grid.text.answers import read_plan
+from grid.text.answers import NO_CALL, read_plan
+from grid.text.calls import Call
 from grid.text.objects import UnreadableError
 from grid.types import NO_TOOL, Usage
 
@@ -22,6 +23,7 @@ ASK_SUBSTEPS = (
 ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
 ASK_REASONING = '"thought": which steps the request takes, thought through one by one, '
 ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
+ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their order."
 
 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
@@ -77,18 +79,19 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", ag
     form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
     ask = form.format(first=first, last=outline[-1].id if outline else "")
     wanted = ASK_PLAN.format(thought=ASK_REASONING if acting.thought else "")
-    lines = (*([note] if note else ()), ask, wanted, *((INVALID,) if again else ()))
+    noted, invalid = (note,) if note else (), (INVALID,) if again else ()
+    native = (*noted, ask, ASK_AT_ONCE, *((ASK_WORDS,) if acting.thought else ()), *invalid)
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    answer = PlanAnswer(view.offer.cards, least, left, may_decline=view.guided, thought=acting.thought)
-    return prompts.prompt(answer, *before, Section("instruction", lines))
+    answer = PlanAnswer(view.offer.cards, least, left, view.guided, acting.thought, native)
+    return prompts.prompt(answer, *before, Section("instruction", (*noted, ask, wanted, *invalid)))
 
 
 def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -> list[Action] | None:
     """The actions of the plan in an answer; None, with the reason in the message, where it cannot be used."""
     left = _left(episode, view, acting)
     try:
-        calls = read_plan(asked.texts[0], view.offer.tools)
+        calls = _calls(asked, view)
         if view.guided and len(calls) != left:
             raise UnreadableError(f"a plan of {len(calls)} entries, where {left} are wanted")
         plan = [read_action(call, view.offer.tools, view.guided, acting.thought) for call in calls]
@@ -98,6 +101,21 @@ def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -
         asked.message.unreadable[0] = str(error)
         return None
     return plan
+
+
+def _calls(asked: Answers, view: View) -> list[Call]:
+    """The calls of a plan; native ones are all calls of the answer. Raises UnreadableError."""
+    wanted = asked.message.prompt.answer
+    if not isinstance(wanted, FunctionsAnswer):
+        return read_plan(asked.texts[0], view.offer.tools)
+    calls: list[Call] = []
+    for place, call in enumerate(native_calls(asked.texts[0], wanted.named, view.offer.tools).calls, start=1):
+        if isinstance(call, UnreadableError):
+            raise UnreadableError(f"call {place}: {call}")
+        calls.append(call)
+    if not calls:
+        raise UnreadableError(NO_CALL)
+    return calls
 
 
 def _left(episode: Episode, view: View, acting: Acting) -> int:

@@ -39,8 +39,8 @@ ROLE = Section(
     (
         "You carry out a request by calling tools.",
         "Take the values of arguments from the request or from what earlier steps returned. OUTPUT_FROM_STEP_i.field "
-        "stands for the value of that field in what step i returned. Arguments marked * are required, all others may "
-        "be left out.",
+        "stands for the value of that field in what step i returned. Required arguments (marked * in a list of tools) "
+        "must be given, all others may be left out.",
     ),
 )
 EMPTY = Section("instruction", ())

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grid.engines.base import Choice, Engine, Prompt
+from grid.engines.base import NATIVE, Choice, Engine, Prompt
+from grid.engines.functions import handed_over
 from grid.engines.roles import Role
 from grid.seeds import derive_seed
 from grid.types import Usage
@@ -62,7 +63,12 @@ class Requests:
     async def sample(
         self, role: Role, prompt: Prompt, *key: object, n: int, temperature: float, max_tokens: int
     ) -> Answers:
-        """`n` completions and what they cost; `key` names the decision."""
+        """`n` completions and what they cost; `key` names the decision.
+
+        An engine with native tool calls is handed the prompt's tools as functions; the message keeps what it got.
+        """
+        if NATIVE in self._engines[role].provides:
+            prompt = handed_over(prompt)
         self._allow(prompt, n)
         message = self._message(role, prompt, key, n, temperature, max_tokens)
         sampled = await self._engines[role].sample(

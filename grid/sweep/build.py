@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
-from grid.engines.base import CHOOSE, SAMPLE, Engine
+from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed
 from grid.engines.places import Places
 from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
@@ -169,9 +169,12 @@ def invalid_reason(setting: Setting) -> str | None:
             return reason
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
-    missing = verbs - build_engine(setting.config["model"]).provides
+    provided, by = build_engine(setting.config["model"]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
+    missing = verbs - provided
     if missing:
-        return f"{needs} {', '.join(sorted(missing))}, which conf/model/{_file(setting, 'model')}.yaml cannot do"
+        return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"
+    if CHOOSE in verbs and NATIVE in provided:
+        return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
     missing = cases - dataset.provides
     return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
 

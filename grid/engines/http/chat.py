@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from grid.engines.base import Prompt
+from grid.engines.answer_schema import answer_schema
+from grid.engines.base import JsonAnswer, Prompt
 from grid.engines.http.token_server import Spent
+from grid.text.native import as_message
 
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
+OWN = frozenset(
+    {"model", "messages", "temperature", "seed", "n", "stream", "max_tokens", "max_completion_tokens"}
+    | {"response_format", "tools", "tool_choice"}
+)
+"""A request's keys that the engine sets itself."""
 
 
 class Model(BaseModel):
@@ -29,6 +36,7 @@ class Models(BaseModel):
 
 class _Message(BaseModel):
     content: str | None = None  # what was thought has a field of its own, which is not read
+    tool_calls: Any = None
 
 
 class Answer(BaseModel):
@@ -47,9 +55,16 @@ class Answer(BaseModel):
         return "" if text.lstrip().startswith("<think>") else text
 
     @property
+    def with_calls(self) -> str:
+        """The answer to a request with tools: its text or, with calls, both as JSON, calls as the server wrote them."""
+        if not self.message.tool_calls:
+            return self.text
+        return as_message(self.text, self.message.tool_calls)
+
+    @property
     def cut_off(self) -> bool:
         """Whether the limit on tokens came before the answer's first word: all went into thinking."""
-        return self.finish_reason == "length" and not self.text.strip()
+        return self.finish_reason == "length" and not self.with_calls.strip()
 
 
 class Chat(BaseModel):
@@ -57,6 +72,17 @@ class Chat(BaseModel):
 
     choices: Annotated[list[Answer], Field(min_length=1)]
     usage: Spent
+
+
+def question(prompt: Prompt, structured: bool, padded: bool = False) -> dict[str, Any]:
+    """What a request says of a prompt: its messages, and its functions or, where `structured`, its answer's schema."""
+    asked: dict[str, Any] = {"messages": messages(prompt, padded)}
+    if functions := prompt.functions():
+        return asked | {"tools": functions, "tool_choice": "auto"}
+    if structured and isinstance(prompt.answer, JsonAnswer):
+        schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
+        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return asked
 
 
 def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:
@@ -67,6 +93,8 @@ def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:
     """
     texts: dict[str, list[str]] = {"system": [], "user": []}
     for section in prompt.sections:
+        if section.kind == "functions":
+            continue
         texts["system" if section.kind == "role" else "user"].append("\n".join(section.lines(padded)))
     joined = {role: "\n\n".join(parts) for role, parts in texts.items() if parts}
     return [{"role": role, "content": plain(text)} for role, text in joined.items()]

@@ -15,38 +15,35 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines import names
-from grid.engines.answer_schema import answer_schema
 from grid.engines.base import (
     CHOOSE,
+    NATIVE,
     SAMPLE,
     Choice,
     ChoiceAnswer,
+    FunctionsAnswer,
     Home,
-    JsonAnswer,
     Occupancy,
     Prompt,
     Sampled,
-    Section,
-    ToolCallAnswer,
+    Tools,
     option_numbers,
 )
 from grid.engines.choice import ChoiceSearch, Prefix
+from grid.engines.functions import handed_over
 from grid.engines.http import sampler as http_sampler
-from grid.engines.http.chat import Chat, Models, messages, plain
+from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question
 from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
 from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels, number_search
-from grid.engines.probe import CHOICE_PROBE
+from grid.engines.probe import CALL_PROBE, CHOICE_PROBE, CLOCK
 from grid.engines.spans import Span, covered
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.types import Parameter, ToolSpec, Usage
+from grid.types import Usage
 
 _SEED_BITS = 31  # servers take no more
-_OWN = ("model", "messages", "temperature", "seed", "n", "stream", "response_format", "max_tokens")
-_CLOCK = ToolSpec("get_time", "The time in a city.", (Parameter("city", "string", "The city's name."),))
-_PROBE = Prompt((Section("request", ("What time is it in Paris?",)),), ToolCallAnswer((_CLOCK,), may_decline=True))
 _LABELS = 100  # of which load() asks the tokens
 
 
@@ -76,7 +73,8 @@ class OpenAIHTTP:
         reasoning_tokens: room for thinking besides: servers count it with the answer.
         limit_key: what that limit is called: OpenAI's reasoning models take `max_completion_tokens` only, older
             servers `max_tokens` only.
-        structured: tool calls are sampled under their JSON schema; a choice never is.
+        tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
+        structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
         exact_choice: the server returns what exact choices need; load() asks it.
         answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
@@ -96,6 +94,7 @@ class OpenAIHTTP:
     max_tokens: Annotated[int, Field(ge=1)] = 1024
     reasoning_tokens: Annotated[int, Field(ge=0)] = 0
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    tools: Tools = "prompt"
     structured: bool = True
     exact_choice: bool = False
     answer_prefix: str = ""
@@ -116,7 +115,7 @@ class OpenAIHTTP:
             allowed = "the name of an environment variable in capital letters, never the key itself"
             raise ConfigError("model.serving.api_key_env", "(not shown)", allowed)
         self.base_url = checked_url(self.base_url, env is not None)
-        taken = sorted(set(self.extra) & {*_OWN, "max_completion_tokens"})
+        taken = sorted(set(self.extra) & OWN)
         if taken:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
         self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
@@ -126,7 +125,8 @@ class OpenAIHTTP:
     @property
     def provides(self) -> frozenset[str]:
         """Choices only where the server returns what they need."""
-        return frozenset({SAMPLE, CHOOSE}) if self.exact_choice else frozenset({SAMPLE})
+        native = [NATIVE] if self.tools == "native" else []
+        return frozenset({SAMPLE, *([CHOOSE] if self.exact_choice else []), *native})
 
     @property
     def version(self) -> str:
@@ -162,12 +162,15 @@ class OpenAIHTTP:
         self._server = client, TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
         try:
             await self._check_model(client)
-            probed = await self.sample(_PROBE, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
+            probe = handed_over(CALL_PROBE) if self.tools == "native" else CALL_PROBE
+            probed = await self.sample(probe, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
         except RefusedError as error:
             if error.status in (401, 403):
                 allowed = f"an environment variable with a key that the server takes ({error})"
                 raise ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed) from None
-            allowed = f"a server that takes requests as model.structured, limit_key and extra make them ({error})"
+            allowed = (
+                f"a server that takes requests as model.structured, tools, limit_key and extra make them ({error})"
+            )
             raise ConfigError("model.base_url", self.base_url, allowed) from None
         except ContextError as error:
             raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
@@ -181,7 +184,7 @@ class OpenAIHTTP:
             try:
                 await self._server[1].labels(self._numbers(_LABELS))
                 await self.choose(CHOICE_PROBE, seed=0)
-                await self._server[1].names([_CLOCK.name])
+                await self._server[1].names([CLOCK.name])
             except RefusedError as error:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
@@ -213,13 +216,10 @@ class OpenAIHTTP:
         body = {
             **self._keys,
             "model": self.model,
-            "messages": self._messages(prompt),
+            **question(prompt, self.structured, self.labels == "padded"),
             "temperature": temperature,
             self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
         }
-        if self.structured and isinstance(prompt.answer, JsonAnswer):
-            schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
         url = f"{self.base_url}/chat/completions"
         answers = await gathered(client.ask(url, body | {"seed": part}, Chat) for part in seeds)
@@ -233,7 +233,9 @@ class OpenAIHTTP:
             resent_requests=sum(answer.again for answer in answers),
             empty_answers=sum(answer.cut_off for answer in found),
         )
-        return Sampled(tuple(answer.text for answer in found), usage, covered(answer.span for answer in answers))
+        native = isinstance(prompt.answer, FunctionsAnswer)
+        texts = tuple(answer.with_calls if native else answer.text for answer in found)
+        return Sampled(texts, usage, covered(answer.span for answer in answers))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options, level by level of their labels' trie, on the server's own tokens.

@@ -28,6 +28,7 @@ from grid.engines.base import (
     SAMPLE,
     Choice,
     ChoiceAnswer,
+    FunctionsAnswer,
     Home,
     OutlineAnswer,
     PlanAnswer,
@@ -71,8 +72,8 @@ class Lexical:
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
         answer = prompt.answer
-        if isinstance(answer, ChoiceAnswer):
-            raise TypeError("a choice is answered by choose()")
+        if isinstance(answer, ChoiceAnswer | FunctionsAnswer):
+            raise TypeError("a choice is answered by choose(), and functions by none of its verbs")
         if isinstance(answer, TextAnswer):
             texts = [_lesson(prompt)] * n
         elif isinstance(answer, ScoreAnswer):

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import Choice, JsonAnswer, Occupancy, Prompt, Sampled
+from grid.engines.base import Choice, FunctionsAnswer, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered
@@ -59,7 +59,7 @@ class VLLM(LanguageModel):
     """A model in vLLM's asynchronous engine, which computes in a process of its own.
 
     Without `structured` a completion ends at the model's end token or after `max_tokens`: what follows a whole JSON
-    object is sampled and counted, and not read.
+    object is sampled and counted, and not read. So do native tool calls, all of which are read.
 
     Args:
         lora: a folder with a LoRA adapter for the weights.
@@ -136,6 +136,7 @@ class VLLM(LanguageModel):
                 started,
                 tokens,
                 structured_outputs=schema,
+                skip_special_tokens=not isinstance(prompt.answer, FunctionsAnswer),  # some mark calls
                 max_tokens=room,
                 temperature=temperature,
                 seed=derive_seed(seed, index),

@@ -88,7 +88,8 @@ class Search:
         """Children of each node for the distinct actions among `n` sampled ones, in the order in which they came.
 
         A child's `share` is that of its samples. What cannot be executed here is a child too, pruned. `siblings` are
-        lines about the children that there are already: something else is asked for.
+        lines about the children that there are already: something else is asked for. Of an answer with several native
+        calls the first counts.
         """
         found = await every([partial(self._sampled, node, n, lessons, siblings) for node in nodes])
         for node, (actions, usage) in zip(nodes, found, strict=True):
@@ -167,7 +168,8 @@ class Search:
     async def simulate(self, node: Node) -> Node:
         """One sampled action after another, to the path's end or a repeated call; the last node. The tree stays."""
         while (view := self.view(node)) is not None:
-            decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting)
+            name = f"simulated{node.label}"
+            decision = await single_pass(self.episode, view, name, self.acting, several=False)
             step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
             step.pruned = unfit(node, view, decision.action, self.repeats)
             self.nodes.append(step)

@@ -1,0 +1,104 @@
+"""Tools as functions that a chat template or a server is handed, in place of a list in the prompt (`tools: native`)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
+
+LONGEST = 64
+"""Characters of a function's name that servers take: letters, digits, `_` and `-`."""
+_REFUSED = re.compile(r"[^A-Za-z0-9_-]+")
+_DIGEST = 8  # hexadecimal digits
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
+
+Named = tuple[tuple[str, str], ...]
+"""Pairs of a function's name and that of its tool."""
+
+
+def handed_over(prompt: Prompt) -> Prompt:
+    """The prompt for an engine that is handed functions: the tools are defined in a section that is not text.
+
+    The options are the same: their order, their words, and `no_tool`, `finish` and `give_up` among them, each a
+    function of its own. What asks for a JSON object becomes the answer's `native` instruction. All else, the history
+    too, stays as it is, so that the way in which tools are shown and called is all that differs. A prompt that wants
+    no call comes back as it is.
+    """
+    answer = prompt.answer
+    if not isinstance(answer, ToolCallAnswer | PlanAnswer):
+        return prompt
+    options = next((section.options for section in prompt.sections if section.kind == "tools"), ())
+    functions, named = _functions(answer.tools, answer.may_decline, options)
+    others = [section for section in prompt.sections if section.kind != "tools"]
+    place = next((place for place, section in enumerate(prompt.sections) if section.kind == "tools"), 0)
+    others.insert(place, functions)
+    if answer.native:
+        others = [replace(part, entries=answer.native) if part.kind == "instruction" else part for part in others]
+    return Prompt(tuple(others), FunctionsAnswer(named))
+
+
+@lru_cache(maxsize=1024)  # many prompts offer the same options
+def _functions(tools: tuple[ToolSpec, ...], may_decline: bool, options: tuple[str, ...]) -> tuple[Section, Named]:
+    offered = list({tool.name: tool for tool in tools}.values())  # a server refuses two of one name
+    if may_decline:
+        listed = ((place, text) for place, text in enumerate(options) if text.startswith(f"{NO_TOOL}:"))
+        place, text = next(listed, (len(offered), ""))
+        offered.insert(place, ToolSpec(NO_TOOL, text.removeprefix(f"{NO_TOOL}:").strip(), ()))
+    names = [tool.name for tool in offered]
+    safe = safe_names(names)
+    lines = tuple(map(_definition, safe, offered))
+    return Section("functions", lines), tuple(zip(safe, names, strict=True))
+
+
+def safe_names(names: Sequence[str]) -> list[str]:
+    """Names of functions for those of tools, no two alike: a name that servers take stays as it is.
+
+    Another has `_` for what they refuse, is cut, and ends with a digest of itself where it would be like another.
+    """
+    cleaned = [_cleaned(name) for name in names]
+    counts, taken, found = Counter(cleaned), set(names).intersection(cleaned), list[str]()
+    for name, clean in zip(names, cleaned, strict=True):
+        safe, salt = clean, 0
+        while safe != name and (safe in taken or counts[safe] > 1):
+            digest = hashlib.sha256(f"{salt} {name}".encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+            safe, salt = f"{clean[: LONGEST - _DIGEST - 1]}_{digest}", salt + 1
+        taken.add(safe)
+        found.append(safe)
+    return found
+
+
+def _cleaned(name: str) -> str:
+    if not _REFUSED.search(name) and 0 < len(name) <= LONGEST:
+        return name
+    return _REFUSED.sub("_", name).strip("_")[:LONGEST] or "tool"
+
+
+@lru_cache(maxsize=65536)
+def _definition(name: str, tool: ToolSpec) -> str:
+    """What a list of tools tells of it; a tool whose name had to be changed has its own before its description."""
+    described = tool.description if name == tool.name else f"{tool.name}: {tool.description}"
+    if tool.returns:
+        described += f" Returns: {', '.join(tool.returns)}"
+    properties = {parameter.name: _property(parameter) for parameter in tool.parameters}
+    required = [parameter.name for parameter in tool.parameters if parameter.required]
+    parameters = {"type": "object", "properties": properties, "required": required}
+    function = {"name": name, "description": described, "parameters": parameters}
+    return to_json({"type": "function", "function": function})
+
+
+def _property(parameter: Parameter) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": parameter.type if parameter.type in _TYPES else "string"}
+    if parameter.type == "date":
+        found["format"] = "date"
+    if parameter.type == "array":
+        found["items"] = {}  # servers refuse a list without
+    if parameter.description:
+        found["description"] = parameter.description
+    return found

@@ -1,0 +1,118 @@
+"""What an answer says that may call several functions, in the formats in which models write them.
+
+`<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare objects (Llama), also
+in a Markdown fence, and a server's message with `tool_calls`. Each call is read by itself, as untrusted as any answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from grid.text.answers import MAX_STEPS, NO_CALL
+from grid.text.calls import Call, calls_in
+from grid.text.objects import MAX_CHARACTERS, Found, UnreadableError, objects, whole_object
+from grid.types import FINISH, Json, ToolSpec, to_json
+
+NO_FUNCTION = "arguments without a function's name"
+_MESSAGE = '{"content": '
+_MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]")
+_LISTS = ("tool_calls", "plan", "calls")
+_NAMES = frozenset({"tool", "name"})  # beside one of these, such a list is an argument
+_FENCE = re.compile(r"```\w*\s*$")
+
+
+class Native(NamedTuple):
+    """The words before the first call, all of them where there is none, and each call or why it cannot be read."""
+
+    words: str
+    calls: tuple[Call | UnreadableError, ...]
+
+
+def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
+    """The words and calls of an answer, in their order.
+
+    Where calls are marked, only what is behind the first mark counts; else every object that is a call. All of them
+    count, as whoever serves such a model would run them all, whatever the words between them say.
+
+    Args:
+        text: the answer; what was thought before `</think>` is left out.
+        tools: those offered, by the names of their functions.
+
+    Raises:
+        UnreadableError: a thought without an end, too long an answer, or more than MAX_STEPS calls.
+    """
+    if text.startswith(_MESSAGE):
+        return _message(text, tools)
+    _, end, answer = text.rpartition("</think>")
+    if not end and answer.lstrip().startswith("<think>"):
+        raise UnreadableError("a thought and no answer")
+    mark = _MARK.search(answer)
+    body = answer[mark.start() :] if mark else answer
+    found = objects(body)
+    words = answer[: mark.start()] if mark else body[: found[0].start] if found else body
+    calls = _calls(found, tools, marked=mark is not None)
+    return _bounded(_FENCE.sub("", words) if calls else answer, calls)
+
+
+def as_message(content: str, tool_calls: Any) -> str:
+    """A server's message with calls as the text of an answer: its words and, as the server wrote them, its calls."""
+    return to_json({"content": content, "tool_calls": tool_calls})
+
+
+def _message(text: str, tools: Mapping[str, ToolSpec]) -> Native:
+    if len(text) > MAX_CHARACTERS:
+        raise UnreadableError(f"an answer of {len(text):,} characters, {MAX_CHARACTERS:,} at most")
+    message = whole_object(text)
+    calls = _calls([Found({"tool_calls": message.get("tool_calls")}, 0, len(text), closed=True)], tools, marked=True)
+    return _bounded(str(message.get("content") or ""), calls)
+
+
+def _bounded(words: str, calls: list[Call | UnreadableError]) -> Native:
+    if len(calls) > MAX_STEPS:
+        raise UnreadableError(f"{len(calls)} calls, {MAX_STEPS} at most")
+    return Native(words.strip(), tuple(calls))
+
+
+def _calls(found: list[Found], tools: Mapping[str, ToolSpec], marked: bool) -> list[Call | UnreadableError]:
+    calls: list[Call | UnreadableError] = []
+    for one in found:
+        if one.why:
+            calls.append(UnreadableError(one.why))
+            continue
+        entries, listed = _entries(one.value)
+        read = [_read(entry, tools) for entry in entries]
+        if marked or listed or any(read):
+            calls += [call or UnreadableError(NO_CALL) for call in read]
+    if not calls and marked:
+        return [UnreadableError(NO_CALL)]
+    return calls or [UnreadableError(NO_FUNCTION) for one in found if _are_arguments(one.value, tools)]
+
+
+def _are_arguments(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
+    """Whether an object has nothing but arguments of a function: a call without its name, and no closing words."""
+    if not isinstance(value, dict) or not value:
+        return False
+    others = (tool for name, tool in tools.items() if name != FINISH)
+    return any(value.keys() <= {parameter.name for parameter in tool.parameters} for tool in others)
+
+
+def _entries(value: Json) -> tuple[list[Json], bool]:
+    """What may be a call each, and whether it stands where a call has to: in an object's list of calls."""
+    if isinstance(value, list):
+        return value, False
+    key = next((key for key in _LISTS if isinstance(value, dict) and key in value), None)
+    if not isinstance(value, dict) or key is None or not _NAMES.isdisjoint(value):
+        return [value], False
+    inner = value[key]
+    return (inner if isinstance(inner, list) else [inner]), True
+
+
+def _read(value: Json, tools: Mapping[str, ToolSpec]) -> Call | UnreadableError | None:
+    """The call, or why it cannot be read; None for another kind of object."""
+    try:
+        found = calls_in(value, tools) if isinstance(value, dict) else None
+    except UnreadableError as error:
+        return error
+    return found[0] if found and len(found) == 1 else None
