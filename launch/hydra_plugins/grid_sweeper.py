@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import NoReturn
 
 from hydra.core.config_store import ConfigStore
@@ -26,10 +26,15 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
     Args:
         params: values of keys that the command line does not give, as on the command line.
+        together: points, each of keys with one value; every setting has all of one point. What the command line gives
+            for a key of theirs chooses among them.
     """
 
-    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, params: Mapping[str, str] | None = None, together: Sequence[Mapping[str, object]] | None = None
+    ) -> None:
         self._params = dict(params or {})
+        self._together = [dict(point) for point in together or ()]
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Keep what composing the jobs needs."""
@@ -42,21 +47,42 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
         parser = OverridesParser.create(config_loader=self._loader)
         given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
+        points = [
+            parser.parse_overrides([f"{key}={_written(value)}" for key, value in point.items()])
+            for point in self._together
+        ]
         composer = Composer(self._loader, self._config)
-        run_jobs(composer.compose(overrides) for overrides in settings(given))
+        run_jobs(composer.compose(overrides) for overrides in settings(given, points))
 
 
-def settings(given: Sequence[Override]) -> list[tuple[str, ...]]:
-    """The overrides of every setting: the product of all values; the last override of a key counts.
+def settings(given: Sequence[Override], together: Sequence[Sequence[Override]] = ()) -> list[tuple[str, ...]]:
+    """The overrides of every setting: the product of all values and points; the last override of a key counts.
+
+    A point that lacks a value which is given for a key of any point is left out.
 
     Raises:
-        ConfigError: a key without values, or more settings than a sweep can have.
+        ConfigError: a key without values, values that no point has, or more settings than a sweep can have.
     """
     values = {override.get_key_element(): _values(override) for override in given}
-    count = math.prod(map(len, values.values()))
+    points = [{one.get_key_element(): one.get_value_element_as_str() for one in point} for point in together]
+    keys = {key for point in points for key in point}
+    asked = {key: found for key, found in values.items() if key in keys}
+    chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]
+    if points and not chosen:
+        key, found = next(iter(asked.items()))
+        allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
+        raise ConfigError(key, ",".join(found), f"with the other values given, those of one of these points: {allowed}")
+    parts = [[(f"{key}={value}",) for value in found] for key, found in values.items() if key not in keys]
+    parts += [[tuple(f"{key}={value}" for key, value in point.items()) for point in chosen]] if chosen else []
+    count = math.prod(map(len, parts))
     if count > MAX_SETTINGS:
         raise ConfigError("-m", f"{count:,} settings", f"at most {MAX_SETTINGS:,} settings in one sweep")
-    return list(product(*([f"{key}={value}" for value in found] for key, found in values.items())))
+    return [tuple(chain.from_iterable(found)) for found in product(*parts)]
+
+
+def _written(value: object) -> str:
+    """A value of a config as the command line has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _values(override: Override) -> list[str]:
@@ -85,5 +111,5 @@ def _check_range(key: str, text: str, sweep: RangeSweep) -> None:
 def register() -> None:
     """Make the sweeper known to Hydra as `hydra/sweeper: grid`."""
     Plugins.instance().register(GridSweeper)
-    node = {"_target_": "hydra_plugins.grid_sweeper.GridSweeper", "params": None}
+    node = {"_target_": "hydra_plugins.grid_sweeper.GridSweeper", "params": None, "together": None}
     ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=node)
