@@ -24,7 +24,8 @@ def episode(
     label = f"traject_bench[{','.join(f'{key}={value}' for key, value in names.items())}]"
     config = {"dataset": dict(data), "budget": dict(searched.BUDGET), "retriever": retriever or {}}
     other = {"dataset": label, "retriever": "none", "config": to_json(config), "success": False} | other
-    found = searched.episode(planner, case, **other)
+    success = other.pop("success")
+    found = searched.episode(planner, case, success, **other)
     place = "/".join(str(found[key]) for key in ("model", "planner", "dataset", "retriever", "robustness"))
     cell = f"{place}/{case}/{found['trial']}"
     return found | {"setting_id": place, "cell_id": cell, "cell_key": cell}

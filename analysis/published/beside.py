@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.intervals import CLUSTER, Interval, interval
 from analysis.load import SETTING
-from analysis.published.files import Published, Row, Value, value_at
+from analysis.published.files import Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
 
 NAMED = ("planner", "dataset", "robustness", "retriever")
@@ -74,10 +74,13 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
     return found
 
 
-def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Value] | None) -> bool:
+def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Wanted] | None) -> bool:
     return conditions is not None and all(
-        _is(name_of(str(setting[key])) if key in NAMED else value_at(config, key), value)
-        for key, value in conditions.items()
+        any(
+            _is(name_of(str(setting[key])) if key in NAMED else value_at(config, key), value)
+            for value in (wanted if isinstance(wanted, list) else [wanted])
+        )
+        for key, wanted in conditions.items()
     )
 
 

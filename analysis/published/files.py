@@ -13,6 +13,8 @@ from grid.store.schema import EPISODES
 
 FOLDER = Path(__file__).parents[2] / "conf" / "paper"
 Value = str | int | float | bool | None
+Wanted = Value | list[Value]
+"""What a key must be; of a list any."""
 
 
 class Metric(Checked):
@@ -34,7 +36,7 @@ class Row(Checked):
     """
 
     labels: list[str]
-    ours: dict[str, Value] | None = Field(default_factory=dict)
+    ours: dict[str, Wanted] | None = Field(default_factory=dict)
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
@@ -46,7 +48,7 @@ class Published(Checked):
     title: str
     metrics: dict[str, Metric]
     labels: list[str]
-    ours: dict[str, Value]
+    ours: dict[str, Wanted]
     rows: list[Row]
     notes: list[str] = Field(default_factory=list)
 
@@ -60,7 +62,7 @@ class Published(Checked):
         """The columns of `episodes` that its metrics are."""
         return list(dict.fromkeys(metric.column for metric in self.metrics.values() if metric.column))
 
-    def conditions(self, row: Row) -> dict[str, Value] | None:
+    def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """What a setting of ours must be to stand beside a row; None where none can."""
         return None if row.ours is None else {**self.ours, **row.ours}
 

@@ -24,8 +24,8 @@ _UNIT = {"share": "", "percent": ", %", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
-    f"({intervals.TOLD}), cut to what is possible; all other columns: as the paper has them, with its cases, prompts and "
-    f"judges; {MISSING}: not measured here, or not in the paper"
+    f"({intervals.TOLD}), cut to what is possible; all other columns: as the paper has them, with its cases, prompts "
+    f"and judges; {MISSING}: not measured here, or not in the paper"
 )
 
 

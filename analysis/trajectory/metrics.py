@@ -102,7 +102,7 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     retrieval rate. Means over cases.
     """
     cells = cells[cells["tool_match_rate"].isna()]  # an outline that is followed offers tools substep by substep
-    k, n = cells["cell_id"].map(offered), cells["plan_nodes"].astype("float64")
+    k, n = cells["cell_id"].map(offered).astype("float64"), cells["plan_nodes"].astype("float64")
     n = n.mask(n > k, k)  # more calls than tools: all of them
     hit = cells["retrieval_rate"].astype("float64") * n / k
     ways = [math.comb(int(a), int(b)) if pd.notna(a) and pd.notna(b) else math.nan for a, b in zip(k, n, strict=True)]

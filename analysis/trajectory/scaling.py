@@ -39,11 +39,11 @@ def curve(cells: pd.DataFrame) -> pd.DataFrame:
     ours = cells["dataset"].astype(str).map(name_of) == DATASET
     known = cells[ours].dropna(subset=["exact_match", "plan_nodes"])
     rows: list[dict[str, Any]] = []
-    for (*key, tools), own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
+    for key, own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
         values = own.groupby([CLUSTER, "case_id"], observed=True)["exact_match"].mean()
         mean, low, high = interval(values)
-        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
-        row |= {"tools": int(tools), "cases": len(values)}
+        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=False))
+        row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(values)}
         rows.append(row | {"exact_match": mean, "exact_match_low": low, "exact_match_high": high})
     return pd.DataFrame(rows)
 
@@ -107,7 +107,7 @@ def _svg(found: pd.DataFrame) -> str:
     def draw(axes: Sequence[Axes]) -> None:
         for axis, ((dataset, robustness), own) in zip(axes, places, strict=False):
             _panel(axis, own, lines)
-            axis.set_title(shown(f"{dataset}, robustness: {robustness}"), fontsize=8)
+            axis.set_title(shown(str(dataset)) + f"\nrobustness: {shown(str(robustness))}", fontsize=8)
             axis.xaxis.set_major_locator(FixedLocator(sizes))
             axis.set_xlabel("tools in the reference")
             axis.set_ylabel("exact match")

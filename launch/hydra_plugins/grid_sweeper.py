@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain, product
+from itertools import product
 from typing import NoReturn
 
 from hydra.core.config_store import ConfigStore
@@ -26,15 +26,17 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
     Args:
         params: values of keys that the command line does not give, as on the command line.
-        together: points, each of keys with one value; every setting has all of one point. What the command line gives
-            for a key of theirs chooses among them.
+        together: for each of some names a list of points, each of keys with one value; a setting has all values of one
+            point of every list. What the command line gives for a key of a list chooses among its points.
     """
 
     def __init__(
-        self, params: Mapping[str, str] | None = None, together: Sequence[Mapping[str, object]] | None = None
+        self,
+        params: Mapping[str, str] | None = None,
+        together: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
     ) -> None:
         self._params = dict(params or {})
-        self._together = [dict(point) for point in together or ()]
+        self._together = dict(together or {})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Keep what composing the jobs needs."""
@@ -47,37 +49,46 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
         parser = OverridesParser.create(config_loader=self._loader)
         given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
-        points = [
-            parser.parse_overrides([f"{key}={_written(value)}" for key, value in point.items()])
-            for point in self._together
+        together = [
+            [parser.parse_overrides([f"{key}={_written(value)}" for key, value in point.items()]) for point in points]
+            for points in self._together.values()
         ]
         composer = Composer(self._loader, self._config)
-        run_jobs(composer.compose(overrides) for overrides in settings(given, points))
+        run_jobs(composer.compose(overrides) for overrides in settings(given, together))
 
 
-def settings(given: Sequence[Override], together: Sequence[Sequence[Override]] = ()) -> list[tuple[str, ...]]:
-    """The overrides of every setting: the product of all values and points; the last override of a key counts.
+def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Override]]] = ()) -> list[tuple[str, ...]]:
+    """The overrides of every setting: the product of all values and lists of points; the last override of a key counts.
 
-    A point that lacks a value which is given for a key of any point is left out.
+    A point that lacks a value which is given for a key of its list is left out.
 
     Raises:
         ConfigError: a key without values, values that no point has, or more settings than a sweep can have.
     """
     values = {override.get_key_element(): _values(override) for override in given}
-    points = [{one.get_key_element(): one.get_value_element_as_str() for one in point} for point in together]
-    keys = {key for point in points for key in point}
-    asked = {key: found for key, found in values.items() if key in keys}
-    chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]
-    if points and not chosen:
-        key, found = next(iter(asked.items()))
-        allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
-        raise ConfigError(key, ",".join(found), f"with the other values given, those of one of these points: {allowed}")
-    parts = [[(f"{key}={value}",) for value in found] for key, found in values.items() if key not in keys]
-    parts += [[tuple(f"{key}={value}" for key, value in point.items()) for point in chosen]] if chosen else []
+    lists = [_chosen([_values_of(point) for point in points], values) for points in together]
+    taken = {key for points in lists for point in points for key in point}
+    parts = [[{key: value} for value in found] for key, found in values.items() if key not in taken] + lists
     count = math.prod(map(len, parts))
     if count > MAX_SETTINGS:
         raise ConfigError("-m", f"{count:,} settings", f"at most {MAX_SETTINGS:,} settings in one sweep")
-    return [tuple(chain.from_iterable(found)) for found in product(*parts)]
+    return [tuple(f"{key}={value}" for point in points for key, value in point.items()) for points in product(*parts)]
+
+
+def _values_of(point: Sequence[Override]) -> dict[str, str]:
+    return {one.get_key_element(): one.get_value_element_as_str() for one in point}
+
+
+def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """The points that have what is given for their keys."""
+    keys = {key for point in points for key in point}
+    asked = {key: found for key, found in values.items() if key in keys}
+    chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]
+    if not chosen:
+        key, found = next(iter(asked.items()))
+        allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
+        raise ConfigError(key, ",".join(found), f"with the other values given, those of one of these points: {allowed}")
+    return chosen
 
 
 def _written(value: object) -> str:
