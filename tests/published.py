@@ -22,10 +22,9 @@ def episode(
     """One row of a setting with the domain's tools in the prompt; `other` are columns."""
     names = {key: data[key] for key in ("kind", "level") if key in data}
     label = f"traject_bench[{','.join(f'{key}={value}' for key, value in names.items())}]"
-    config = {"dataset": dict(data), "budget": dict(searched.BUDGET), "retriever": retriever or {}}
-    other = {"dataset": label, "retriever": "none", "config": to_json(config), "success": False} | other
-    success = other.pop("success")
-    found = searched.episode(planner, case, success, **other)
+    config = {"dataset": dict(data), "budget": dict(searched.BUDGET), "retriever": dict(retriever or {})}
+    columns: dict[str, Any] = {"dataset": label, "retriever": "none", "config": to_json(config), **other}
+    found = searched.episode(planner, case, False, **columns)
     place = "/".join(str(found[key]) for key in ("model", "planner", "dataset", "retriever", "robustness"))
     cell = f"{place}/{case}/{found['trial']}"
     return found | {"setting_id": place, "cell_id": cell, "cell_key": cell}

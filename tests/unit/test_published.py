@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +94,7 @@ VALUES: dict[str, Any] = {
     "rows": [
         {
             "labels": ["simple"],
-            "ours": {"dataset.level": "simple"},
+            "ours": {"dataset.level": ["simple", None]},
             "figures": {"Big": [0.5, 40], "Small": [0.25, None]},
         },
         {"labels": ["hard"], "ours": {"dataset.level": "hard"}, "figures": {"Big": [0.125, 30]}},
@@ -116,7 +115,7 @@ VALUES: dict[str, Any] = {
         ({"rows": [{"labels": ["x"], "figures": {"Big": [0.5, "0.4"]}}]}, "rows.0.figures.Big.1"),
     ],
 )
-def test_a_wrong_value_names_its_place(change: Mapping[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_wrong_value_names_its_place(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     path = tmp_path / "table.yaml"
     path.write_text(yaml.safe_dump(VALUES | change))
     with pytest.raises(AnalysisError, match=rf"table\.yaml: .*{message}"):
