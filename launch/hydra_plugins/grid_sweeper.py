@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NoReturn
 
@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from grid.errors import ConfigError
-from launch.composing import Composer
+from launch.composing import Composed, Composer
 
 MAX_SETTINGS = 20_000
 
@@ -47,6 +47,10 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
         """Ends the process with the sweep's exit status."""
         from launch.jobs import run_jobs  # after all else, as it imports more
 
+        run_jobs(self.composed(arguments))
+
+    def composed(self, arguments: Sequence[str]) -> Iterator[Composed]:
+        """Every setting of the grid that the command line's arguments ask for."""
         parser = OverridesParser.create(config_loader=self._loader)
         given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
         together = [
@@ -54,7 +58,7 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
             for points in self._together.values()
         ]
         composer = Composer(self._loader, self._config)
-        run_jobs(composer.compose(overrides) for overrides in settings(given, together))
+        return (composer.compose(overrides) for overrides in settings(given, together))
 
 
 def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Override]]] = ()) -> list[tuple[str, ...]]:
