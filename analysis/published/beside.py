@@ -20,6 +20,10 @@ NAMED = ("planner", "dataset", "robustness", "retriever")
 """The groups of files in conf/ by whose names a row tells which settings stand beside it."""
 
 
+EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
+"""Keys that no config has: what embeds is a folder or, without one, a model of the hub."""
+
+
 class Measured(NamedTuple):
     """A metric of one of our models: over how many cases, and its mean over them with its interval."""
 
@@ -77,11 +81,16 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
 def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Wanted] | None) -> bool:
     return conditions is not None and all(
         any(
-            _is(name_of(str(setting[key])) if key in NAMED else value_at(config, key), value)
+            _is(name_of(str(setting[key])) if key in NAMED else _found(config, key), value)
             for value in (wanted if isinstance(wanted, list) else [wanted])
         )
         for key, wanted in conditions.items()
     )
+
+
+def _found(config: Mapping[str, Any], key: str) -> Any:
+    """A value of the config, or the first that is not null of those that a name stands for."""
+    return next((found for one in EITHER.get(key, (key,)) if (found := value_at(config, one)) is not None), None)
 
 
 def _is(found: Any, wanted: Value) -> bool:

@@ -195,14 +195,15 @@ def test_a_name_in_a_page_is_text(tmp_path: Path) -> None:
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 3
 
 
-def test_a_hub_id_counts_by_its_last_part(tmp_path: Path) -> None:
-    named = {"model": "hub/all-MiniLM-L6-v2", "mode": "static"}
-    other = {"model": "hub/bge-large-en-v1.5", "mode": "static"}
-    cells = [episode(0, retriever=named, exact_match=True)]
-    cells += [episode(0, retriever=other, exact_match=False, planner="zero_shot")]
-    for cell, label in zip(cells, ("dense", "dense[model=hub/bge-large-en-v1.5]"), strict=True):
-        cell |= {"retriever": label, "setting_id": label, "cell_id": label, "cell_key": label}
+def test_a_hub_id_or_a_folder_counts_by_its_last_part(tmp_path: Path) -> None:
+    """And the folder, where one is given, whatever the hub's id."""
+    hub = {"id": "hub/all-MiniLM-L6-v2"}
+    given = [{"hub": hub, "path": None}, {"hub": hub, "path": "/models/bge/"}, {"path": "/models/all-MiniLM-L6-v2"}]
+    cells = [
+        episode(0, retriever=one, exact_match=True) | dict.fromkeys(("setting_id", "cell_id", "cell_key"), f"{place}")
+        for place, one in enumerate(given)
+    ]
     store.write(tmp_path, {"episodes": cells})
-    rows = [{"labels": ["a"], "ours": {"retriever": "dense", "retriever.model": "all-MiniLM-L6-v2"}}]
-    found = by_labels(beside(tmp_path, rows=rows))
-    assert [(key[0], row["tiny (ours)"]) for key, row in found.items()] == [("a", "1.000"), ("a", "–")]
+    for name, count in (("all-MiniLM-L6-v2", 2), ("bge", 1)):
+        rows = [{"labels": ["a"], "ours": {"retriever.model": name}}]
+        assert len(by_labels(beside(tmp_path, rows=rows))) == 2 * count
