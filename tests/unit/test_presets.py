@@ -56,7 +56,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     },
     ("traject_table2", "dataset.kind=sequential"): {("traject_bench", "3"): 1},
     ("traject_table4",): {("traject_bench", "4"): 8},
-    ("traject_table4", "retriever=dense", "retriever.model=BAAI/bge-large-en-v1.5"): {("traject_bench", "4"): 4},
+    ("traject_table4", "retriever=dense", "retriever.hub.id=BAAI/bge-large-en-v1.5"): {("traject_bench", "4"): 4},
     ("traject_table6_7",): {("traject_bench", "6"): 6, ("traject_bench", "7"): 3},
     ("tooltree_table2",): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
     ("tooltree_table2", "dataset.api=tmdb,spotify"): {("tooltree", "2"): 12, ("tooltree", "11"): 1},
