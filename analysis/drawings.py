@@ -7,17 +7,28 @@ from pathlib import Path
 from analysis import figures, horizon, planted, queries, study
 from analysis.figures import Drawing
 from analysis.search import drawings as search
+from analysis.trajectory import metrics, scaling
 
 
 def of(root: Path) -> list[Drawing]:
-    """Success against depth and against breadth, and tokens, where both of the study's planners ran; and the searches'.
+    """Those of the planning-horizon study, of trajectories by their length, and of searches, where each applies.
 
     Raises:
         StoreError: the folder cannot be read.
     """
+    return [*_of_study(root), *_of_trajectories(root), *search.of(root)]
+
+
+def _of_trajectories(root: Path) -> list[Drawing]:
+    cells = metrics.read(root)
+    return scaling.drawings(root, cells, planted.told(cells)) if len(cells) else []
+
+
+def _of_study(root: Path) -> list[Drawing]:
+    """Success against depth and against breadth, and tokens, where both of the study's planners ran."""
     episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
-        return search.of(root)
+        return []
     found, told = [], planted.told(episodes) + study.PAIRED
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
@@ -28,4 +39,4 @@ def of(root: Path) -> list[Drawing]:
     query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
     found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
-    return [*found, *search.of(root)]
+    return found

@@ -99,7 +99,12 @@ def by_case(root: Path, values: Sequence[str], condition: str) -> str:
 
 def differences(root: Path, model: str, dataset: str) -> str:
     """Each case's rates, for every planner of one model and dataset."""
-    return by_case(root, ["success", "tool_match_rate", "resolved_checks"], _of(model, dataset))
+    return of_place(root, ["success", "tool_match_rate", "resolved_checks"], model, dataset)
+
+
+def of_place(root: Path, values: Sequence[str], model: str, dataset: str) -> str:
+    """Each case's means of some columns, for every planner of one model and dataset."""
+    return by_case(root, values, _of(model, dataset))
 
 
 _ALL_TOKENS = "input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0)"

@@ -10,9 +10,11 @@ from rich.console import Console
 
 from analysis import load, planted, restoration, sheets, study, tables, win_rates
 from analysis.baselines import baselines
+from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
 from analysis.search import sheets as search
 from analysis.spec import Spec
+from analysis.trajectory import metrics, scaling
 from grid.text.untrusted import shown
 
 _WIDTH = 160
@@ -39,6 +41,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
+    found += [*published.sheets(root), *_trajectories(root)]
     found += study.sheets(root, analysis)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
@@ -52,6 +55,12 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         markup=False,
     )
     return found
+
+
+def _trajectories(root: Path) -> list[Sheet]:
+    """What was called against the reference's calls, where anything is known of that."""
+    cells = metrics.read(root)
+    return [*metrics.sheets(root, cells), *scaling.sheets(root, cells)] if len(cells) else []
 
 
 def wide(console: Console, width: int = _WIDTH) -> Console:

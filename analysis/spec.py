@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
+from analysis import yaml_files
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
-from grid.errors import one_line, shown_value
+from analysis.yaml_files import Checked
+from grid.errors import shown_value
 from grid.store.schema import EPISODES
-
-MAX_CHARACTERS = 50_000
-MAX_DEPTH = 20
 
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "cluster", "last_step")
 _NUMBERS = (
@@ -28,18 +26,14 @@ COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name."""
 
 
-class _Checked(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class ZScored(_Checked):
+class ZScored(Checked):
     """Columns to standardise where they are in the formula (mean 0, deviation 1, ddof 0), and the slices' columns."""
 
     columns: list[str]
     within: list[str]
 
 
-class Spec(_Checked):
+class Spec(Checked):
     """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`."""
 
     formula: str
@@ -70,28 +64,7 @@ def load(path: Path) -> Spec:
     Raises:
         AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
     """
-    place = one_line(path, 200)
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_CHARACTERS + 1)
-        _check_size(text, place)
-        found = yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, no UTF-8, no date
-        raise AnalysisError(one_line(f"{place}: cannot be read ({error})", 500)) from None
-    return of(found, place)
-
-
-def _check_size(text: str, place: str) -> None:
-    """Raise AnalysisError for what would take long or much memory to parse, however short it is."""
-    if len(text) > MAX_CHARACTERS:
-        raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise AnalysisError(f"{place}: an alias (*{event.anchor:.40}); write it out")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise AnalysisError(f"{place}: more than {MAX_DEPTH} levels")
+    return of(yaml_files.read(path), yaml_files.place_of(path))
 
 
 def of(values: object, place: str = "analysis") -> Spec:
@@ -104,9 +77,7 @@ def of(values: object, place: str = "analysis") -> Spec:
         spec = Spec.model_validate(values)
         formula = spec.parsed
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown_value(first['input'])})") from None
+        raise yaml_files.refused(place, error) from None
     except AnalysisError as error:
         raise AnalysisError(f"{place}: formula: {error}") from None
     _check_names(spec, formula, place)

@@ -14,15 +14,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from analysis.figures import svg_of
 from analysis.search import sizes
+from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from grid.text.untrusted import shown
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
 _LINES = {False: "-", True: ":"}
 """By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
 _ASKED = " (asked)"
 _OTHER = "#9aa0a6"
-_ACROSS = 4  # columns of a legend
 _APART = 0.045  # between two names of a frontier, in shares of cases
 _SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
 
@@ -66,10 +64,10 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                 elif (own[measure] > 0).any():  # planners differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
                     _plain(axis.yaxis, own.loc[own[measure] > 0, measure])
-        _legend(axes)
+        legend(axes)
 
-    legend = 0.18 * math.ceil(len(styles) / _ACROSS) / len(settings)
-    return svg_of(name, len(settings), 3, draw, width=3.9, height=3.0 + legend)
+    below = 0.18 * math.ceil(len(styles) / ACROSS) / len(settings)
+    return svg_of(name, len(settings), 3, draw, width=3.9, height=3.0 + below)
 
 
 def trees(quartiles: pd.DataFrame, name: str) -> str:
@@ -83,7 +81,7 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
             for index, (axis, size) in enumerate(zip(axes[len(names) * place :], names, strict=False)):
                 low, middle, high = (own[f"{size}_{part}"] for part in sizes.QUARTILES)
                 reach = np.array([middle - low, high - middle])
-                axis.errorbar(middle, own.index, xerr=reach, color=_COLOURS[0], marker="o", linestyle="none", capsize=3)
+                axis.errorbar(middle, own.index, xerr=reach, color=COLOURS[0], marker="o", linestyle="none", capsize=3)
                 labels = [shown(_named(row)) for row in own.to_dict("records")]
                 axis.set_yticks(range(len(own)), labels if not index else [""] * len(own))
                 axis.set_ylim(len(own) - 0.5, -0.5)
@@ -128,7 +126,7 @@ def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
     """A style for each planner: its place among all planners decides."""
     asked = rows.groupby("planner", sort=True)["asked"].any().to_dict()
     return {
-        str(planner): _Style(_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)], _LINES[who], not who)
+        str(planner): _Style(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], _LINES[who], not who)
         for place, (planner, who) in enumerate(asked.items())
     }
 
@@ -147,18 +145,6 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
         axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach, color=style.colour, marker=style.marker,
                       linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.5,
                       label=shown(_named(known.iloc[0])))  # fmt: skip
-
-
-def _legend(axes: Sequence[Axes]) -> None:
-    found: dict[str, Any] = {}
-    for axis in axes:
-        handles, labels = axis.get_legend_handles_labels()
-        found |= dict(zip(labels, handles, strict=True))
-    figure = axes[0].get_figure()
-    if figure is not None and found:
-        figure.legend(
-            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), _ACROSS), frameon=False
-        )
 
 
 def _frontier(axis: Axes, own: pd.DataFrame, cost: str) -> None:
@@ -196,7 +182,7 @@ def _name(axis: Axes, best: pd.DataFrame, cost: str) -> None:
 
 def _terms(asked: object) -> str:
     """The colour of those who asked whether cases were resolved, and of the others."""
-    return _COLOURS[1] if asked else _COLOURS[0]
+    return COLOURS[1] if asked else COLOURS[0]
 
 
 def _title(axis: Axes, robustness: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NoReturn
 
@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from grid.errors import ConfigError
-from launch.composing import Composer
+from launch.composing import Composed, Composer
 
 MAX_SETTINGS = 20_000
 
@@ -26,10 +26,17 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
     Args:
         params: values of keys that the command line does not give, as on the command line.
+        together: for each of some names a list of points, each of keys with one value; a setting has all values of one
+            point of every list. What the command line gives for a key of a list chooses among its points.
     """
 
-    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        params: Mapping[str, str] | None = None,
+        together: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
+    ) -> None:
         self._params = dict(params or {})
+        self._together = dict(together or {})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Keep what composing the jobs needs."""
@@ -40,23 +47,57 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
         """Ends the process with the sweep's exit status."""
         from launch.jobs import run_jobs  # after all else, as it imports more
 
+        run_jobs(self.composed(arguments))
+
+    def composed(self, arguments: Sequence[str]) -> Iterator[Composed]:
+        """Every setting of the grid that the command line's arguments ask for."""
         parser = OverridesParser.create(config_loader=self._loader)
         given = parser.parse_overrides([*(f"{key}={value}" for key, value in self._params.items()), *arguments])
+        together = [
+            [parser.parse_overrides([f"{key}={_written(value)}" for key, value in point.items()]) for point in points]
+            for points in self._together.values()
+        ]
         composer = Composer(self._loader, self._config)
-        run_jobs(composer.compose(overrides) for overrides in settings(given))
+        return (composer.compose(overrides) for overrides in settings(given, together))
 
 
-def settings(given: Sequence[Override]) -> list[tuple[str, ...]]:
-    """The overrides of every setting: the product of all values; the last override of a key counts.
+def settings(given: Sequence[Override], together: Sequence[Sequence[Sequence[Override]]] = ()) -> list[tuple[str, ...]]:
+    """The overrides of every setting: the product of all values and lists of points; the last override of a key counts.
+
+    A point that lacks a value which is given for a key of its list is left out.
 
     Raises:
-        ConfigError: a key without values, or more settings than a sweep can have.
+        ConfigError: a key without values, values that no point has, or more settings than a sweep can have.
     """
     values = {override.get_key_element(): _values(override) for override in given}
-    count = math.prod(map(len, values.values()))
+    lists = [_chosen([_values_of(point) for point in points], values) for points in together]
+    taken = {key for points in lists for point in points for key in point}
+    parts = [[{key: value} for value in found] for key, found in values.items() if key not in taken] + lists
+    count = math.prod(map(len, parts))
     if count > MAX_SETTINGS:
         raise ConfigError("-m", f"{count:,} settings", f"at most {MAX_SETTINGS:,} settings in one sweep")
-    return list(product(*([f"{key}={value}" for value in found] for key, found in values.items())))
+    return [tuple(f"{key}={value}" for point in points for key, value in point.items()) for points in product(*parts)]
+
+
+def _values_of(point: Sequence[Override]) -> dict[str, str]:
+    return {one.get_key_element(): one.get_value_element_as_str() for one in point}
+
+
+def _chosen(points: Sequence[dict[str, str]], values: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """The points that have what is given for their keys."""
+    keys = {key for point in points for key in point}
+    asked = {key: found for key, found in values.items() if key in keys}
+    chosen = [point for point in points if all(point.get(key) in found for key, found in asked.items())]
+    if not chosen:
+        key, found = next(iter(asked.items()))
+        allowed = "; ".join(" ".join(f"{name}={value}" for name, value in point.items()) for point in points)
+        raise ConfigError(key, ",".join(found), f"with the other values given, those of one of these points: {allowed}")
+    return chosen
+
+
+def _written(value: object) -> str:
+    """A value of a config as the command line has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _values(override: Override) -> list[str]:
@@ -85,5 +126,5 @@ def _check_range(key: str, text: str, sweep: RangeSweep) -> None:
 def register() -> None:
     """Make the sweeper known to Hydra as `hydra/sweeper: grid`."""
     Plugins.instance().register(GridSweeper)
-    node = {"_target_": "hydra_plugins.grid_sweeper.GridSweeper", "params": None}
+    node = {"_target_": "hydra_plugins.grid_sweeper.GridSweeper", "params": None, "together": None}
     ConfigStore.instance().store(group="hydra/sweeper", name="grid", node=node)

@@ -156,6 +156,44 @@ def test_the_grid_is_a_product_in_which_the_last_override_of_a_key_counts() -> N
     assert settings(given) == [(f"a={a}", f"b={b}", "c=x") for a in (3, 4) for b in (0, 1)]
 
 
+POINTS = (["kind=parallel", "level=simple"], ["kind=parallel", "level=hard"], ["kind=sequential"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], [0, 1, 2]),
+        (["kind=parallel"], [0, 1]),
+        (["kind=parallel,sequential"], [0, 1, 2]),
+        (["level=hard"], [1]),
+        (["level=hard,simple", "kind=parallel"], [0, 1]),
+    ],
+)
+def test_values_that_go_together_are_one_axis_of_the_grid(given: list[str], expected: list[int]) -> None:
+    from hydra_plugins.grid_sweeper import settings
+
+    parse = OverridesParser.create().parse_overrides
+    found = settings(parse(["a=1,2", *given]), [[parse(point) for point in POINTS]])
+    assert found == [(f"a={a}", *POINTS[place]) for a in (1, 2) for place in expected]
+
+
+def test_lists_of_points_multiply() -> None:
+    from hydra_plugins.grid_sweeper import settings
+
+    parse = OverridesParser.create().parse_overrides
+    lists = [[parse([f"{key}={value}", f"of.{key}={value}"]) for value in (1, 2)] for key in "xy"]
+    assert settings(parse(["y=2"]), lists) == [(f"x={x}", f"of.x={x}", "y=2", "of.y=2") for x in (1, 2)]
+
+
+def test_values_that_no_point_has_are_refused() -> None:
+    from hydra_plugins.grid_sweeper import settings
+
+    parse = OverridesParser.create().parse_overrides
+    for given in (["kind=other"], ["level=hard", "kind=sequential"]):
+        with pytest.raises(ConfigError, match="kind=parallel level=simple; kind=parallel level=hard; kind=sequential"):
+            settings(parse(given), [[parse(point) for point in POINTS]])
+
+
 def test_a_sweep_has_a_bound() -> None:
     from hydra_plugins.grid_sweeper import MAX_SETTINGS, settings
 

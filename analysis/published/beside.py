@@ -1,0 +1,115 @@
+"""Which settings of a sweep stand beside which rows of a published table, and what they measured."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from analysis.intervals import CLUSTER, Interval, interval
+from analysis.load import SETTING
+from analysis.published.files import Published, Row, Value, Wanted, value_at
+from analysis.search.comparing import name_of
+
+NAMED = ("planner", "dataset", "robustness", "retriever")
+"""The groups of files in conf/ by whose names a row tells which settings stand beside it."""
+
+
+EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
+"""Keys that no config has: what embeds is a folder or, without one, a model of the hub."""
+
+
+class Measured(NamedTuple):
+    """A metric of one of our models: over how many cases, and its mean over them with its interval."""
+
+    cases: int
+    of: Interval
+
+
+@dataclass(frozen=True)
+class Block:
+    """A row of a published table and one setting of ours that stands beside it, or none.
+
+    `setting` has the labels of dataset, robustness and planner; `cells` are its episodes, of all models. `alike`: the
+    row has others whose labels differ in the dataset alone.
+    """
+
+    row: Row
+    setting: Mapping[str, str] | None
+    cells: pd.DataFrame
+    alike: bool = False
+
+    def measured(self, model: str, column: str | None) -> Measured | None:
+        """What a model of ours has of a metric; None where it is known of no case."""
+        if column is None or self.setting is None or model not in self._by_model:
+            return None
+        values = self._by_model[model].groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna()
+        return Measured(len(values), interval(values.astype("float64"))) if len(values) else None
+
+    @cached_property
+    def _by_model(self) -> dict[str, pd.DataFrame]:
+        return {str(model): cells for model, cells in self.cells.groupby("model", observed=True)}
+
+
+def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
+    """The table's rows in their order, each with every setting of ours that stands beside it.
+
+    A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
+    `cells` have NAMED, `SETTING`, `config` and the table's columns.
+    """
+    settings = cells.drop_duplicates([*SETTING, *NAMED, "config"]).to_dict("records")
+    configs = {text: json.loads(text) for text in {str(one["config"]) for one in settings}}
+    found: list[Block] = []
+    for row in table.rows:
+        conditions = table.conditions(row)
+        fitting = [one for one in settings if _fits(one, configs[str(one["config"])], conditions)]
+        own = list(_settings(fitting))
+        alike = Counter((one["robustness"], one["planner"]) for one in own)
+        found += [
+            Block(row, one, _of(cells, one, fitting), alike[one["robustness"], one["planner"]] > 1) for one in own
+        ]
+        if not own and row.figures:
+            found.append(Block(row, None, cells.iloc[:0]))
+    return found
+
+
+def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Wanted] | None) -> bool:
+    return conditions is not None and all(
+        any(
+            _is(name_of(str(setting[key])) if key in NAMED else _found(config, key), value)
+            for value in (wanted if isinstance(wanted, list) else [wanted])
+        )
+        for key, wanted in conditions.items()
+    )
+
+
+def _found(config: Mapping[str, Any], key: str) -> Any:
+    """A value of the config, or the first that is not null of those that a name stands for."""
+    return next((found for one in EITHER.get(key, (key,)) if (found := value_at(config, one)) is not None), None)
+
+
+def _is(found: Any, wanted: Value) -> bool:
+    """Whether a value is the wanted one; a hub's name or a folder counts by its last part."""
+    if isinstance(found, str) and isinstance(wanted, str):
+        return wanted in (found, found.rstrip("/").rpartition("/")[2])
+    return type(found) is type(wanted) and bool(found == wanted)
+
+
+def _settings(fitting: Sequence[Mapping[Any, Any]]) -> Iterator[dict[str, str]]:
+    """The different labels of settings; those of different models that are else alike are one."""
+    seen: dict[tuple[str, ...], None] = dict.fromkeys(tuple(str(one[part]) for part in SETTING[1:]) for one in fitting)
+    for labels in seen:
+        yield dict(zip(SETTING[1:], labels, strict=True))
+
+
+def _of(cells: pd.DataFrame, setting: Mapping[str, str], fitting: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
+    models = {str(one["model"]) for one in fitting if all(str(one[part]) == setting[part] for part in SETTING[1:])}
+    mine = cells["model"].astype(str).isin(models)
+    for part, label in setting.items():
+        mine &= cells[part].astype(str) == label
+    return cells[mine]

@@ -1,0 +1,110 @@
+"""Tables that papers published, as `conf/paper/*.yaml` holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from analysis import yaml_files
+from analysis.yaml_files import Checked
+from grid.store.schema import EPISODES
+
+FOLDER = Path(__file__).parents[2] / "conf" / "paper"
+Value = str | int | float | bool | None
+Wanted = Value | list[Value]
+"""What a key must be; of a list any."""
+
+
+class Metric(Checked):
+    """A column of `episodes` that measures what a column of the paper does, and the paper's unit of it.
+
+    No `column`: nothing of ours measures it. `score`: from 0 to 10.
+    """
+
+    column: str | None
+    unit: Literal["share", "percent", "score"]
+
+
+class Row(Checked):
+    """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
+
+    `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
+    null where none of ours can stand beside. `figures` are in the order of the table's metrics; none where the paper
+    has no such row, but we do.
+    """
+
+    labels: list[str]
+    ours: dict[str, Wanted] | None = Field(default_factory=dict)
+    figures: dict[str, list[float | None]] = Field(default_factory=dict)
+
+
+class Published(Checked):
+    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know."""
+
+    paper: str
+    table: str
+    title: str
+    metrics: dict[str, Metric]
+    labels: list[str]
+    ours: dict[str, Wanted]
+    rows: list[Row]
+    notes: list[str] = Field(default_factory=list)
+
+    @property
+    def models(self) -> list[str]:
+        """The models whose figures it has, as the paper names them."""
+        return list(dict.fromkeys(model for row in self.rows for model in row.figures))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of `episodes` that its metrics are."""
+        return list(dict.fromkeys(metric.column for metric in self.metrics.values() if metric.column))
+
+    def conditions(self, row: Row) -> dict[str, Wanted] | None:
+        """What a setting of ours must be to stand beside a row; None where none can."""
+        return None if row.ours is None else {**self.ours, **row.ours}
+
+    @model_validator(mode="after")
+    def _check(self) -> Published:
+        for name, metric in self.metrics.items():
+            if metric.column is not None and metric.column not in EPISODES.names:
+                raise ValueError(f"metrics.{name}.column: no column {metric.column!r} of episodes")
+        for place, row in enumerate(self.rows):
+            if len(row.labels) != len(self.labels):
+                raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")
+            for model, figures in row.figures.items():
+                if len(figures) != len(self.metrics):
+                    raise ValueError(f"rows.{place}.figures.{model}: {len(figures)} figures, not {len(self.metrics)}")
+        return self
+
+
+def load(path: Path) -> Published:
+    """The table in a file.
+
+    Raises:
+        AnalysisError: it cannot be read, or a key or value is wrong; the place is named.
+    """
+    place, values = yaml_files.place_of(path), yaml_files.read(path)
+    try:
+        return Published.model_validate(values)
+    except ValidationError as error:
+        raise yaml_files.refused(place, error) from None
+
+
+def every(folder: Path = FOLDER) -> list[Published]:
+    """All tables in a folder, by paper and table.
+
+    Raises:
+        AnalysisError: as for `load`.
+    """
+    found = [load(path) for path in folder.glob("*.yaml")]
+    return sorted(found, key=lambda table: (table.paper, len(table.table), table.table))
+
+
+def value_at(config: Any, key: str) -> Any:
+    """What a resolved config has at a dotted key; None where it has nothing there."""
+    for part in key.split("."):
+        config = config.get(part) if isinstance(config, dict) else None
+    return config

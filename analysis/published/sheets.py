@@ -1,0 +1,137 @@
+"""Published tables with ours beside: a row a metric, a column a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import intervals, load, queries
+from analysis.published import files
+from analysis.published.beside import NAMED, Block, Measured, blocks
+from analysis.published.files import Metric, Published
+from analysis.render import Sheet
+from analysis.search.comparing import name_of
+
+MISSING = "–"
+_SCALE = {"share": 1.0, "percent": 100.0, "score": 1.0}
+_HIGHEST = {"share": 1.0, "percent": 1.0, "score": 10.0}
+_FORM = {"share": ".3f", "percent": ".2f", "score": ".3f"}
+_UNIT = {"share": "", "percent": ", %", "score": ", 0 to 10"}
+_UNDISTURBED = "none"
+_CAPTION = (
+    "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
+    f"({intervals.TOLD}), cut to what is possible; all other columns: as the paper has them, with its cases, prompts "
+    f"and judges; {MISSING}: not measured here, or not in the paper"
+)
+
+
+def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]:
+    """The published tables that any setting of a sweep stands beside; `tables` are all of conf/paper where not given.
+
+    Raises:
+        AnalysisError: a file of conf/paper is wrong.
+        StoreError: the folder cannot be read.
+    """
+    tables = files.every() if tables is None else tables
+    columns = list(dict.fromkeys(column for table in tables for column in table.columns))
+    of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
+    cells = load.episodes(root, ["config", *NAMED, *columns], of_them)
+    if cells.empty:
+        return []
+    found = []
+    for table in tables:
+        beside = blocks(table, cells)
+        if any(_known(block, table) for block in beside):
+            found.append(_sheet(root, table, beside))
+    return found
+
+
+def _datasets(tables: Sequence[Published]) -> list[str]:
+    """The files of conf/dataset on which settings can stand beside these tables."""
+    found = [(table.conditions(row) or {}).get("dataset") for table in tables for row in table.rows]
+    return sorted({name for name in found if isinstance(name, str)})
+
+
+def _known(block: Block, table: Published) -> bool:
+    return any(block.measured(model, metric.column) for model in _models([block]) for metric in table.metrics.values())
+
+
+def _models(beside: Sequence[Block]) -> list[str]:
+    return list(dict.fromkeys(str(model) for block in beside for model in block.cells["model"].unique()))
+
+
+def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
+    ours = _models(beside)
+    rows: list[list[str]] = []
+    values: list[dict[str, Any]] = []
+    breaks: set[int] = set()
+    for block in beside:
+        breaks.add(len(rows))
+        for place, (name, metric) in enumerate(table.metrics.items()):
+            measured = [block.measured(model, metric.column) for model in ours]
+            published = [
+                block.row.figures[model][place] if model in block.row.figures else None for model in table.models
+            ]
+            labels = [*block.row.labels, _setting(block), name + _UNIT[metric.unit]]
+            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured if one)) or MISSING
+            shown = [*(_ours(one, metric) for one in measured), *(_theirs(one, metric) for one in published)]
+            rows.append([*labels, cases, *shown])
+            values.append(
+                dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
+                | _unrounded(dict(zip(ours, measured, strict=True)), metric)
+                | dict(zip(table.models, published, strict=True))
+            )
+    return Sheet(
+        name=f"published {table.paper} {table.table}",
+        title=f"{table.paper}, table {table.table}, published beside ours: {table.title}",
+        caption=_CAPTION,
+        labels=[*table.labels, "our setting", "metric"],
+        figures=["cases", *(f"{model} (ours)" for model in ours), *table.models],
+        rows=rows,
+        values=pd.DataFrame(values),
+        query=queries.by_case(root, table.columns, _where(beside)),
+        notes=table.notes,
+        breaks=frozenset(breaks - {0}),
+    )
+
+
+def _setting(block: Block) -> str:
+    """Which setting of ours it is."""
+    if block.setting is None:
+        return MISSING
+    disturbed = block.setting["robustness"] != _UNDISTURBED
+    parts = [block.setting["planner"], *[block.setting["robustness"]] * disturbed]
+    return " / ".join([*parts, *[block.setting["dataset"]] * block.alike])
+
+
+def _ours(measured: Measured | None, metric: Metric) -> str:
+    if measured is None:
+        return MISSING
+    scale, form = _SCALE[metric.unit], _FORM[metric.unit]
+    mean = scale * measured.of.mean
+    low, high = scale * max(measured.of.low, 0.0), scale * min(measured.of.high, _HIGHEST[metric.unit])
+    return f"{mean:{form}}" if pd.isna(low) else f"{mean:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def _theirs(figure: float | None, metric: Metric) -> str:
+    return MISSING if figure is None else f"{figure:{_FORM[metric.unit]}}"
+
+
+def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for model, one in measured.items():
+        for name, value in (one.of if one else intervals.Interval(*[float("nan")] * 3))._asdict().items():
+            found[f"{model} (ours) {name}"] = _SCALE[metric.unit] * value
+        found[f"{model} (ours) cases"] = one.cases if one else 0
+    return found
+
+
+def _where(beside: Sequence[Block]) -> str:
+    """The rows that ours come from; only labels as the files have them."""
+    cells = pd.concat([block.cells for block in beside])
+    planners = {name_of(str(planner)) for planner in cells["planner"].unique()}
+    return queries.where({"dataset": sorted(map(str, cells["dataset"].unique())), "planner": sorted(planners)})

@@ -1,0 +1,26 @@
+"""How lines of a figure are told apart: colours, markers, and one legend below all panels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito's
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h")
+ACROSS = 4
+"""Columns of a legend."""
+
+
+def legend(axes: Sequence[Axes]) -> None:
+    """One legend below all panels, with what any of them shows."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    figure = axes[0].get_figure()
+    if figure is not None and found:
+        figure.legend(
+            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), ACROSS), frameon=False
+        )

@@ -1,0 +1,181 @@
+"""Trajectory metrics of every setting (traject_bench §4.1), and what chance would have of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import intervals, load, planted, queries
+from analysis.baselines import CHANCE
+from analysis.intervals import CLUSTER, count, interval
+from analysis.load import SETTING
+from analysis.render import Sheet
+from grid import store
+
+METRICS = {
+    "exact_match": ("EM", 100.0),
+    "inclusion": ("inclusion", 100.0),
+    "inclusion_set": ("inclusion (set)", 100.0),
+    "usage": ("usage", 100.0),
+    "retrieval_rate": ("retrieval rate", 100.0),
+    "tool_precision": ("precision", 100.0),
+    "tool_recall": ("recall", 100.0),
+    "traj_satisfy": ("traj-satisfy", 1.0),
+    "accuracy": ("accuracy", 100.0),
+    "correct_path": ("correct path", 100.0),
+    "extra_calls": ("extra calls", 1.0),
+    "passed": ("pass rate", 100.0),
+}
+"""Columns of `episodes` with their headers and scales."""
+_HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
+"""The largest values, where that is not 1."""
+_PLACE = ["dataset", "robustness"]
+_DRAWN = ["exact_match", "inclusion", "tool_precision", "tool_recall"]
+_MISSING = "–"
+_CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.TOLD}), cut to what is possible"
+_TOLD = {
+    "exact_match": "EM: the tools called are the reference's, in its order where that matters",
+    "inclusion": "inclusion: of the reference's list of tools the share called; at most the retrieval rate, and below "
+    "100 where it names a tool twice; (set): of its set",
+    "usage": "usage: of the tools in both the share with the right arguments",
+    "retrieval_rate": "retrieval rate: inclusion of what was on offer",
+    "tool_precision": "precision, recall: of the set of tools called",
+    "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
+    "accuracy": "accuracy: the answer is right, as an evaluator says",
+    "correct_path": "correct path: the reference's calls are among those made, in their order",
+    "extra_calls": "extra calls: calls beyond the reference's",
+    "passed": "pass rate: as an evaluator says, unsure counts half",
+}
+_CHANCE = (
+    f"{CHANCE}: as many different tools as the reference has calls, drawn from those on offer at the first decision; "
+    "EM as of sets"
+)
+
+
+def read(root: Path) -> pd.DataFrame:
+    """The episodes of which any metric is known, with METRICS, `plan_nodes` and `engine`.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    known = pc.field("exact_match").is_valid()
+    for name in METRICS:
+        known = known | pc.field(name).is_valid()
+    return load.episodes(root, ["plan_nodes", planted.ENGINE, *METRICS], known)
+
+
+def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
+    """One table for each model of what `read` gives.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    offered = _first_offers(root, cells)
+    groups = cells.groupby("model", sort=False, observed=True)
+    return [_sheet(root, str(model), measured(own), chance(own, offered)) for model, own in groups]
+
+
+def measured(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting: `cases`, `clusters`, and of each of METRICS mean, `_low`, `_high`, `_cases` (where known)."""
+    rows = []
+    for key, own in cells.groupby(SETTING, sort=False, observed=True):
+        by_case = own.groupby([CLUSTER, "case_id"], observed=True)[[*METRICS]].mean().astype("float64")
+        row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
+        row |= {"cases": len(by_case), "clusters": count(by_case)}
+        for name in METRICS:
+            values = by_case[name].dropna()
+            mean, low, high = interval(values) if len(values) else intervals.Interval(*[math.nan] * 3)
+            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
+    """What drawing would have, one row for each robustness setting and retriever; none where offers are not known.
+
+    n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
+    retrieval rate. Means over cases.
+    """
+    cells = cells[cells["tool_match_rate"].isna()]  # an outline that is followed offers tools substep by substep
+    k, n = cells["cell_id"].map(offered).astype("float64"), cells["plan_nodes"].astype("float64")
+    n = n.mask(n > k, k)  # more calls than tools: all of them
+    hit = cells["retrieval_rate"].astype("float64") * n / k
+    ways = [math.comb(int(a), int(b)) if pd.notna(a) and pd.notna(b) else math.nan for a, b in zip(k, n, strict=True)]
+    exact = (cells["retrieval_rate"] >= 1.0).astype("float64") / pd.Series(ways, index=cells.index)
+    drawn = cells.assign(exact_match=exact, inclusion=hit, tool_precision=hit, tool_recall=hit).dropna(
+        subset=["inclusion"]
+    )
+    place = [*_PLACE, "retriever"]
+    by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
+    grouped = by_case.groupby(place, observed=True)
+    found = grouped.mean().assign(cases=grouped.size()).reset_index()
+    several = found["retriever"].nunique() > 1
+    names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
+    texts = {name: found[name].astype(str) for name in _PLACE}
+    return found.assign(planner=names, **texts).drop(columns="retriever")
+
+
+def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:
+    """By cell, how many tools its first decision could take; `finish`, or calling none, is none of them."""
+    first = (pc.field("branch") == 0) & (pc.field("step") == 0) & pc.field("n_options").is_valid()
+    steps: pd.DataFrame = store.read(root, "steps", ["cell_id", "n_options"], first).to_pandas()
+    found = steps.drop_duplicates("cell_id").set_index("cell_id")["n_options"].astype("float64") - 1
+    return found[found.index.isin(cells["cell_id"]) & (found > 0)]
+
+
+def _sheet(root: Path, model: str, table: pd.DataFrame, drawn: pd.DataFrame) -> Sheet:
+    shown = [name for name in METRICS if table[name].notna().any()]
+    rows: list[list[str]] = []
+    breaks: set[int] = set()
+    for place, own in table.groupby(_PLACE, sort=False):
+        breaks.add(len(rows))
+        rows += [
+            [*map(str, place), row["planner"], *(f"{row[of]:,}" for of in ("cases", "clusters")),
+             *(_bounded(row, name) for name in shown)]
+            for row in own.to_dict("records")
+        ]  # fmt: skip
+        rows += [
+            [*map(str, place), row["planner"], f"{row['cases']:,}", _MISSING,
+             *(_number(row[name], name) if name in _DRAWN else _MISSING for name in shown)]
+            for row in drawn[(drawn[_PLACE] == list(place)).all(axis=1)].to_dict("records")
+        ]  # fmt: skip
+    return Sheet(
+        name=f"trajectory {model}",
+        title=f"{model}: trajectory metrics (traject_bench §4.1)",
+        caption="; ".join([_CAPTION, *(_TOLD[name] for name in shown if name in _TOLD), *[_CHANCE] * len(drawn[:1])]),
+        labels=[*_PLACE, "planner"],
+        figures=["cases", "clusters", *(METRICS[name][0] for name in shown)],
+        rows=rows,
+        values=pd.concat([table, drawn], ignore_index=True),
+        query=queries.by_case(root, [*METRICS], queries.where({"model": [model]})),
+        notes=_partly(table, shown),
+        breaks=frozenset(breaks - {0}),
+    )
+
+
+def _bounded(row: Mapping[Any, Any], name: str) -> str:
+    low, high = max(row[f"{name}_low"], 0.0), min(row[f"{name}_high"], _HIGHEST.get(name, 1.0))
+    mean = _number(row[name], name)
+    return mean if pd.isna(low) else f"{mean} [{_number(low, name)}, {_number(high, name)}]"
+
+
+def _number(value: float, name: str) -> str:
+    scale = METRICS[name][1]
+    return _MISSING if pd.isna(value) else f"{scale * value:.{1 if scale > 1 else 2}f}"
+
+
+def _partly(table: pd.DataFrame, shown: list[str]) -> list[str]:
+    """Metrics that are not known of every case: their means are over those of which they are."""
+    found = []
+    for name in shown:
+        share = table[f"{name}_cases"] / table["cases"]
+        if share.min() < 1:
+            found.append(
+                f"{METRICS[name][0]}: known of {100 * share.min():.0f} to {100 * share.max():.0f}% of the cases"
+            )
+    return found

@@ -1,0 +1,62 @@
+"""YAML files that describe an analysis: read as data, with limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from analysis.errors import AnalysisError
+from grid.errors import one_line, shown_value
+
+MAX_CHARACTERS = 50_000
+MAX_DEPTH = 20
+
+
+class Checked(BaseModel):
+    """Values as they are, without conversion; other keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def place_of(path: Path) -> str:
+    """How errors name a file."""
+    return one_line(path, 200)
+
+
+def read(path: Path) -> object:
+    """The values in a file.
+
+    Raises:
+        AnalysisError: it cannot be read, is no YAML, or is too large or deep; the file is named.
+    """
+    place = place_of(path)
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARACTERS + 1)
+        _check_size(text, place)
+        found: object = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, no UTF-8, no date
+        raise AnalysisError(one_line(f"{place}: cannot be read ({error})", 500)) from None
+    return found
+
+
+def refused(place: str, error: ValidationError) -> AnalysisError:
+    """The first thing that is wrong with values, by its key."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    return AnalysisError(f"{place}: {key or 'the file'}: {first['msg']} ({shown_value(first['input'])})")
+
+
+def _check_size(text: str, place: str) -> None:
+    """Raise AnalysisError for what would take long or much memory to parse, however short it is."""
+    if len(text) > MAX_CHARACTERS:
+        raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise AnalysisError(f"{place}: an alias (*{event.anchor:.40}); write it out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise AnalysisError(f"{place}: more than {MAX_DEPTH} levels")

@@ -1,0 +1,90 @@
+"""The presets of published tables: each runs the settings that stand beside its tables' rows, and no others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pytest
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.types import HydraContext, RunMode
+from hydra.utils import instantiate
+
+from analysis.published import files
+from analysis.published.beside import NAMED, blocks
+from grid.types import to_json
+from tests.configs import CONF
+
+Cells = Callable[..., pd.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def cells() -> Iterator[Cells]:
+    """Of a preset and further arguments the settings that the command line runs, as a report finds them."""
+    sys.path.insert(0, str(CONF.parent / "launch"))
+    try:
+        from hydra_plugins.grid_sweeper import register
+    finally:
+        sys.path.remove(str(CONF.parent / "launch"))
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        loader = GlobalHydra.instance().config_loader()
+
+        def found(*arguments: str) -> pd.DataFrame:
+            from launch.jobs import _resolved
+
+            arguments = (*arguments, "dataset.path=/data")
+            master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
+            sweeper = instantiate(master.hydra.sweeper)
+            sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
+            rows = []
+            for composed in sweeper.composed(arguments):
+                config, labels = _resolved(composed)
+                groups = {name: labels[name] for name in ("model", *NAMED)}
+                rows.append(groups | {"config": to_json(config), "label": " ".join(groups.values())})
+            return pd.DataFrame(rows)
+
+        yield found
+
+
+PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
+    ("traject_table2",): {("traject_bench", "2"): 2, ("traject_bench", "3"): 1},
+    ("traject_table2", "planner=zero_shot,cot"): {
+        ("traject_bench", "2"): 2, ("traject_bench", "3"): 1, ("traject_bench", "10"): 2, ("traject_bench", "11"): 1,
+    },
+    ("traject_table2", "dataset.kind=sequential"): {("traject_bench", "3"): 1},
+    ("traject_table4",): {("traject_bench", "4"): 8},
+    ("traject_table4", "retriever=dense", "retriever.hub.id=BAAI/bge-large-en-v1.5"): {("traject_bench", "4"): 4},
+    ("traject_table6_7",): {("traject_bench", "6"): 6, ("traject_bench", "7"): 3},
+    ("tooltree_table2",): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
+    ("tooltree_table2", "dataset.api=tmdb,spotify"): {("tooltree", "2"): 12, ("tooltree", "11"): 1},
+    ("tooltree_table2", "dataset=stabletoolbench"): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
+    ("tooltree_table3",): {("tooltree", "3"): 18},
+}  # fmt: skip
+"""Of each preset, with further arguments, how many rows of which table ours stand beside."""
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=" ".join)
+def test_a_preset_runs_what_its_tables_have(cells: Cells, preset: tuple[str, ...]) -> None:
+    name, *arguments = preset
+    ran = cells(f"+experiment={name}", *arguments)
+    assert ran["label"].is_unique, "no setting runs twice"
+    found: dict[tuple[str, str], int] = {}
+    beside: set[str] = set()
+    for table in files.every():
+        ours = [block for block in blocks(table, ran) if block.setting]
+        rows = {tuple(block.row.labels) for block in ours}
+        found |= {(table.paper, table.table): len(rows)} if rows else {}
+        beside |= {label for block in ours for label in block.cells["label"]}
+    assert found == PRESETS[preset]
+    assert beside == set(ran["label"]), "no setting runs in vain"
+
+
+@pytest.mark.parametrize("name", sorted({preset[0] for preset in PRESETS}))
+def test_a_preset_says_how_it_is_run_and_what_came_out(name: str) -> None:
+    head = [line for line in (CONF / "experiment" / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
+    assert any(f"+experiment={name}" in line for line in head)
+    assert any("two CPU cores" in line for line in head)
+    assert any("simulated policy" in line for line in head)

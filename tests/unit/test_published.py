@@ -1,0 +1,209 @@
+"""The papers' tables as data, and which settings of a sweep stand beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from analysis import html
+from analysis.errors import AnalysisError
+from analysis.published import files, sheets
+from analysis.published.files import Published
+from analysis.render import Sheet
+from grid import store
+from tests.published import SIMPLE, episode
+
+TABLES = {(table.paper, table.table): table for table in files.every()}
+ROWS = {
+    ("traject_bench", "2"): (2, 10), ("traject_bench", "3"): (1, 10), ("traject_bench", "4"): (12, 2),
+    ("traject_bench", "6"): (6, 2), ("traject_bench", "7"): (3, 2), ("traject_bench", "10"): (2, 10),
+    ("traject_bench", "11"): (1, 10), ("tooltree", "2"): (18, 2), ("tooltree", "3"): (27, 1),
+    ("tooltree", "11"): (8, 1),
+}  # fmt: skip
+"""Of each table the rows that the paper has, and its models."""
+SUMS = {
+    ("traject_bench", "2"): 166.904, ("traject_bench", "3"): 104.029, ("traject_bench", "4"): 165.673,
+    ("traject_bench", "6"): 99.097, ("traject_bench", "7"): 62.3, ("traject_bench", "10"): 158.131,
+    ("traject_bench", "11"): 101.483, ("tooltree", "2"): 5953.24, ("tooltree", "3"): 1939.9, ("tooltree", "11"): 463.75,
+}  # fmt: skip
+"""Of each table the sum of all figures, added up from the paper's text."""
+HARD = {**SIMPLE, "level": "hard"}
+
+
+def figures(table: Published) -> list[float]:
+    found = [figure for row in table.rows for values in row.figures.values() for figure in values]
+    assert None not in found, "these papers leave nothing out"
+    return [figure for figure in found if figure is not None]
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: f"{table.paper}-{table.table}")
+def test_every_figure_of_the_paper_is_there(table: Published) -> None:
+    key = (table.paper, table.table)
+    published = [row for row in table.rows if row.figures]
+    assert (len(published), len(table.models)) == ROWS[key]
+    assert len(figures(table)) == len(published) * len(table.models) * len(table.metrics), "every row has every model"
+    assert sum(figures(table)) == pytest.approx(SUMS[key], abs=1e-6)
+    assert len({tuple(row.labels) for row in table.rows}) == len(table.rows), "rows can be told apart"
+    for row in published:
+        for values in row.figures.values():
+            for figure, metric in zip(values, table.metrics.values(), strict=True):
+                assert figure is not None
+                assert 0 <= figure <= {"share": 1, "percent": 100, "score": 10}[metric.unit]
+
+
+def test_the_average_of_pass_and_win_is_the_papers_but_for_three() -> None:
+    table = TABLES["tooltree", "2"]
+    assert list(table.metrics) == ["Pass", "Win", "AVG"]
+    others = {}
+    for row in table.rows:
+        for model, values in row.figures.items():
+            passed, won, average = (value for value in values if value is not None)
+            if abs((passed + won) / 2 - average) > 0.0051:
+                others[row.labels[0], row.labels[1], model] = (passed + won) / 2 - average
+            assert won == 50 or row.labels[1] != "Zero-shot", "by definition"
+    assert others == {  # as in the paper; a note of the table says so
+        ("RestBench-TMDB", "ToolTree", "GPT-4o"): pytest.approx(-0.505),
+        ("RestBench-Spotify", "ToolTree", "GPT-4o-mini"): pytest.approx(-0.61),
+        ("RestBench-Spotify", "ToolTree", "GPT-4o"): pytest.approx(-1.505),
+    }
+
+
+def test_retrieval_does_not_depend_on_the_model_that_acts() -> None:
+    for row in TABLES["traject_bench", "4"].rows:
+        rates = {values[0] for values in row.figures.values()}
+        assert len(rates) <= 1
+
+
+@pytest.mark.parametrize("path", sorted(files.FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_file_says_what_it_is_and_is_named_for_it(path: Path) -> None:
+    table = files.load(path)
+    assert path.stem == f"{table.paper}_table{table.table}"
+    assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+VALUES: dict[str, Any] = {
+    "paper": "paper",
+    "table": "1",
+    "title": "a title",
+    "metrics": {"EM": {"column": "exact_match", "unit": "share"}, "Usage": {"column": "usage", "unit": "percent"}},
+    "labels": ["queries"],
+    "ours": {"dataset": "traject_bench", "planner": "zero_shot", "dataset.kind": "parallel"},
+    "rows": [
+        {
+            "labels": ["simple"],
+            "ours": {"dataset.level": ["simple", None]},
+            "figures": {"Big": [0.5, 40], "Small": [0.25, None]},
+        },
+        {"labels": ["hard"], "ours": {"dataset.level": "hard"}, "figures": {"Big": [0.125, 30]}},
+        {"labels": ["another"], "ours": {"dataset.level": "other"}},
+        {"labels": ["theirs alone"], "ours": None, "figures": {"Big": [0.0, 0]}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tabel": "1"}, "tabel: Extra inputs"),
+        ({"metrics": {"EM": {"column": "exact", "unit": "share"}}}, "no column 'exact' of episodes"),
+        ({"metrics": {"EM": {"column": "exact_match", "unit": "%"}}}, "metrics.EM.unit: Input should be 'share'"),
+        ({"rows": [{"labels": []}]}, "rows.0: 0 labels, not 1"),
+        ({"rows": [{"labels": ["x"], "figures": {"Big": [0.5]}}]}, "rows.0.figures.Big: 1 figures, not 2"),
+        ({"rows": [{"labels": ["x"], "figures": {"Big": [0.5, "0.4"]}}]}, "rows.0.figures.Big.1"),
+    ],
+)
+def test_a_wrong_value_names_its_place(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.yaml"
+    path.write_text(yaml.safe_dump(VALUES | change))
+    with pytest.raises(AnalysisError, match=rf"table\.yaml: .*{message}"):
+        files.load(path)
+
+
+@pytest.mark.parametrize("text", ["!!python/object/apply:os.system [true]", "a: &b 1\nc: *b", "{" * 50])
+def test_a_file_is_data_and_bounded(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "table.yaml"
+    path.write_text(text)
+    with pytest.raises(AnalysisError, match=r"table\.yaml"):
+        files.load(path)
+
+
+def beside(root: Path, **change: Any) -> Sheet:
+    (found,) = sheets.sheets(root, [Published.model_validate(VALUES | change)])
+    return found
+
+
+def by_labels(sheet: Sheet) -> dict[tuple[str, ...], dict[str, str]]:
+    names = [*sheet.labels, *sheet.figures]
+    rows = [dict(zip(names, row, strict=True)) for row in sheet.rows]
+    return {tuple(row[name] for name in ("queries", "our setting", "metric")): row for row in rows}
+
+
+def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> None:
+    cells = [episode(case, exact_match=case < 3, usage=0.5) for case in range(4)]
+    cells += [episode(case, data=HARD, exact_match=False) for case in range(4)]
+    cells += [episode(case, data={**SIMPLE, "kind": "sequential"}, exact_match=True) for case in range(4)]
+    cells += [episode(case, "react", exact_match=True) for case in range(4)]
+    store.write(tmp_path, {"episodes": cells})
+    sheet = beside(tmp_path)
+    assert sheet.figures == ["cases", "tiny (ours)", "Big", "Small"]
+    rows = by_labels(sheet)
+    em, usage = rows["simple", "zero_shot", "EM"], rows["simple", "zero_shot", "Usage, %"]
+    assert em["tiny (ours)"].startswith("0.750 ["), "of the other settings nothing"
+    assert (em["cases"], em["Big"], em["Small"]) == ("4", "0.500", "0.250")
+    assert (usage["tiny (ours)"], usage["Big"], usage["Small"]) == ("50.00", "40.00", "–")
+    hard = rows["hard", "zero_shot", "Usage, %"]
+    assert (hard["cases"], hard["tiny (ours)"]) == ("–", "–"), "what was not measured is not 0"
+    assert rows["hard", "zero_shot", "EM"]["tiny (ours)"] == "0.000", "what was, is"
+    assert rows["hard", "zero_shot", "EM"]["Small"] == "–"
+    assert ("another", "–", "EM") not in rows, "neither the paper nor this sweep has it"
+    assert rows["theirs alone", "–", "EM"]["tiny (ours)"] == "–"
+
+
+def test_models_are_columns_and_further_settings_are_rows(tmp_path: Path) -> None:
+    cells = [episode(case, model=model, exact_match=model == "good") for case in range(4) for model in ("good", "bad")]
+    cells += [episode(case, "zero_shot[temperature=1]", model="good", exact_match=False) for case in range(4)]
+    cells += [episode(case, robustness="extraneous", model="bad", exact_match=True) for case in range(4)]
+    store.write(tmp_path, {"episodes": cells})
+    sheet = beside(tmp_path)
+    assert sheet.figures[1:3] == ["bad (ours)", "good (ours)"]
+    rows = by_labels(sheet)
+    ours = {
+        key[1]: [row["bad (ours)"], row["good (ours)"]] for key, row in rows.items() if key[::2] == ("simple", "EM")
+    }
+    assert ours == {
+        "zero_shot": ["0.000", "1.000"],
+        "zero_shot[temperature=1]": ["–", "0.000"],
+        "zero_shot / extraneous": ["1.000", "–"],
+    }
+
+
+def test_a_sweep_of_other_things_has_no_such_table(tmp_path: Path) -> None:
+    for number, cell in enumerate((episode(0, dataset="slate"), episode(0, "react"), episode(0, exact_match=None))):
+        root = tmp_path / str(number)
+        store.write(root, {"episodes": [cell]})
+        assert sheets.sheets(root, [Published.model_validate(VALUES)]) == []
+
+
+def test_a_name_in_a_page_is_text(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    store.write(tmp_path, {"episodes": [episode(case, model=hostile, exact_match=True) for case in range(2)]})
+    page = html.page(tmp_path, [beside(tmp_path, title=hostile, notes=[hostile])], [])
+    assert hostile not in page
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 3
+
+
+def test_a_hub_id_or_a_folder_counts_by_its_last_part(tmp_path: Path) -> None:
+    """And the folder, where one is given, whatever the hub's id."""
+    hub = {"id": "hub/all-MiniLM-L6-v2"}
+    given = [{"hub": hub, "path": None}, {"hub": hub, "path": "/models/bge/"}, {"path": "/models/all-MiniLM-L6-v2"}]
+    cells = [
+        episode(0, retriever=one, exact_match=True) | dict.fromkeys(("setting_id", "cell_id", "cell_key"), f"{place}")
+        for place, one in enumerate(given)
+    ]
+    store.write(tmp_path, {"episodes": cells})
+    for name, count in (("all-MiniLM-L6-v2", 2), ("bge", 1)):
+        rows = [{"labels": ["a"], "ours": {"retriever.model": name}}]
+        assert len(by_labels(beside(tmp_path, rows=rows))) == 2 * count

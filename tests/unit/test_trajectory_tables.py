@@ -1,0 +1,124 @@
+"""Trajectory metrics and exact match by the number of tools, as a report shows them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis import html
+from analysis.figures import Drawing
+from analysis.render import Sheet
+from analysis.trajectory import metrics, scaling
+from grid import store
+from tests import searched
+from tests.published import SIMPLE, episode, offers
+
+HARD = {**SIMPLE, "level": "hard"}
+
+
+def written(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> pd.DataFrame:
+    """The cells of a results folder whose first decisions could take so many tools, where that is known."""
+    store.write(root, {"episodes": list(cells), "steps": [offers(cell, offered) for cell in cells if offered]})
+    return metrics.read(root)
+
+
+def only(root: Path, cells: Sequence[Mapping[str, Any]], offered: int = 0) -> Sheet:
+    (sheet,) = metrics.sheets(root, written(root, cells, offered))
+    return sheet
+
+
+def of_planners(sheet: Sheet) -> dict[str, dict[str, str]]:
+    rows = [dict(zip([*sheet.labels, *sheet.figures], row, strict=True)) for row in sheet.rows]
+    return {row["planner"]: row for row in rows}
+
+
+def test_only_metrics_that_apply_are_columns_and_none_that_is_missing_is_0(tmp_path: Path) -> None:
+    cells = [episode(case, exact_match=True, inclusion=1.0, usage=1.0 if case else None) for case in range(4)]
+    cells += [episode(case, "react", exact_match=False, inclusion=0.0) for case in range(4)]
+    sheet = only(tmp_path, cells)
+    assert sheet.figures == ["cases", "clusters", "EM", "inclusion", "usage"]
+    rows = of_planners(sheet)
+    assert [rows["zero_shot"][name] for name in sheet.figures] == ["4", "2", "100.0", "100.0", "100.0"]
+    assert [rows["react"][name] for name in sheet.figures] == ["4", "2", "0.0", "0.0", "–"]
+    assert sheet.notes == ["usage: known of 0 to 75% of the cases"]
+
+
+def test_scores_and_counts_keep_their_scale_and_intervals_stay_possible(tmp_path: Path) -> None:
+    cells = [
+        episode(case, exact_match=case > 0, traj_satisfy=9.0 + case % 2, extra_calls=0 if case else 30)
+        for case in range(6)
+    ]
+    row = of_planners(only(tmp_path, cells))["zero_shot"]
+    assert row["EM"].startswith("83.3 [")
+    assert row["EM"].endswith(", 100.0]"), "its t interval ends above"
+    assert row["traj-satisfy"].startswith("9.50")
+    assert row["extra calls"].startswith("5.00 [0.00, ")
+
+
+def drawn(own: int, others: int, length: int) -> Iterator[tuple[float, float, float]]:
+    """Inclusion, precision and exact match of every set of `length` tools among those on offer."""
+    gold = set(range(own))
+    for found in itertools.combinations(range(own + others), length):
+        both = len(gold & set(found))
+        yield both / length, both / len(found), float(both == length)
+
+
+@pytest.mark.parametrize(("own", "others", "length"), [(3, 4, 3), (2, 5, 3), (4, 1, 4)])
+def test_chance_is_what_drawing_has_on_average(own: int, others: int, length: int, tmp_path: Path) -> None:
+    means = [math.fsum(values) / len(values) for values in zip(*drawn(own, others, length), strict=True)]
+    cell = episode(0, exact_match=False, inclusion=0.0, tool_precision=0.0, retrieval_rate=own / length,
+                   plan_nodes=length)  # fmt: skip
+    found = metrics.chance(written(tmp_path, [cell]), pd.Series({cell["cell_id"]: float(own + others)}))
+    inclusion, precision, exact = (
+        float(found[name].iloc[0]) for name in ("inclusion", "tool_precision", "exact_match")
+    )
+    assert [inclusion, precision, exact] == pytest.approx(means)
+
+
+def test_chance_stands_under_each_dataset_and_not_where_an_outline_is_followed(tmp_path: Path) -> None:
+    known: dict[str, Any] = {"exact_match": True, "inclusion": 1.0, "retrieval_rate": 1.0, "plan_nodes": 2}
+    cells = [episode(case, data=data, **known) for case in range(4) for data in (SIMPLE, HARD)]
+    sheet = only(tmp_path / "free", cells, offered=10)
+    assert [row[2] for row in sheet.rows] == ["zero_shot", "chance", "zero_shot", "chance"]
+    chance = of_planners(sheet)["chance"]
+    assert (chance["EM"], chance["inclusion"], chance["clusters"]) == ("2.2", "20.0", "–")
+    followed = [episode(case, tool_match_rate=1.0, **known) for case in range(4)]
+    assert "chance" not in of_planners(only(tmp_path / "followed", followed, offered=10))
+
+
+def test_exact_match_by_the_number_of_tools(tmp_path: Path) -> None:
+    cells = [
+        episode(case, data=data, plan_nodes=3 + case % 3, exact_match=case % 3 == 0 and data is SIMPLE)
+        for case in range(12)
+        for data in (SIMPLE, HARD)
+    ]
+    cells += [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
+    (sheet,) = scaling.sheets(tmp_path, written(tmp_path, cells))
+    assert sheet.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
+    assert [row[3:] for row in sheet.rows] == [["0 (4)", "0 (4)", "0 (4)"], ["100 (4)", "0 (4)", "0 (4)"]]
+    (drawing,) = scaling.drawings(tmp_path, metrics.read(tmp_path), "told; ")
+    assert drawing.caption.startswith("told; ")
+    assert drawing.svg.startswith("<svg")
+
+
+def test_a_sweep_without_traject_bench_has_no_figure_of_it(tmp_path: Path) -> None:
+    cells = written(
+        tmp_path, [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
+    )
+    assert not scaling.sheets(tmp_path, cells)
+    assert not scaling.drawings(tmp_path, cells, "")
+
+
+def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
+    found = written(tmp_path, cells)
+    sheets: list[Sheet] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
+    drawings: list[Drawing] = scaling.drawings(tmp_path, found, "")
+    assert hostile not in html.page(tmp_path, sheets, drawings)
