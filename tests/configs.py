@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -45,6 +46,11 @@ def names(group: str) -> list[str]:
 
 def yaml(group: str, name: str) -> dict[str, Any]:
     """A file's own values, missing ones as '???'."""
+    return copy.deepcopy(_read(group, name))
+
+
+@cache
+def _read(group: str, name: str) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"), resolve=True))
 
 

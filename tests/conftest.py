@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,9 @@ FIRST = ("ray", "vllm")  # the longest files, and much of their time is waiting
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
 PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
 
+# Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # The models are tiny, so that more threads only wait for one another, which takes whole cores; half the time on two.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Ray's workers give way to all else by default: on a busy machine they would get next to nothing.

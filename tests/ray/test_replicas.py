@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import math
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ from grid.sweep.cluster import connect, disconnect
 from grid.sweep.config import ClusterConfig
 from grid.sweep.plan import Plan
 from tests.clusters import UNGUARDED, free_port, head, wait_for
+from tests.commands import launch
 from tests.configs import job
 
 pytest.importorskip("torch")
-ROOT = Path(__file__).parents[2]
 PLANNERS = {
     "react": {"_target_": "grid.planners.react.ReAct", "temperature": 0.0},
     "egb_logits": {"_target_": "grid.planners.egb.EGBLogits", "temperature": 0.0, "trajectories": 2},
@@ -48,14 +48,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def environment(fresh_cache: Path) -> Iterator[None]:
+    """One thread a replica: with so small a model more of them only wait for one another, on cores that others need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        patch.setattr(os, "cpu_count", lambda: 1)
         yield
 
 
 @pytest.fixture(scope="module")
-def cluster(cache: None) -> Iterator[None]:
+def cluster(environment: None) -> Iterator[None]:
     connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
     yield
     disconnect()
@@ -118,9 +120,9 @@ def restarts(fleet: Fleet) -> int:
     return sum(total.restarts for total in fleet.totals())
 
 
-def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) -> Ran:
+def run(plan: Plan, fleet: Fleet, said: list[str], kill_after: int | None = None) -> Ran:
     """Run the sweep; after so many chunks the process of a replica that has work is killed."""
-    plan, reports = plan_of(root, model(folder)), 0
+    reports = 0
 
     def report(ended: batch.Report) -> None:
         nonlocal reports
@@ -130,19 +132,35 @@ def run(root: Path, folder: Path, replicas: int, kill_after: int | None = None) 
             wait_for(lambda: bool(at_work(fleet)))
             os.kill((at_work(fleet) or [fleet.totals()[0].stats.pid])[0], signal.SIGKILL)
 
-    said: list[str] = []
-    with Fleet(plan.settings, replicas, 600, said.append) as fleet:
-        batch.Run(plan, plan.finished(), report, fleet).go()
-        if kill_after:
-            wait_for(lambda: restarts(fleet) == 1)
-        totals = fleet.totals()
+    batch.Run(plan, plan.finished(), report, fleet).go()
+    if kill_after:
+        wait_for(lambda: restarts(fleet) == 1)
+    totals = copy.deepcopy(fleet.totals())
     episodes, steps = (store.read(plan.root, table).to_pylist() for table in ("episodes", "steps"))
-    return Ran(episodes, steps, totals, said)
+    return Ran(episodes, steps, totals, list(said))
+
+
+Runs = Callable[[int], tuple[Ran, Ran]]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return run(tmp_path_factory.mktemp("undisturbed"), folder, replicas=1)
+def runs(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """By the number of replicas: the sweep, and with the same replicas the sweep again while one of them is killed."""
+
+    @cache
+    def of(replicas: int) -> tuple[Ran, Ran]:
+        plans = [plan_of(tmp_path_factory.mktemp(f"{name}-{replicas}"), model(folder)) for name in ("plain", "killed")]
+        said: list[str] = []
+        with Fleet(plans[0].settings, replicas, 600, said.append) as fleet:
+            plain = run(plans[0], fleet, said)
+            return plain, run(plans[1], fleet, said, kill_after=2)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def undisturbed(runs: Runs) -> Ran:
+    return runs(1)[0]
 
 
 def test_tables_and_replicas_count_alike(undisturbed: Ran) -> None:
@@ -168,8 +186,8 @@ def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbe
     assert any(line.startswith("warning: model puts") for line in undisturbed.said) == (share > MUCH)
 
 
-def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, folder: Path, tmp_path: Path) -> None:
-    ran = run(tmp_path, folder, replicas=2)
+def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, runs: Runs) -> None:
+    ran, _ = runs(2)
     asked = [sum(total.stats.requests for total in one.totals) for one in (ran, undisturbed)]
     assert len(ran.totals) == 2
     assert asked[0] == asked[1]
@@ -177,8 +195,8 @@ def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, f
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_a_killed_replica_costs_no_row(undisturbed: Ran, folder: Path, tmp_path: Path, replicas: int) -> None:
-    ran = run(tmp_path, folder, replicas, kill_after=2)
+def test_a_killed_replica_costs_no_row(undisturbed: Ran, runs: Runs, replicas: int) -> None:
+    _, ran = runs(replicas)
     assert sum(total.restarts for total in ran.totals) == 1
     assert [row["error_message"] for row in ran.episodes] == [None] * len(ran.episodes)
     if replicas == 1:  # of two, the one that is killed may have nothing in hand
@@ -215,29 +233,21 @@ def test_a_pool_outlives_the_sweeps_that_join_it(folder: Path, tmp_path: Path) -
     values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "cluster=address", "cluster.replicas=2"]
     sweep = ["-m", "planner=react", "robustness=none", "dataset.limit=1", "dataset.max_substeps=8", "retriever.top_k=4"]
 
-    def command(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *words],
-            cwd=tmp_path,
-            env=os.environ | UNGUARDED,
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+    def command(script: str, *words: str) -> str:
+        done = launch(script, tmp_path, *words, environment=UNGUARDED)
+        assert done.status == 0, done.out + done.err
+        return done.out
 
     def counts_requests() -> bool:
         return b"ray_grid_replica_requests_total{" in urllib.request.urlopen(page, timeout=10).read()
 
     with head(f"--metrics-export-port={port}") as address:
         values += [f"cluster.address={address}"]
-        replicas = str(ROOT / "launch" / "replicas.py")
-        assert "2 replicas run" in command(replicas, "start", *values)
-        out = command(str(ROOT / "launch" / "sweep.py"), *sweep, *values, "trials=1")
+        assert "2 replicas run" in command("replicas", "start", *values)
+        out = command("sweep", *sweep, *values, "trials=1")
         assert "joined a running pool of 2 replicas" in out
         assert "1 ok, 0 failed" in out
-        assert "replicas" in command(replicas, "status", *values)
+        assert "replicas" in command("replicas", "status", *values)
         wait_for(counts_requests)
-        assert "2 replicas stopped" in command(replicas, "stop", *values)
-        assert "no pool runs" in command(replicas, "status", *values)
+        assert "2 replicas stopped" in command("replicas", "stop", *values)
+        assert "no pool runs" in command("replicas", "status", *values)

@@ -14,6 +14,7 @@ from grid.errors import StoreError
 from grid.store import compacting
 from grid.store.__main__ import main
 from grid.store.schema import TABLES
+from tests.clusters import wait_for
 from tests.unit.test_store import attempt, episode, improvement, message, node, section, step
 
 
@@ -96,11 +97,14 @@ def test_a_compaction_that_dies_before_it_removes_anything_doubles_no_row(
 
 def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compacting, "ROWS", 6)
-    fill(tmp_path, chunks=40)
+    fill(tmp_path, chunks=18)
     before, wrong, ended = everything(tmp_path), [], threading.Event()
+    looks = 0
 
     def look() -> None:
+        nonlocal looks
         while not ended.is_set():
+            looks += 1
             try:
                 if everything(tmp_path) != before:
                     wrong.append("rows differ")
@@ -113,6 +117,8 @@ def test_readers_see_every_row_once_while_files_are_merged(tmp_path: Path, monke
     for rows in (6, 20, 1000):
         monkeypatch.setattr(compacting, "ROWS", rows)
         store.compact(tmp_path)
+        seen = looks
+        wait_for(lambda: looks > seen)  # noqa: B023 - called at once
     ended.set()
     for reader in readers:
         reader.join()

@@ -135,9 +135,9 @@ def test_the_lexical_engine_judges_in_both_forms_alike(
 
 
 @pytest.fixture
-def own_planner(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_planner(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(make.ROOMS, "planner", ROOM["planner"])
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "judging"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
 def judged(root: Path, **changes: Any) -> Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -150,12 +151,11 @@ def test_the_first_of_the_two_settings_holds() -> None:
 
 @pytest.mark.parametrize("setting", [ToolsForgiving(), ToolsStrict()])
 def test_a_problem_without_a_schema_stays_as_it_is(
-    setting: Robustness, tmp_path_factory: pytest.TempPathFactory
+    setting: Robustness, fresh_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        data = Slate(limit=1)
-        plain = data.problem(data.case_ids()[0])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+    data = Slate(limit=1)
+    plain = data.problem(data.case_ids()[0])
     assert setting.disturb(plain, INDEX, seed=0) is plain
 
 

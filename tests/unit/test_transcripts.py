@@ -73,10 +73,10 @@ class Recording:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def cache(fresh_cache: Path) -> Iterator[None]:
     """Generated data go to a folder of this run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
         yield
 
 
