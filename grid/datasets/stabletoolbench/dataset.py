@@ -79,7 +79,7 @@ class StableToolBench:
     @cached_property
     def skipped(self) -> Sequence[Skipped]:
         """Queries that cannot be cases, groups whose file is missing, and recorded responses that cannot be read."""
-        missing = [Skipped(name, "the group has no file") for name in GROUPS if name not in self._files]
+        missing = [Skipped(name, f"there is no file of {name}") for name in GROUPS if name not in self._files]
         own = [skip for skip in self._records.skipped if skip.record.startswith(self.group or "")]
         return (*own, *(() if self.group else missing), *(self._recorded.unreadable if self._recorded else ()))
 
