@@ -96,7 +96,9 @@ def _argument_more(made: list[ToolCall], rng: random.Random, others: Sequence[st
 
 def _argument_said_otherwise(made: list[ToolCall], rng: random.Random, others: Sequence[str]) -> list[ToolCall]:
     def other(arguments: dict[str, Any], name: str) -> dict[str, Any]:
-        rows = [row for row in SAME if any(type(one) is type(arguments[name]) and one == arguments[name] for one in row)]
+        rows = [
+            row for row in SAME if any(type(one) is type(arguments[name]) and one == arguments[name] for one in row)
+        ]
         texts: list[Any] = [str(arguments[name]), f" {arguments[name]} ", repr(arguments[name]), f"{arguments[name]}x"]
         return arguments | {name: rng.choice([*rng.choice(rows or [()]), *texts])}
 

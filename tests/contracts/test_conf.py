@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, OUTLINE, REFERENCES, Dataset
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, OUTLINE, REFERENCES, Dataset
 from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.errors import ConfigError
 from grid.planners.base import JUDGE, Planner
@@ -110,5 +110,5 @@ def test_planners_keep_their_protocol(name: str) -> None:
 @pytest.mark.parametrize("name", names("dataset"))
 def test_datasets_keep_their_protocol(name: str) -> None:
     dataset = cast(Dataset, make("dataset", given(yaml("dataset", name))))
-    assert dataset.provides <= {OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES}
+    assert dataset.provides <= {OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED}
     assert dataset.outline in outlines(name), "a dataset has no outline as its own default that it cannot have"

@@ -137,7 +137,9 @@ def test_of_the_released_records_the_authors_scorer_says_the_same(kind: Any, lev
     assert differing(scorer, pairs(golds, MUTATIONS, seed=2)) == []
 
 
-@pytest.mark.parametrize("value", ["²", "9" * 5000, "[" * 9000, "\x00", "'\\", "{[]: 1}", "1e99999", "'a' 'b'", "\ud800"])
+@pytest.mark.parametrize(
+    "value", ["²", "9" * 5000, "[" * 9000, "\x00", "'\\", "{[]: 1}", "1e99999", "'a' 'b'", "\ud800"]
+)
 def test_no_value_breaks_the_metric(value: Json) -> None:
     assert same_arguments({"p": value}, {"p": value})
     assert not same_arguments({"p": value}, {"p": "something else"})
