@@ -26,14 +26,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
+from grid.metrics.scores import PATTERNS
 from grid.metrics.usage import normalised_arguments
 from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25, document
 from grid.types import Reference, Step, ToolCall, ToolSpec
 
-SIMILAR, WRONG, MISSING = "similar_tool_confusion", "wrong_parameters", "missing_parameters"
-RELATED, UNRELATED, INTENT = "redundant_related", "redundant_unrelated", "intent_missed"
-PATTERNS = (SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT)
+SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
 NEAR = 8
 
 

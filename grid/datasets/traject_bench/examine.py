@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from grid.datasets.base import Evaluator
-from grid.engines.base import Prompt, Section, ScoreAnswer
+from grid.engines.base import Prompt, ScoreAnswer, Section
 from grid.types import MAX_SCORE, ToolSpec, Trajectory
 
 DESCRIBED = 120
