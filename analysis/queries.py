@@ -107,6 +107,16 @@ def of_place(root: Path, values: Sequence[str], model: str, dataset: str) -> str
     return by_case(root, values, _of(model, dataset))
 
 
+def failure_patterns(root: Path, model: str, dataset: str, patterns: Sequence[str]) -> str:
+    """Of each setting's cells the share that has each pattern, and that which has none."""
+    each = "".join(f"  avg(list_contains(failure_patterns, {_text(name)})::INT) AS {name},\n" for name in patterns)
+    return (
+        f"{latest(root, _of(model, dataset))}\nSELECT {_SETTING}, count(*) AS cells,\n{each}"
+        "  avg((len(failure_patterns) = 0)::INT) AS none\n"
+        "FROM e WHERE failure_patterns IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+
+
 _ALL_TOKENS = "input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0)"
 _ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
 _TERMS = f"{_SETTING}, config->'budget' AS budget"

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+PATTERNS = (
+    "similar_tool_confusion", "wrong_parameters", "missing_parameters", "redundant_related", "redundant_unrelated",
+    "intent_missed",
+)  # fmt: skip
+"""How trajectories go wrong (traject_bench §4.2; `grid.metrics.failure_patterns` has the rules)."""
+
 
 @dataclass(frozen=True)
 class Scores:

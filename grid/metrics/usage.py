@@ -32,10 +32,11 @@ _SPELLED = {name.lower(): name for name in _COUNTRIES.values()}
 
 def same_arguments(one: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
     """Whether two calls of a tool have equal arguments, those left out that are empty."""
-    return _normalised(one) == _normalised(other)
+    return normalised_arguments(one) == normalised_arguments(other)
 
 
-def _normalised(arguments: Mapping[str, Json]) -> dict[str, object]:
+def normalised_arguments(arguments: Mapping[str, Json]) -> dict[str, object]:
+    """A call's arguments as they are compared."""
     return {name.strip(): normalised(value) for name, value in arguments.items() if not _is_empty(value)}
 
 

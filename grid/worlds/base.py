@@ -28,7 +28,9 @@ class World(Protocol):
         ...
 
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        """The state after a call, and what it returned; a call that failed leaves the state as it was.
+        """The state after a call, and what it returned.
+
+        A call that failed leaves the state as it was, but one that is right as it is (`Reference.failing`).
 
         Raises:
             ToolError: the world itself breaks.

@@ -11,7 +11,9 @@ import ast
 import json
 import os
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,8 @@ def authors_scorer() -> Scorer:
         pytest.skip("set AGENT_GRID_TRAJECT_SCORER to the authors' utils/metrics.py")
     tree = ast.parse(Path(named).read_text(encoding="utf-8"))
     kept = [node for node in tree.body if isinstance(node, ast.FunctionDef) and "model" not in _arguments(node)]
-    found: dict[str, Any] = {}
-    exec("import ast, re\nfrom datetime import datetime", found)
-    exec(compile(ast.Module(kept, []), named, "exec"), found)
+    found: dict[str, Any] = {"ast": ast, "re": re, "datetime": datetime}
+    exec(compile(ast.Module(kept, []), named, "exec"), found)  # noqa: S102
     return found
 
 

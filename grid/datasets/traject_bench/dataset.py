@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
+from grid.datasets.traject_bench.examine import examined
 from grid.datasets.traject_bench.records import (
     FILES,
     SUFFIX,
@@ -40,8 +41,9 @@ from grid.datasets.traject_bench.records import (
 from grid.datasets.traject_bench.tools import Tools, library, respelled
 from grid.datasets.traject_bench.world import arguments, called, world
 from grid.errors import ConfigError
+from grid.metrics.failure_patterns import Likeness, failure_patterns
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec
+from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""
@@ -64,7 +66,7 @@ class TrajectBench:
     `limit` draws a sample: domains, numbers of calls and clusters have their shares (`order`).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
+    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
     path: str | None = None
     kind: Kind = "parallel"
     level: Level | None = None
@@ -129,22 +131,25 @@ class TrajectBench:
         record = self._read.records[case_id]
         tools, steps = self._library(record.domain), called(record.steps)
         played = world(steps, tools)
+        reference = Reference(
+            {place: ToolCall(step.tool, arguments(step)) for place, step in steps.items()},
+            tuple(steps),
+            followed=False,
+            ordered=self.kind == "sequential",
+            answer=None if any(step.failed for step in record.steps) else record.answer or None,
+            failing=frozenset().union(*(entry.substeps for entry in played.entries if entry.outcome.failed)),
+        )
         return Problem(
             case=Case(case_id, record.query, Plan(())),
-            reference=Reference(
-                {place: ToolCall(step.tool, arguments(step)) for place, step in steps.items()},
-                tuple(steps),
-                followed=False,
-                ordered=self.kind == "sequential",
-                answer=None if any(step.failed for step in record.steps) else record.answer or None,
-                failing=frozenset().union(*(entry.substeps for entry in played.entries if entry.outcome.failed)),
-            ),
+            reference=reference,
             world=played,
             candidates=lambda case, substep: tuple(tools.values()),
             library=tools,
             same_function={},
             domain=record.domain,
             own=tuple(dict.fromkeys(step.tool for step in record.steps)),
+            measure=partial(_measured, reference, self._likeness(record.domain)),
+            examine=partial(examined, record.query, reference.answer, tools),
         )
 
     @property
@@ -198,7 +203,20 @@ class TrajectBench:
     def _libraries(self) -> dict[str, Mapping[str, ToolSpec]]:
         return {}
 
+    @cached_property
+    def _likenesses(self) -> dict[str, Likeness]:
+        return {}
+
     def _library(self, domain: str) -> Mapping[str, ToolSpec]:
         if domain not in self._libraries:
             self._libraries[domain] = MappingProxyType(self._read.tools.of_domain(domain))
         return self._libraries[domain]
+
+    def _likeness(self, domain: str) -> Likeness:
+        if domain not in self._likenesses:
+            self._likenesses[domain] = Likeness(self._library(domain))
+        return self._likenesses[domain]
+
+
+def _measured(reference: Reference, likeness: Likeness, found: Trajectory) -> Mapping[str, Any]:
+    return {"failure_patterns": failure_patterns(found.steps, reference, likeness)}
