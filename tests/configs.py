@@ -33,6 +33,7 @@ FOLDERS = {
     "ultratool": "released_ultratool",
     "traject_bench": "small_traject_bench",
     "stabletoolbench": "small_stabletoolbench",
+    "restbench": "small_restbench",
 }
 """The datasets that need files, by the fixture that has them."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import restbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -84,3 +85,9 @@ def released_stabletoolbench() -> str:
     if not named:
         pytest.skip("set AGENT_GRID_STABLETOOLBENCH to the folder that holds solvable_queries")
     return named
+
+
+@pytest.fixture(scope="session")
+def small_restbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the form in which RestBench is released, with a small API."""
+    return restbench.write(tmp_path_factory.mktemp("restbench"))

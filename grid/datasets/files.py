@@ -52,11 +52,11 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, record
 
 
-def read_json(path: Path) -> Any:
-    """A whole file as one JSON value; raises DataError where it is too large, cannot be read or is broken."""
+def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
+    """A whole file of `most` bytes at most as one JSON value; raises DataError where it is larger or cannot be read."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise DataError(path, None, f"a file of more than {MAX_FILE_BYTES:,} bytes")
+        if path.stat().st_size > most:
+            raise DataError(path, None, f"a file of more than {most:,} bytes")
         return loads_storable(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"broken JSON: {error}") from None

@@ -27,7 +27,7 @@ from grid.sweep.run import Stamp, episode_of, run_chunk, solve
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, ToolSpec
 from launch.benchmarks.verbs import sayings
-from tests.configs import job, setting_of
+from tests.configs import FOLDERS, job, setting_of
 from tests.engines import AtPlace, UniformRandom
 
 BUDGET = BudgetConfig()
@@ -149,18 +149,18 @@ def taken(setting: Setting, engine: Engine, trials: int) -> tuple[int, int, int]
 
 
 def setting_for(planner: str, dataset: str, path: str | None = None, **values: Any) -> Setting:
-    """Nine tools are retrieved for a substep."""
+    """Nine tools are retrieved for a substep, and all there are without one."""
     of_data: dict[str, Any] = {"limit": CASES} | ({"path": path} if path else {})
     setting = setting_of(dataset=dataset, planner=planner, dataset_values=of_data, planner_values=values)
-    retriever = setting.config["retriever"] | {"top_k": 27 if dataset == "kqa_synthetic" else 9}
+    retriever = setting.config["retriever"] | {"top_k": {"kqa_synthetic": 27, "restbench": 12}.get(dataset, 9)}
     return replace(setting, config={**setting.config, "retriever": retriever})
 
 
-@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic"])
+@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench"])
 def test_a_uniform_policy_is_at_chance(request: pytest.FixtureRequest, dataset: str) -> None:
-    path = request.getfixturevalue("released_ultratool") if dataset == "ultratool" else None
+    path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
     hits, decisions, options = taken(setting_for("react", dataset, path), UniformRandom(), trials=2)
-    assert options == (28 if dataset == "kqa_synthetic" else 10)
+    assert options == {"kqa_synthetic": 28, "restbench": 13}.get(dataset, 10)
     low, high = stats.binom.interval(0.999, decisions, 1 / options)
     assert low <= hits <= high
 

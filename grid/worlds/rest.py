@@ -1,0 +1,323 @@
+"""A REST service that is simulated: what it returns are examples of its OpenAPI file, drawn by case and call.
+
+No figure of such a world tells what the real service would have said. What it does keep is which calls are possible:
+required arguments, types, listed values, and identifiers, which must have been returned before they are accepted.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal, NamedTuple
+
+from grid.seeds import derive_seed
+from grid.types import Json, Observation, ToolCall, ToolSpec, to_json
+from grid.worlds.base import State, own_state
+from grid.worlds.schema import ERROR
+
+STATUS = "status"
+ITEMS = 3
+"""Of a list in a response; of one inside another, one less."""
+_LONG = 60  # characters of a text that tells something of what an object's name says
+_LONGEST = 160  # of any text
+_OWN = 8  # characters of an identifier that is one inside other texts too
+_IDENTIFIER = re.compile(r"(?:.*[_\W])?(?:id|uri)s?", re.I)
+_CAMEL = re.compile(r".*[a-z](?:Id|Uri|URI|ID)s?")
+_SEARCH = ("query", "q", "search", "keyword", "keywords", "term", "text")
+_NAMES = ("name", "title", "original_name", "original_title", "display_name")
+_FRONT = re.compile(r"(?s:.*[:/])")
+_HEX, _DIGITS, _LETTERS = "0123456789abcdef", "0123456789", "abcdefghijklmnopqrstuvwxyz"
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a field or parameter of this name holds identifiers: `id`, `movie_id`, `ids`, `trackId`, `uri`."""
+    return bool(_IDENTIFIER.fullmatch(name) or _CAMEL.fullmatch(name))
+
+
+class Input(NamedTuple):
+    """A parameter of an endpoint, and where it goes: into the path, the query or the body."""
+
+    name: str
+    where: Literal["path", "query", "body"]
+    type: str
+    required: bool
+    values: tuple[str, ...] = ()
+
+    @property
+    def identifies(self) -> bool:
+        """Whether it takes identifiers that must be known; of a query only those that are nothing but that."""
+        return is_identifier(self.name) and (self.where != "query" or self.name.lower() in ("id", "ids", "uri", "uris"))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A method and a path, `GET /movie/{movie_id}`, as a tool, with an example of what it returns when all is well."""
+
+    tool: ToolSpec
+    inputs: tuple[Input, ...]
+    example: Mapping[str, Json]
+
+    @cached_property
+    def search(self) -> str | None:
+        """The parameter that takes the words searched for; None where nothing is searched."""
+        return next((item.name for item in self.inputs if item.name in _SEARCH and item.type == "string"), None)
+
+    @cached_property
+    def entity(self) -> str | None:
+        """The only parameter in the path, where it is an identifier: the response's own `id` is its value."""
+        found = [item.name for item in self.inputs if item.where == "path"]
+        return found[0] if len(found) == 1 and is_identifier(found[0]) else None
+
+    @property
+    def is_entity(self) -> bool:
+        """Whether the response is what that identifier names, and not a part of it."""
+        return self.entity is not None and self.tool.name.endswith(f"{{{self.entity}}}")
+
+
+@dataclass(frozen=True)
+class RestState:
+    """The identifiers that are known by now, each with the name of what it identifies, and how far the path is."""
+
+    known: frozenset[tuple[str, str]] = frozenset()
+    done: int = 0
+
+
+class _RefusedError(Exception):
+    """A call that the service refuses, with its status."""
+
+    def __init__(self, status: int, why: str) -> None:
+        self.status = status
+        super().__init__(why)
+
+
+@dataclass(frozen=True)
+class RestWorld:
+    """One case's service. Resolved: the endpoints of `path` were called with success, in their order, others between.
+
+    The same call returns the same, whenever it is made. An identifier is accepted where a response of this case held
+    it, in whatever field, where it is one of `given`, or where the query names it; any other is not found (404). What
+    is missing or of a wrong type is refused (400), what an endpoint does not declare is ignored. A search returns
+    things that are called what was searched for.
+    """
+
+    endpoints: Mapping[str, Endpoint]
+    path: tuple[str, ...]
+    seed: int
+    query: str = ""
+    given: tuple[str, ...] = ()
+    branches: ClassVar[bool] = True
+
+    def start(self) -> RestState:
+        """Nothing returned."""
+        return RestState()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[RestState, Observation]:
+        """What the service says; `{"status", "error"}` where it refuses."""
+        return self.respond(own_state(state, RestState), call)
+
+    def respond(self, state: RestState, call: ToolCall) -> tuple[RestState, Observation]:
+        """As `apply`."""
+        try:
+            endpoint = self.endpoints.get(call.tool)
+            if endpoint is None:
+                raise _RefusedError(404, f"there is no endpoint {call.tool}")
+            names = dict(sorted(state.known))  # of an identifier a name comes behind none
+            arguments = self._accepted(endpoint, call.arguments, names)
+        except _RefusedError as refused:
+            return state, Observation({STATUS: refused.status, ERROR: str(refused)}, failed=True)
+        content = _Response(endpoint, arguments, self.seed, names).content()
+        done = state.done + (state.done < len(self.path) and self.path[state.done] == call.tool)
+        fresh = {(identifier, name) for identifier, name in _identified(content) if not names.get(identifier)}
+        return RestState(state.known | fresh, done), Observation(content)
+
+    def resolved(self, state: State) -> bool:
+        """Whether the whole path was called."""
+        return own_state(state, RestState).done == len(self.path)
+
+    def answer(self, state: State) -> str | None:
+        """None: responses are no answers."""
+        return None
+
+    def _accepted(self, endpoint: Endpoint, given: Mapping[str, Json], names: Mapping[str, str]) -> dict[str, Json]:
+        """The declared arguments, each of its type."""
+        found: dict[str, Json] = {}
+        for item in endpoint.inputs:
+            value = given.get(item.name)
+            if value is None or value == "":
+                if item.required:
+                    raise _RefusedError(400, f"{item.name} is missing")
+                continue
+            found[item.name] = typed = _typed(item, value)
+            for part in _parts(typed) if item.identifies else ():
+                if part not in names and part not in self.given and part not in self._told:
+                    raise _RefusedError(404, f"{item.name} {part:.60} is not found")
+        return found
+
+    @cached_property
+    def _told(self) -> frozenset[str]:
+        """What may be an identifier in the query: words with a digit."""
+        return frozenset(word for word in re.findall(r"[\w:-]+", self.query) if any(map(str.isdigit, word)))
+
+
+def _parts(value: Json) -> list[str]:
+    """The identifiers in an argument: one, or several with commas between them or in a list."""
+    items = value if isinstance(value, list) else str(value).split(",")
+    return [str(item).strip() for item in items]
+
+
+def _typed(item: Input, value: Json) -> Json:
+    """A value as its parameter's type has it; numbers and truth values may come as texts, as they do in an address."""
+    text = str(value).strip()
+    if item.values and (text.lower() if isinstance(value, bool) else text) not in item.values:
+        raise _RefusedError(400, f"{item.name} must be one of {', '.join(item.values)}"[:_LONGEST])
+    try:
+        if item.type == "integer":
+            return _whole(value, text)
+        if item.type == "number" and not isinstance(value, bool | list | dict):
+            return float(text)
+        if item.type == "boolean" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if item.type == "array" and not isinstance(value, dict):
+            return value if isinstance(value, list) else [*text.split(",")]
+        if item.type == "object" and isinstance(value, dict):
+            return value
+        if item.type in ("string", "date") and not isinstance(value, list | dict):
+            return text
+    except ValueError:
+        pass
+    raise _RefusedError(400, f"{item.name} must be of type {item.type}, not {text:.60}")
+
+
+def _whole(value: Json, text: str) -> int:
+    if isinstance(value, bool | list | dict) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(text)
+    return int(value) if isinstance(value, float) else int(text[:_LONG])
+
+
+def _identified(value: Json, name: str = "") -> Iterator[tuple[str, str]]:
+    """Every identifier in a response, with the name of what has it as its `id`."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _identified(item, name)
+    elif isinstance(value, dict):
+        own = _name_of(value)
+        for key, item in value.items():
+            if isinstance(item, dict | list):
+                yield from _identified(item, key)
+            elif is_identifier(key) and isinstance(item, int | str) and not isinstance(item, bool):
+                yield str(item), own if key in ("id", "uri") else ""
+    elif is_identifier(name) and isinstance(value, int | str):
+        yield str(value), ""
+
+
+@dataclass(frozen=True)
+class _Response:
+    """What one call returns."""
+
+    endpoint: Endpoint
+    arguments: Mapping[str, Json]
+    seed: int
+    names: Mapping[str, str]
+
+    def content(self) -> dict[str, Json]:
+        """The example with other identifiers, and with what the call tells put in its place."""
+        found = self._object(self.endpoint.example, "", {}, self._searched)
+        for name, value in self.arguments.items():  # as `page`, or the number of a season
+            if name in found and not isinstance(found[name], dict | list):
+                found[name] = value
+        entity = self.endpoint.entity
+        if entity and "id" in found:
+            found["id"] = self.arguments[entity]
+        if entity and self.endpoint.is_entity:
+            found = _called(found, self.names.get(str(self.arguments[entity])) or _name_of(found))
+        return found
+
+    @property
+    def _searched(self) -> str | None:
+        words = self.arguments.get(self.endpoint.search) if self.endpoint.search else None
+        return None if words is None else str(words)
+
+    def _object(
+        self, example: Mapping[str, Json], place: str, renamed: Mapping[str, str], searched: str | None
+    ) -> dict[str, Json]:
+        own = example.get("id")
+        if isinstance(own, str) and len(own) >= _OWN:
+            renamed = {**renamed, own: str(self._identifier(own, f"{place}.id"))}
+        return {key: self._value(item, key, f"{place}.{key}", renamed, searched) for key, item in example.items()}
+
+    def _value(self, value: Json, key: str, place: str, renamed: Mapping[str, str], searched: str | None) -> Json:
+        if isinstance(value, dict):
+            return self._object(value, place, renamed, searched)
+        if isinstance(value, list):
+            return self._list(value, place, renamed, searched)
+        if isinstance(value, str):
+            if value in renamed:
+                return renamed[value]
+            for old, new in renamed.items():
+                value = value.replace(old, new)
+        fits = isinstance(value, int | str) and not isinstance(value, bool) and is_identifier(key)
+        if fits and not (isinstance(value, str) and any(new in value for new in renamed.values())):
+            return self._identifier(value, place)
+        return value[:_LONGEST] if isinstance(value, str) else value
+
+    def _list(self, values: list[Json], place: str, renamed: Mapping[str, str], searched: str | None) -> list[Json]:
+        """A few of the example's, from one on that is drawn; of a search they are called what was searched for."""
+        first = self._drawn(place) % len(values) if values else 0
+        most = ITEMS - min(place.count("["), 1)
+        chosen = [values[(first + number) % len(values)] for number in range(min(most, len(values)))]
+        found: list[Json] = []
+        for number, item in enumerate(chosen):
+            if not isinstance(item, dict):  # identifiers too: those of a category, say, of which there are few
+                found.append(item[:_LONGEST] if isinstance(item, str) else item)
+                continue
+            made = self._object(item, f"{place}[{number}]", renamed, None)
+            found.append(
+                _called(made, f"{searched} {'I' * (number + 1)}" if number else searched) if searched else made
+            )
+        return found
+
+    def _identifier(self, like: Json, place: str) -> Json:
+        """A number, or a text that looks alike: letters for letters, digits for digits, what stands in front kept."""
+        drawn = self._drawn(place)
+        if isinstance(like, int):
+            return 10_000 + drawn % 890_000
+        front = _FRONT.match(str(like))
+        kept = front[0] if front else ""
+        own, drawing = str(like)[len(kept) :][:_LONG], random.Random(drawn)
+        if all(character in _HEX for character in own):
+            return kept + "".join(drawing.choice(_HEX) for _ in own)
+        return kept + "".join(_like(character, drawing) for character in own)
+
+    def _drawn(self, place: str) -> int:
+        return derive_seed(self.seed, self.endpoint.tool.name, self._call, place)
+
+    @cached_property
+    def _call(self) -> str:
+        return to_json(dict(sorted(self.arguments.items())))
+
+
+def _like(character: str, drawing: random.Random) -> str:
+    if character.isdigit():
+        return drawing.choice(_DIGITS)
+    if not character.isalpha():
+        return character
+    return drawing.choice(_LETTERS if character.islower() else _LETTERS.upper())
+
+
+def _name_of(found: Mapping[str, Json]) -> str:
+    return next((text for key in _NAMES if isinstance(text := found.get(key), str)), "")
+
+
+def _called(found: Mapping[str, Json], name: str) -> dict[str, Json]:
+    """An object that is called so; a long text, which told of something else, says that there is none."""
+    told = f"Simulated text about {name}."
+
+    def value(key: str, item: Json) -> Json:
+        if name and key in _NAMES and isinstance(item, str):
+            return name
+        return told if isinstance(item, str) and len(item) > _LONG and " " in item else item
+
+    return {key: value(key, item) for key, item in found.items()}
