@@ -144,6 +144,7 @@ def check_episode(row: dict[str, Any], outline: str) -> None:
     assert row["llm_calls"] + row["forward_passes"] > 0
     for rate in RATES:
         assert row[rate] is None if outline != GIVEN else 0 <= row[rate] <= 1
+    assert row["retrieval_rate"] is None or 0 <= row["retrieval_rate"] <= 1
 
 
 def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:

@@ -101,7 +101,7 @@ class RestBench:
 
     def cluster(self, case_id: str) -> str:
         """Its gold path."""
-        return " ".join(self._read[0][case_id].world.path)
+        return "\n".join(self._read[0][case_id].world.path)
 
     def problem(self, case_id: str) -> Problem:
         """One request. Its reference are the gold path's calls, with arguments that the simulated API accepts."""
