@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -346,9 +345,7 @@ def test_a_file_of_30_mb_is_read(tmp_path: Path) -> None:
     }
     path = Path(restbench.write(tmp_path, api=api)) / "specs/tmdb_oas.json"
     assert path.stat().st_size > 25_000_000
-    started = time.monotonic()
     assert len(read_service(path, "x").endpoints) == len(api["paths"])
-    assert time.monotonic() - started < 300
 
 
 def test_a_larger_file_is_refused(tmp_path: Path) -> None:

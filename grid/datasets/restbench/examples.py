@@ -68,7 +68,8 @@ class Examples:
             return fields
         if kind == "array":
             items = schema.get("items")
-            made = [self._of_schema(items, name, place, depth + 1, behind) for place in (1, 2)] if items else []
+            places = (1, 2) if isinstance(items, dict) else ()
+            made = [self._of_schema(items, name, place, depth + 1, behind) for place in places]
             return [item for item in made if item is not None]
         return _plain(kind, schema, name, number)
 
