@@ -201,3 +201,13 @@ def restoration(root: Path) -> str:
         "  sum(false_positives) AS false_positives, sum(false_negatives) AS false_negatives,\n"
         "  avg(success::INT) AS success\nFROM e LEFT JOIN c USING (cell_id)\nGROUP BY ALL ORDER BY ALL"
     )
+
+
+def win_rates(root: Path, evaluator: str, against: str) -> str:
+    """Each case's win rate against a reference planner, by one evaluator."""
+    return (
+        f"{latest(root)}\nSELECT {_SETTING}, cluster, case_id, rule, avg(win) AS win, count(*) AS pairs,\n"
+        "  count(*) FILTER (win IS NULL) AS unreadable\n"
+        f"FROM {_text(f'{root}/comparisons/*.parquet')} AS c JOIN e USING (cell_id)\n"
+        f"WHERE c.evaluator = {_text(evaluator)} AND c.against = {_text(against)}\nGROUP BY ALL ORDER BY ALL"
+    )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from analysis import load, planted, restoration, sheets, study, tables
+from analysis import load, planted, restoration, sheets, study, tables, win_rates
 from analysis.baselines import baselines
 from analysis.render import Sheet, terminal
 from analysis.search import sheets as search
@@ -40,7 +40,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     told = planted.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     found += study.sheets(root, analysis)
-    found += [*search.sheets(root), *restoration.sheets(root)]
+    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
         if sheet.name != _LONG:

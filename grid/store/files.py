@@ -22,7 +22,7 @@ from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
-Table = Literal["episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections"]
+Table = Literal["episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "comparisons"]
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
@@ -31,6 +31,7 @@ _NAMED = 5  # damaged files in one message
 _LOSS = {
     "attempts": "and what its tries have spent is not counted",
     "messages": "and what its cells asked is lost; their results are not",
+    "comparisons": "and what it compared is compared again",
     "sections": "and prompts lack what stood in it; results are not touched",
 }
 """What becomes of rows that no cell is run again for."""

@@ -105,6 +105,7 @@ STEPS = pa.schema(
         ("written", pa.string()),
         ("arguments", pa.string()),
         ("observation", pa.string()),
+        ("failed", pa.bool_()),
         ("entropy", pa.float64()),
         ("n_options", pa.int32()),
         ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),
@@ -224,6 +225,34 @@ SECTIONS = pa.schema(
 )
 """Parts of prompts by their content; equal rows may stand in several files, and readers take any."""
 
+COMPARISONS = pa.schema(
+    [
+        ("comparison_id", pa.string()),
+        ("cell_id", pa.string()),
+        ("against_cell_id", pa.string()),
+        ("planner", pa.string()),
+        ("against", pa.string()),
+        ("evaluator", pa.string()),
+        ("evaluator_config", pa.string()),
+        ("evaluator_version", pa.string()),
+        ("rule", pa.string()),
+        ("win", pa.float64()),
+        ("decided_by", pa.string()),
+        ("shown_first", pa.float64()),
+        ("shown_second", pa.float64()),
+        ("llm_calls", pa.int64()),
+        ("forward_passes", pa.int64()),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("git_commit", pa.string()),
+        ("created_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""One row for two cells that were compared: `win` is 1 where the first one's trajectory is better, 0.5 for a tie, or 0.
+
+`shown_first` and `shown_second` are the same by where it stood; null where nobody was asked or said neither.
+"""
+
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,
     "steps": STEPS,
@@ -232,6 +261,7 @@ TABLES: dict[str, pa.Schema] = {
     "attempts": ATTEMPTS,
     "messages": MESSAGES,
     "sections": SECTIONS,
+    "comparisons": COMPARISONS,
 }
 IDS = {
     "episodes": ("cell_id", "cell_key", "cluster"),
@@ -241,9 +271,10 @@ IDS = {
     "attempts": (),
     "messages": ("cell_id",),
     "sections": ("digest",),
+    "comparisons": ("comparison_id", "cell_id", "against_cell_id"),
 }
 """Columns without a null: rows are told apart by them, and counted by them."""
-DIGESTS = {"sections": "digest"}
+DIGESTS = {"sections": "digest", "comparisons": "comparison_id"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),

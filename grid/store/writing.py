@@ -38,7 +38,7 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
             row has no id.
     """
     sizes = {}
-    for table in ("sections", "messages", "steps", "nodes", "improvements", "attempts", "episodes"):
+    for table in ("sections", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes"):
         columns = _columns(rows.get(table, ()), TABLES[table].names)
         if any(map(len, columns.values())):
             with new_file(root, table) as file:

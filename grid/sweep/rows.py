@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from grid.metrics.stepwise import tool_matches
-from grid.types import NO_TOOL, Reference, Step, ToolSpec, Trajectory, to_json
+from grid.text.untrusted import loads
+from grid.types import (
+    FINISH,
+    NO_TOOL,
+    Observation,
+    Reference,
+    Step,
+    Substep,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    to_json,
+)
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
 """What was retrieved for a decision, best first."""
@@ -41,6 +53,7 @@ def step_rows(
             "written": step.written.text() if step.written else None,
             "arguments": to_json(dict(step.call.arguments)) if step.call else None,
             "observation": step.observation.text() if step.observation else None,
+            "failed": step.observation.failed if step.observation else None,
             "entropy": step.entropy,
             "n_options": len(step.candidates) + 1 if step.candidates else None,
             "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
@@ -52,6 +65,32 @@ def step_rows(
         }
         for step in trajectory.decisions
     ]
+
+
+def step_of(row: Mapping[str, Any]) -> Step:
+    """The step that a row tells of, as far as it does: what was written and what came of it."""
+    chosen, written, observed = row["chosen_tool"], _loaded(row["written"]), _loaded(row["observation"])
+    return Step(
+        branch=0,
+        substep=Substep(row["substep_id"], row["substep"], ""),
+        call=None,
+        observation=None if observed is None else Observation(observed, bool(row["failed"])),
+        written=None if written is None else ToolCall(str(written.get("tool")), written.get("arguments") or {}),
+        thought=row["thought"],
+        malformed=chosen is None,
+        finished=chosen == FINISH,
+    )
+
+
+def _loaded(text: str | None) -> dict[str, Any] | None:
+    """The object that a column holds; one that was cut to fit a row is a text."""
+    if text is None:
+        return None
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return {"text": text}
+    return found if isinstance(found, dict) else {"text": text}
 
 
 def _against(step: Step, reference: Reference, ranked: Ranked) -> dict[str, Any]:

@@ -1,0 +1,87 @@
+"""Win rates against a reference planner (tooltree §4.3, table 2), of what `launch/win_rate.py` has compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import intervals, load, queries
+from analysis.intervals import CLUSTER, count, interval
+from analysis.load import SETTING
+from analysis.render import Sheet
+from grid import store
+
+REFERENCE = 0.5
+"""The win rate of the reference planner, by definition."""
+_COMPARED = ["cell_id", "against_cell_id", "against", "evaluator", "rule", "win", "decided_by", "created_at"]
+_PLACE = ["model", "dataset", "evaluator", "against", "rule"]
+_LABELS = ["robustness", "planner"]
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """A table for each model, dataset, evaluator and reference planner; none where nothing was compared."""
+    compared = store.read(root, "comparisons", _COMPARED).to_pandas()
+    if compared.empty:
+        return []
+    episodes = load.episodes(root)[["cell_id", *SETTING, CLUSTER, "case_id"]]
+    compared = compared[compared["against_cell_id"].isin(episodes["cell_id"])]  # cells that ran again are others
+    latest = compared.sort_values("created_at").drop_duplicates(
+        ["cell_id", "against_cell_id", "evaluator"], keep="last"
+    )
+    joined = latest.merge(episodes, on="cell_id")
+    rates = win_rates(joined)
+    return [_sheet(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
+
+
+def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
+    """One row a planner: `win_rate` with `low` and `high` (95%, over clusters), a case its mean over trials.
+
+    Args:
+        compared: a row a pair: the planner's setting, `case_id` and cluster, `against`, `evaluator`, `rule`, and `win`
+            (1, 0.5 or 0; NaN where the evaluator said neither, which counts as `unreadable` and nothing else).
+
+    The reference has 0.5 by definition, and no interval.
+    """
+    rows = []
+    for key, group in compared.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
+        named = dict(zip([*_PLACE, *_LABELS], map(str, key), strict=True))
+        by_case = group.groupby([CLUSTER, "case_id"], observed=True)["win"].mean().dropna()
+        mean, low, high = interval(by_case) if len(by_case) else (float("nan"),) * 3
+        rows.append(
+            named
+            | {"cases": len(by_case), "clusters": count(by_case), "pairs": len(group)}
+            | {"unreadable": int(group["win"].isna().sum()), "asked": int((group["decided_by"] == "judge").sum())}
+            | {"win_rate": mean, "low": low, "high": high}
+        )
+    return pd.DataFrame(rows)
+
+
+def _sheet(root: Path, rates: pd.DataFrame) -> Sheet:
+    first = rates.iloc[0]
+    place = f"{first['model']} on {first['dataset']}"
+    rows = []
+    for robustness, group in rates.groupby("robustness", sort=False, observed=True):
+        rows.append([str(robustness), first["against"], "", "", "", "", f"{100 * REFERENCE:.1f}", "by definition"])
+        rows += [
+            [
+                row["robustness"],
+                row["planner"],
+                *(f"{row[name]:,}" for name in ("cases", "clusters", "asked", "unreadable")),
+                "none" if pd.isna(row["win_rate"]) else f"{100 * row['win_rate']:.1f}",
+                "none" if pd.isna(row["low"]) else f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]",
+            ]
+            for row in group.to_dict("records")
+        ]
+    return Sheet(
+        name=f"win rate {first['model']} {first['dataset']} {first['evaluator']} {first['against']} {first['rule']}",
+        title=f"{place}: win rate against {first['against']}, by {first['evaluator']}",
+        caption=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both "
+        "orders, which are averaged; asked: pairs that the evaluator decided, others are equal word for word or only one "
+        f"is solved; unreadable: the evaluator named neither; 95% interval: {intervals.TOLD}",
+        labels=_LABELS,
+        figures=["cases", "clusters", "asked", "unreadable", "win rate", "95% interval"],
+        rows=rows,
+        values=rates,
+        query=queries.win_rates(root, str(first["evaluator"]), str(first["against"])),
+    )

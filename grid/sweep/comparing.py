@@ -1,0 +1,131 @@
+"""Which of two finished trajectories serves a request better, by an evaluator: what win rates are made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from grid.datasets.base import SOLVED_FIRST, Dataset
+from grid.datasets.examining import query_section
+from grid.engines.base import Engine, Prompt, Section, VoteAnswer
+from grid.engines.roles import EVALUATOR
+from grid.errors import ContextError, ModelError
+from grid.planners.judging import Judging
+from grid.planners.requests import Requests
+from grid.seeds import derive_seed
+from grid.types import Usage
+
+COMPARING = 1
+"""Raise when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""
+BETTER = Section(
+    "role",
+    (
+        "Two agents were asked for the same, and each called tools to get it. Decide which of the two served the "
+        "request better.",
+        "Ask first whether the request was fulfilled, wholly or in part, and whether the final answer is what the "
+        "tools returned and not made up. Of two that are alike in this, fewer needless or failed calls are better. "
+        "In which order the two stand, and how much they wrote, tells nothing.",
+    ),
+)
+_SOLVED = 1.0
+_DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a dataset's trajectories are compared.
+
+    `solved_first`: of two, a sole Solved (`passed` is 1) is better without asking. The evaluator is asked for so many
+    `judgements` in each order of presentation, and the most frequent counts.
+    """
+
+    name: str
+    solved_first: bool = False
+    judgements: int = 1
+
+    @property
+    def temperature(self) -> float:
+        """Several judgements are drawn; a single one is the likeliest."""
+        return 0.0 if self.judgements == 1 else 1.0
+
+
+JUDGED_RULE = Rule("judged")
+SOLVED_FIRST_RULE = Rule("solved_first", solved_first=True, judgements=3)
+"""StableToolBench's (Guo et al. 2024, 'Evaluation'), as ToolEval's."""
+
+
+def rule_of(dataset: Dataset) -> Rule:
+    """The rule by which a dataset's trajectories are compared."""
+    return SOLVED_FIRST_RULE if SOLVED_FIRST in dataset.provides else JUDGED_RULE
+
+
+class Shown(NamedTuple):
+    """A finished trajectory: a line a step and its answer, and whether it passed, where that is known."""
+
+    lines: Sequence[str]
+    passed: float | None = None
+
+
+class Verdict(NamedTuple):
+    """1 where the first of two is better, 0.5 for a tie, else 0; None where the evaluator says neither.
+
+    `first` and `second` are the same, by where the first of the two stood when the evaluator was asked.
+    """
+
+    win: float | None
+    by: Literal["equal", "solved", "judge"]
+    first: float | None = None
+    second: float | None = None
+    usage: Usage = Usage()
+
+
+def comparison_id(cells: tuple[str, str], evaluator: Mapping[str, Any], rule: Rule) -> str:
+    """Sixteen hexadecimal digits of all that can change a verdict; `evaluator` is its config, how it is asked included.
+
+    How its requests are batched changes none.
+    """
+    own = {key: value for key, value in evaluator.items() if key != "serving"}
+    text = json.dumps([*cells, own, rule.name, COMPARING], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+async def compare(
+    query: str, own: Shown, other: Shown, rule: Rule, engine: Engine, judging: Judging, seed: int
+) -> Verdict:
+    """Whether `own` is better than `other`: asked in both orders of presentation, which are averaged.
+
+    Two that are alike, word for word, are a tie without asking.
+
+    Raises:
+        EngineError: the evaluator does not answer.
+    """
+    if own.lines == other.lines:
+        return Verdict(0.5, "equal")
+    if rule.solved_first and own.passed is not None and other.passed is not None:
+        solved = [one.passed == _SOLVED for one in (own, other)]
+        if any(solved) and not all(solved):
+            return Verdict(float(solved[0]), "solved")
+    requests = Requests({EVALUATOR: engine}, derive_seed(seed, "compare"))
+    first = await _asked(requests, query, (own, other), rule, judging, "first")
+    second = await _asked(requests, query, (other, own), rule, judging, "second")
+    turned = None if second is None else 1 - second
+    win = None if first is None or turned is None else (first + turned) / 2
+    return Verdict(win, "judge", first, turned, requests.spent[EVALUATOR])
+
+
+async def _asked(
+    requests: Requests, query: str, pair: tuple[Shown, Shown], rule: Rule, judging: Judging, order: str
+) -> float | None:
+    """1 where the one that stands first is said to be better, 0 where the other is, 0.5 where votes are even."""
+    texts = ["\n".join(("One agent's steps:", *shown.lines)) for shown in pair]
+    prompt = Prompt((BETTER, query_section(query)), VoteAnswer(len(texts)))
+    try:
+        shares = await judging.vote(
+            requests, EVALUATOR, prompt, texts, "better", order, samples=rule.judgements, temperature=rule.temperature
+        )
+    except (ModelError, ContextError):
+        return None
+    return 0.5 if shares[0] == shares[1] else float(shares[0] > shares[1])
