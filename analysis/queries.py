@@ -206,8 +206,11 @@ def restoration(root: Path) -> str:
 def win_rates(root: Path, evaluator: str, against: str) -> str:
     """Each case's win rate against a reference planner, by one evaluator."""
     return (
-        f"{latest(root)}\nSELECT {_SETTING}, cluster, case_id, rule, avg(win) AS win, count(*) AS pairs,\n"
+        f"{latest(root)},\nc AS (\n"
+        f"  SELECT cell_id, against_cell_id, rule, win FROM {_text(f'{root}/comparisons/*.parquet')}\n"
+        f"  WHERE evaluator = {_text(evaluator)} AND against = {_text(against)}\n"
+        "  QUALIFY row_number() OVER (PARTITION BY cell_id, against_cell_id ORDER BY created_at DESC) = 1)\n"
+        f"SELECT {_SETTING}, cluster, case_id, rule, avg(win) AS win, count(*) AS pairs,\n"
         "  count(*) FILTER (win IS NULL) AS unreadable\n"
-        f"FROM {_text(f'{root}/comparisons/*.parquet')} AS c JOIN e USING (cell_id)\n"
-        f"WHERE c.evaluator = {_text(evaluator)} AND c.against = {_text(against)}\nGROUP BY ALL ORDER BY ALL"
+        "FROM c JOIN e USING (cell_id) WHERE against_cell_id IN (SELECT cell_id FROM e)\nGROUP BY ALL ORDER BY ALL"
     )

@@ -29,7 +29,7 @@ def sheets(root: Path) -> list[Sheet]:
     latest = compared.sort_values("created_at").drop_duplicates(
         ["cell_id", "against_cell_id", "evaluator"], keep="last"
     )
-    joined = latest.merge(episodes, on="cell_id")
+    joined = episodes.merge(latest, on="cell_id")
     rates = win_rates(joined)
     return [_sheet(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
 
@@ -77,8 +77,8 @@ def _sheet(root: Path, rates: pd.DataFrame) -> Sheet:
         name=f"win rate {first['model']} {first['dataset']} {first['evaluator']} {first['against']} {first['rule']}",
         title=f"{place}: win rate against {first['against']}, by {first['evaluator']}",
         caption=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both "
-        "orders, which are averaged; asked: pairs that the evaluator decided, others are equal word for word or only one "
-        f"is solved; unreadable: the evaluator named neither; 95% interval: {intervals.TOLD}",
+        "orders, which are averaged; asked: pairs that the evaluator decided, others are equal word for word or one "
+        f"alone is solved; unreadable: the evaluator named neither; 95% interval: {intervals.TOLD}",
         labels=_LABELS,
         figures=["cases", "clusters", "asked", "unreadable", "win rate", "95% interval"],
         rows=rows,

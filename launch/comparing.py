@@ -1,0 +1,180 @@
+"""Comparing the finished episodes of a sweep with those of a reference planner, by an evaluator."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+from rich.progress import Progress
+
+from grid import store
+from grid.datasets.base import Dataset
+from grid.engines.base import Engine, HostedEngine
+from grid.planners.judging import Judging
+from grid.replicas.client import PooledEngine
+from grid.replicas.fleet import Fleet
+from grid.sweep import cluster
+from grid.sweep.build import build_engine
+from grid.sweep.cell import Setting
+from grid.sweep.check import git_commit
+from grid.sweep.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
+from grid.sweep.config import ClusterConfig
+from grid.sweep.make import make
+from launch.pairs import Pair, pairs, shown
+
+_AT_ONCE = 32
+_A_FILE = 256  # comparisons
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """Who is asked, and how: its label, its config with how it is asked, and where replicas of it run."""
+
+    label: str
+    model: Mapping[str, Any]
+    how: Judging
+    cluster: ClusterConfig
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """All that tells one evaluator from another."""
+        return {**asdict(self.how), **self.model}
+
+
+def compare_all(root: Path, against: str, evaluating: Evaluating, console: Console) -> str:
+    """Compare what was not compared yet; a line that says what came of it.
+
+    Raises:
+        ConfigError: nothing finished is by the planner `against`.
+        EngineError, UnfinishedError: the evaluator does not answer; what was compared is written.
+        StoreError: the folder cannot be read or written to, or a sweep holds it.
+    """
+    with store.locked(root):
+        store.check(root)
+        found = pairs(root, against)
+        rules = {pair.cells: rule_of(_dataset_of(pair)) for pair in found}
+        ids = {cells: comparison_id(cells, evaluating.config, rule) for cells, rule in rules.items()}
+        known = set(store.read(root, "comparisons", ["comparison_id"])["comparison_id"].to_pylist())
+        left = [pair for pair in found if ids[pair.cells] not in known]
+        console.print(
+            f"{len(found):,} pairs against {against}, {len(found) - len(left):,} compared before", soft_wrap=True
+        )
+        by: Counter[str] = Counter()
+        if left:
+            with _engine(evaluating, console) as engine, Progress(console=console, transient=True) as bar:
+                task = bar.add_task("compared", total=len(left))
+                work = _Work(root, evaluating, engine, rules, ids, partial(bar.advance, task))
+                by = asyncio.run(work.run(left))
+    told = ", ".join(f"{count:,} {name}" for name, count in sorted(by.items())) or "none"
+    return f"compared now: {told}"
+
+
+def _dataset_of(pair: Pair) -> Dataset:
+    return _dataset(json.dumps(json.loads(pair.own["config"])["dataset"], sort_keys=True))
+
+
+@lru_cache(maxsize=8)
+def _dataset(config: str) -> Dataset:
+    return cast(Dataset, make("dataset", json.loads(config)))
+
+
+@contextmanager
+def _engine(evaluating: Evaluating, console: Console) -> Iterator[Engine]:
+    """The evaluator, ready to answer: in this process, or in replicas where it holds weights."""
+    engine = build_engine(evaluating.model)
+    if engine.home != "replica":
+        yield engine
+        return
+    say = partial(console.print, markup=False, soft_wrap=True)
+    say(cluster.connect(evaluating.cluster))
+    setting = Setting({"model": evaluating.model}, {"model": evaluating.label}, seed=0)
+    try:
+        where = evaluating.cluster
+        with Fleet([setting], where.replicas, where.ready_seconds, say) as fleet:
+            yield cast(Engine, PooledEngine(engine, fleet.handles(evaluating.model), uuid.uuid4().hex))
+    finally:
+        cluster.disconnect()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The comparisons of one run."""
+
+    root: Path
+    evaluating: Evaluating
+    engine: Engine
+    rules: Mapping[tuple[str, str], Rule]
+    ids: Mapping[tuple[str, str], str]
+    done: Callable[[int], object]
+
+    async def run(self, left: Sequence[Pair]) -> Counter[str]:
+        """Compare the pairs, file by file; returns how many were decided by what."""
+        if self.engine.home == "gateway":
+            await cast(HostedEngine, self.engine).load()
+        by: Counter[str] = Counter()
+        part: list[tuple[Pair, Shown, Shown]] = []
+        for one in shown(self.root, left):
+            part.append(one)
+            if len(part) == _A_FILE:
+                by += await self._file(part)
+                part = []
+        return by + await self._file(part)
+
+    async def _file(self, part: Sequence[tuple[Pair, Shown, Shown]]) -> Counter[str]:
+        """Compare a file's pairs and write it, also where asking ends early."""
+        rows: list[dict[str, Any]] = []
+        waiting = iter(part)
+
+        async def one_after_another() -> None:
+            for pair, own, other in waiting:
+                query = _dataset_of(pair).problem(pair.own["case_id"]).case.query
+                rule, seed = self.rules[pair.cells], int(self.ids[pair.cells], 16) >> 1
+                verdict = await compare(query, own, other, rule, self.engine, self.evaluating.how, seed)
+                rows.append(self._row(pair, verdict))
+                self.done(1)
+                await asyncio.sleep(0)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_AT_ONCE, len(part))):
+                    group.create_task(one_after_another())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            store.write(self.root, {"comparisons": rows})
+        return Counter("unreadable" if row["win"] is None else f"by {row['decided_by']}" for row in rows)
+
+    def _row(self, pair: Pair, verdict: Verdict) -> dict[str, Any]:
+        cell, other = pair.cells
+        usage = verdict.usage
+        return {
+            "comparison_id": self.ids[pair.cells],
+            "cell_id": cell,
+            "against_cell_id": other,
+            "planner": pair.own["planner"],
+            "against": pair.against["planner"],
+            "evaluator": self.evaluating.label,
+            "evaluator_config": json.dumps(self.evaluating.config, sort_keys=True),
+            "evaluator_version": self.engine.version,
+            "rule": self.rules[pair.cells].name,
+            "win": verdict.win,
+            "decided_by": verdict.by,
+            "shown_first": verdict.first,
+            "shown_second": verdict.second,
+            "llm_calls": usage.llm_calls,
+            "forward_passes": usage.forward_passes,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "git_commit": git_commit(),
+            "created_at": dt.datetime.now(dt.UTC),
+        }
