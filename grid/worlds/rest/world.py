@@ -44,9 +44,10 @@ class RestWorld:
     """One case's service. Resolved: the endpoints of `path` were called with success, in their order, others between.
 
     The same call returns the same, whenever it is made. What has an identifier has the same one in all responses, and
-    one name; in all else responses need not agree. An identifier is accepted where a response of this case held it, in whatever field, where it is one of `given`, or where the query names it; any other is not found (404). What
-    is missing or of a wrong type is refused (400), what an endpoint does not declare is ignored. A search returns
-    things that are called what was searched for.
+    one name; in all else responses need not agree. An identifier is accepted where a response of this case held it, in
+    whatever field, where it is one of `given`, or where the query names it; any other is not found (404). What is
+    missing or of a wrong type is refused (400), what an endpoint does not declare is ignored. A search returns things
+    that are called what was searched for.
     """
 
     endpoints: Mapping[str, Endpoint]
