@@ -93,5 +93,5 @@ def released_stabletoolbench() -> str:
 
 @pytest.fixture(scope="session")
 def small_restbench(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of the released data where one is named, else one with small files of the same form."""
-    return os.environ.get("AGENT_GRID_RESTBENCH") or restbench.write(tmp_path_factory.mktemp("restbench"))
+    """A folder in the form in which RestBench is released, with a small API."""
+    return restbench.write(tmp_path_factory.mktemp("restbench"))

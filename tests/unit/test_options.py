@@ -27,7 +27,7 @@ from grid.sweep.run import Stamp, episode_of, run_chunk, solve
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, ToolSpec
 from launch.benchmarks.verbs import sayings
-from tests.configs import job, setting_of
+from tests.configs import FOLDERS, job, setting_of
 from tests.engines import AtPlace, UniformRandom
 
 BUDGET = BudgetConfig()
@@ -158,8 +158,7 @@ def setting_for(planner: str, dataset: str, path: str | None = None, **values: A
 
 @pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench"])
 def test_a_uniform_policy_is_at_chance(request: pytest.FixtureRequest, dataset: str) -> None:
-    released = dataset in ("ultratool", "restbench")
-    path = request.getfixturevalue(f"released_{dataset}") if released else None
+    path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
     hits, decisions, options = taken(setting_for("react", dataset, path), UniformRandom(), trials=2)
     assert options == {"kqa_synthetic": 28, "restbench": 13}.get(dataset, 10)
     low, high = stats.binom.interval(0.999, decisions, 1 / options)

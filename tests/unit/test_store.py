@@ -55,11 +55,15 @@ def attempt(name: str = "first") -> dict[str, Any]:
     return {"attempt_id": name, "cells": 1, "ok": 1, "failed": 0, "seconds": 0.5, "created_at": NOON}
 
 
+def comparison(name: str, **more: object) -> dict[str, Any]:
+    return {"comparison_id": name, "cell_id": name, "against_cell_id": "reference", "created_at": NOON} | more
+
+
 def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of one cell, whose try is called like it."""
     own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
     own |= {"nodes": [node(cell, cell)], "improvements": [improvement(cell, cell)]}
-    return own | {"messages": [message(cell, cell)], "sections": [section(cell)]}
+    return own | {"messages": [message(cell, cell)], "sections": [section(cell)], "comparisons": [comparison(cell)]}
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -105,6 +109,7 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             message("a", place=1, n=None, probabilities=[0.1, 0.9], answers=[]),
         ],
         "sections": [section("a", entries=[], options=["x", "\n"]), section("b")],
+        "comparisons": [comparison("a", win=0.5, rule="judged"), comparison("b", win=None)],
     }
     store.write(tmp_path, rows)
     for table in get_args(store.Table):

@@ -24,7 +24,7 @@ from grid.store import files, looking, scanning
 from grid.store.compacting import StoreWarning
 from grid.store.schema import SCHEMA_VERSION, TABLES
 from tests.unit.test_compacting import everything, fill
-from tests.unit.test_store import attempt, episode, improvement, message, named, node, section, step
+from tests.unit.test_store import attempt, comparison, episode, improvement, message, named, node, section, step
 
 HARMLESS = "harmless"
 
@@ -49,6 +49,7 @@ def varied(root: Path, cells: int = 40) -> None:
                 node(n, place=i, value=texts.random(), written=str(texts.random())) for n in names for i in range(3)
             ],
             "improvements": [improvement(n, place=i, seconds=texts.random()) for n in names for i in range(3)],
+            "comparisons": [comparison(n, win=texts.random()) for n in names],
             "attempts": [attempt(n) | {"input_tokens": texts.getrandbits(40)} for n in names],
             "messages": [
                 message(n, place=i, answers=[str(texts.random())], probabilities=[texts.random()])
@@ -95,14 +96,14 @@ def flips(root: Path, count: int, rng: random.Random) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("count", [63, pytest.param(1001, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [64, pytest.param(1000, marks=pytest.mark.slow)])
 def test_every_flipped_bit_is_noticed(tmp_path: Path, count: int) -> None:
     varied(tmp_path)
     assert flips(tmp_path, count, random.Random(1)) == {"noticed": count}
 
 
 @pytest.mark.parametrize("small", [True, False], ids=["read whole", "scanned"])
-@pytest.mark.parametrize("count", [63, pytest.param(1001, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [64, pytest.param(1000, marks=pytest.mark.slow)])
 def test_checksums_alone_notice_what_is_flipped_in_pages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, small: bool
 ) -> None:
