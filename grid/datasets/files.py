@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from grid.errors import ConfigError, DataError
 from grid.text.untrusted import loads_storable
 
@@ -62,6 +64,12 @@ def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
         raise DataError(path, None, f"broken JSON: {error}") from None
     except OSError as error:
         raise DataError(path, None, f"cannot be read: {error.strerror}") from None
+
+
+def read_stock(path: Path) -> Any:
+    """A YAML file that the project ships, read as plain values by libyaml where that is installed: ten times as fast."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506 - both load plain values only
 
 
 def fingerprint(*paths: Path) -> str:

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from grid.datasets.files import read_stock
 
 STOCK = Path(__file__).parent / "stock"
 Operator = Literal["=", "<", ">", "!="]
@@ -157,7 +158,7 @@ def load_words() -> Words:
 
 
 def _read(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((STOCK / f"{name}.yaml").read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = read_stock(STOCK / f"{name}.yaml")
     return loaded
 
 

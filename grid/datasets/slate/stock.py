@@ -10,9 +10,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from grid.datasets.files import read_stock
 from grid.datasets.slate import values
 
 STOCK = Path(__file__).parent / "stock"
@@ -126,12 +126,12 @@ class Stock(_Strict):
 
 def load(path: Path) -> Stock:
     """Read one stock file; raises pydantic's ValidationError or yaml's error, both with the place."""
-    return Stock.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    return Stock.model_validate(read_stock(path))
 
 
 def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
     """The named pools of strings that `pool NAME` draws from."""
-    pools: dict[str, list[str]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    pools: dict[str, list[str]] = read_stock(path)
     return {name: tuple(strings) for name, strings in pools.items()}
 
 
