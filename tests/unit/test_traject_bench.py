@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,10 @@ from grid.errors import ConfigError, DataError
 from grid.sweep.build import build
 from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
+from grid.sweep.roles import with_roles
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
-from tests.configs import setting_of
+from tests.configs import setting_of, yaml
 from tests.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files
 from tests.walks import Walk, at_once
 
@@ -401,3 +402,18 @@ def test_the_release_is_read_whole(kind: Any, level: Any, cases: int, tools: int
         assert walk.resolved
         assert set(problem.own) <= problem.library.keys()
         assert {problem.library[name].category for name in problem.own} == {problem.domain}
+
+
+@pytest.mark.parametrize("planner", ["react", "zero_shot"])
+@pytest.mark.parametrize("named", [{}, {"evaluator": yaml("model", "lexical")}, {"judge": yaml("model", "lexical")}])
+def test_a_model_examines_where_one_is_named(released_traject_bench: str, planner: str, named: dict[str, Any]) -> None:
+    setting = setting_of(dataset="traject_bench", planner=planner, dataset_values={"path": released_traject_bench})
+    setting = replace(setting, config=with_roles(dict(setting.config) | named))
+    built = build(setting, BudgetConfig())
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids()[:3], 1))
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
+    scores = [row["traj_satisfy"] for row in rows]
+    assert all(score is not None and 0 <= score <= 10 for score in scores) if named else scores == [None] * 3
+    assert all(row["failure_patterns"] is not None for row in rows)
+    for row in rows:  # the lexical policy finishes without a word, or never
+        assert row["accuracy"] in ((None, False) if named else (None,))
