@@ -11,13 +11,11 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from analysis.patterns import shares
 from analysis.report import print_report
 from grid import store
 from grid.metrics.failure_patterns import (
     INTENT,
     MISSING,
-    PATTERNS,
     RELATED,
     SIMILAR,
     UNRELATED,
@@ -25,6 +23,7 @@ from grid.metrics.failure_patterns import (
     Likeness,
     failure_patterns,
 )
+from grid.metrics.scores import PATTERNS
 from grid.types import Parameter, Reference, Step, Substep, ToolCall, ToolSpec
 
 DESCRIBED = {
@@ -127,4 +126,3 @@ def test_the_table_has_the_shares_and_its_query_finds_them_too(tmp_path: Path) -
     assert queried[["cells", *PATTERNS, "none"]].to_dict("records") == sheet.values[
         ["cells", *PATTERNS, "none"]
     ].to_dict("records")
-    assert list(shares(sheet.values.assign(failure_patterns=[[WRONG], []]))[WRONG]) == [1.0, 0.0]

@@ -39,7 +39,7 @@ def authors_scorer() -> Scorer:
     tree = ast.parse(Path(named).read_text(encoding="utf-8"))
     kept = [node for node in tree.body if isinstance(node, ast.FunctionDef) and "model" not in _arguments(node)]
     found: dict[str, Any] = {"ast": ast, "re": re, "datetime": datetime}
-    exec(compile(ast.Module(kept, []), named, "exec"), found)  # noqa: S102
+    exec(compile(ast.Module([*kept], []), named, "exec"), found)  # noqa: S102
     return found
 
 
@@ -61,9 +61,10 @@ def theirs(scorer: Scorer, pair: Pair, ordered: bool) -> dict[str, Any]:
 
 def _as_record(call: ToolCall) -> dict[str, Any]:
     """A call in the benchmark's form. Planners know no classes of parameters: the name decides, the same for both."""
-    listed = [{"name": name, "value": value} for name, value in call.arguments.items()]
-    required = [one for one in listed if hash(one["name"].strip()) % 2]
-    optional = [one for one in listed if not hash(one["name"].strip()) % 2]
+    required: list[dict[str, Any]] = []
+    optional: list[dict[str, Any]] = []
+    for name, value in call.arguments.items():
+        (required if len(name.strip()) % 2 else optional).append({"name": name, "value": value})
     return {"tool name": call.tool, "required_parameters": required, "optional parameters": optional}
 
 

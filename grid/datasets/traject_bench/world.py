@@ -54,7 +54,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
     """The table of a case; equal calls are one entry, which returns what the first of them returned.
 
     Not compared are arguments that nobody could know of: those that the tool does not declare, and those that it
-    requires but the record lacks.
+    requires but the record lacks. Entries with fewer of these come first, so that a call means the nearest.
     """
     found: dict[str, Entry] = {}
     for place, step in steps.items():
@@ -70,7 +70,7 @@ def entries(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> tup
             declared,
         )
         found[key] = Entry(first.substeps | {place}, first.call, first.outcome, first.open_arguments, first.parameters)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda entry: len(entry.open_arguments)))
 
 
 def world(steps: Mapping[str, Recorded], tools: Mapping[str, ToolSpec]) -> RecordedTools:
