@@ -20,7 +20,9 @@ from grid.engines.base import Prompt
 from grid.errors import ConfigError, DataError
 from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.base import State
-from grid.worlds.rest import ITEMS, RestState, RestWorld, is_identifier
+from grid.worlds.rest.endpoint import is_identifier
+from grid.worlds.rest.response import ITEMS
+from grid.worlds.rest.world import RestState, RestWorld
 from tests import restbench
 
 CREDITS = restbench.CREDITS
@@ -163,6 +165,22 @@ def test_others_may_be_called_between(world: RestWorld) -> None:
     ]:
         state, _ = after(world, *calls)
         assert world.resolved(state) == resolved
+
+
+def test_what_has_an_identifier_has_the_same_one_in_all_responses(world: RestWorld) -> None:
+    state, (cast,) = after(world, ("GET /search/person", {"query": "Ada"}))
+    people: Any = cast.content["results"]
+    found: dict[str, set[int]] = {}
+    for call in (("GET /film/popular", {"page": page}) for page in range(5)):
+        state, told = world.respond(state, ToolCall(*call))
+        films: Any = told.content["results"]
+        for film in films:
+            found.setdefault(film["title"], set()).add(film["id"])
+    _, told = world.respond(state, ToolCall("GET /person/{person_id}/films", {"person_id": people[0]["id"]}))
+    films = told.content["cast"]
+    assert all(film["id"] in found.get(film["title"], {film["id"]}) for film in films)
+    assert len(found) == len(restbench.FILMS)
+    assert all(len(ids) == 1 for ids in found.values())
 
 
 def test_cases_differ_and_a_case_does_not(small: RestBench) -> None:

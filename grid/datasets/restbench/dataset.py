@@ -26,7 +26,7 @@ from grid.errors import ConfigError, DataError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import Case, Plan, Reference, Skipped, ToolSpec, Trajectory
-from grid.worlds.rest import RestWorld
+from grid.worlds.rest.world import RestWorld
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or responses."""

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from grid.text.words import stems
 from grid.types import Json, ToolCall
-from grid.worlds.rest import Input, RestState, RestWorld
+from grid.worlds.rest.endpoint import Input
+from grid.worlds.rest.world import RestState, RestWorld
 
 _QUOTED = re.compile(r'["“]([^"“”]+)["”]')
 _NAME = re.compile(r"(?<=\s)[A-Z][\w'-]*(?:\s(?:(?:of|the|and|from)\s)*[A-Z0-9][\w'-]*)*")

@@ -18,7 +18,7 @@ from grid.datasets.grounding import described, listed
 from grid.datasets.restbench.examples import Examples, kind_of
 from grid.errors import DataError
 from grid.types import Json, Parameter, Skipped, ToolSpec
-from grid.worlds.rest import Endpoint, Input
+from grid.worlds.rest.endpoint import Endpoint, Input
 
 MAX_BYTES = 60_000_000
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
