@@ -21,7 +21,7 @@ from grid.types import Trajectory
 
 _PLACE = [
     name
-    for name in ("model", "dataset", "dataset_version", "robustness", "retriever", "pool")
+    for name in ("model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator")
     if name in EPISODES.names
 ]
 """In all of these the two of a pair agree, and in case and trial."""

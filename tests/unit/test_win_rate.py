@@ -239,10 +239,12 @@ def test_the_page_s_query_gives_the_same(program: Any, monkeypatch: pytest.Monke
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, None])), min_size=1, max_size=30))
 def test_a_win_rate_is_the_mean_over_cases(drawn: list[tuple[int, float | None]]) -> None:
+    named: dict[str, Any] = dict.fromkeys(
+        ("model", "dataset", "evaluator", "against", "rule", "robustness", "planner"), "x"
+    )
     frame = pd.DataFrame(
         [
-            dict.fromkeys(("model", "dataset", "evaluator", "against", "rule", "robustness", "planner"), "x")
-            | {"case_id": str(case), "cluster": str(case % 2), "win": win, "decided_by": "judge"}
+            named | {"case_id": str(case), "cluster": str(case % 2), "win": win, "decided_by": "judge"}
             for case, win in drawn
         ]
     ).astype({"win": "float64"})

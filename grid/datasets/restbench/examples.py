@@ -68,8 +68,9 @@ class Examples:
             return fields
         if kind == "array":
             items = schema.get("items")
-            places = (1, 2) if isinstance(items, dict) else ()
-            made = [self._of_schema(items, name, place, depth + 1, behind) for place in places]
+            if not isinstance(items, dict):
+                return []
+            made = [self._of_schema(items, name, place, depth + 1, behind) for place in (1, 2)]
             return [item for item in made if item is not None]
         return _plain(kind, schema, name, number)
 
