@@ -135,3 +135,10 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         _ = StableToolBench(path=path, responses=str(tmp_path / "absent")).version
     assert caught.value.key == "dataset.responses"
+
+
+def test_a_response_that_no_table_can_hold_is_none(tmp_path: Path) -> None:
+    content = '{"{}": {"error": "", "response": "\\ud800"}, "{\'a\': 1}": {"error": "", "response": "fine"}}'
+    found = Recorded(str(record(tmp_path, content)), [CONVERT])
+    assert (found.find(CONVERT, {}), found.find(CONVERT, {"a": 1})) == (None, ("", "fine"))
+    assert len(found.examples(CONVERT)) == 1

@@ -14,15 +14,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from grid.datasets.files import folder, read_json
+from grid.datasets.files import folder
 from grid.datasets.stabletoolbench import names
 from grid.datasets.stabletoolbench.records import Api
 from grid.errors import DataError
+from grid.text.untrusted import loads, loads_storable
 from grid.types import Json, Skipped, to_json
 from grid.worlds.simulated import Response
 
 _LONGEST_INPUT = 10_000
 """Characters of an input; longer ones match no call."""
+_LARGEST_FILE = 100_000_000  # bytes
 _EXAMPLES, _EXAMPLE_CHARACTERS = 5, 2048
 """Examples of an API, and what they may have in all, as the benchmark's own server shows them."""
 
@@ -41,26 +43,29 @@ class Recorded:
         digest = hashlib.sha256()
         for api, file in sorted(self._files.items(), key=lambda pair: str(pair[1])):
             try:
-                found = self._calls(file)
+                content = _content(file)
+                _object(file, content)
             except DataError as error:
                 self.unreadable.append(Skipped(str(file.relative_to(root)), f"recorded responses: {error.message}"))
                 del self._files[api]
             else:
-                digest.update(to_json([str(file.relative_to(root)), sorted(found.items())]).encode())
+                digest.update(f"{file.relative_to(root)} {hashlib.sha256(content).hexdigest()}\n".encode())
         self.fingerprint = digest.hexdigest()[:12]
 
     def find(self, api: Api, arguments: Mapping[str, Json]) -> Response | None:
-        """What was recorded for a call; None where nothing was."""
+        """What was recorded for a call; None where nothing was that a table could hold."""
         if api not in self._files:
             return None
         found = self._calls(self._files[api]).get(_key({names.identifier(name): arguments[name] for name in arguments}))
-        return found[1] if found else None
+        return found[1] if found and _storable(found[1]) else None
 
     def examples(self, api: Api) -> list[str]:
         """A few recorded calls with their responses, a line each; none where the first alone is too long."""
         shown: list[str] = []
         for text, response in (self._calls(self._files[api]) if api in self._files else {}).values():
             line = f"{text} -> {to_json(response._asdict())}"
+            if not _storable((text, response)):
+                continue
             if len(shown) == _EXAMPLES or sum(map(len, shown)) + len(line) > _EXAMPLE_CHARACTERS:
                 break
             shown.append(line)
@@ -78,13 +83,39 @@ def _place(root: Path, api: Api) -> Path | None:
         return None
 
 
-def _calls(file: Path) -> dict[str, tuple[str, Response]]:
-    """By its arguments each call as it is written there, with its response. Raises DataError."""
-    read = read_json(file)
+def _content(file: Path) -> bytes:
+    """A file's bytes. Raises DataError."""
+    try:
+        if file.stat().st_size > _LARGEST_FILE:
+            raise DataError(file, None, f"a file of more than {_LARGEST_FILE:,} bytes")
+        return file.read_bytes()
+    except OSError as error:
+        raise DataError(file, None, f"cannot be read: {error.strerror}") from None
+
+
+def _object(file: Path, content: bytes) -> dict[str, Any]:
+    """The calls as they stand there. Raises DataError."""
+    try:
+        read = loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(file, None, f"broken JSON: {error}") from None
     if not isinstance(read, dict):
         raise DataError(file, None, "an object of calls is expected")
+    return read
+
+
+def _storable(value: Any) -> bool:
+    try:
+        loads_storable(to_json(value))
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _calls(file: Path) -> dict[str, tuple[str, Response]]:
+    """By its arguments each call as it is written there, with its response. Raises DataError."""
     found: dict[str, tuple[str, Response]] = {}
-    for text, answer in read.items():
+    for text, answer in _object(file, _content(file)).items():
         arguments, response = _input(text), _response(answer)
         if arguments is not None and response is not None:
             found.setdefault(_key(arguments), (text, response))
