@@ -41,12 +41,16 @@ class Row(Checked):
 
 
 class Published(Checked):
-    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know."""
+    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
+
+    `unpublished` are metrics of ours alone, shown below the paper's.
+    """
 
     paper: str
     table: str
     title: str
     metrics: dict[str, Metric]
+    unpublished: dict[str, Metric] = Field(default_factory=dict)
     labels: list[str]
     ours: dict[str, Wanted]
     rows: list[Row]
@@ -58,9 +62,14 @@ class Published(Checked):
         return list(dict.fromkeys(model for row in self.rows for model in row.figures))
 
     @property
+    def every_metric(self) -> dict[str, Metric]:
+        """The paper's metrics, then ours alone."""
+        return self.metrics | self.unpublished
+
+    @property
     def columns(self) -> list[str]:
         """The columns of `episodes` that its metrics are."""
-        return list(dict.fromkeys(metric.column for metric in self.metrics.values() if metric.column))
+        return list(dict.fromkeys(metric.column for metric in self.every_metric.values() if metric.column))
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """What a setting of ours must be to stand beside a row; None where none can."""
@@ -68,7 +77,7 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        for name, metric in self.metrics.items():
+        for name, metric in self.every_metric.items():
             if metric.column is not None and metric.column not in EPISODES.names:
                 raise ValueError(f"metrics.{name}.column: no column {metric.column!r} of episodes")
         for place, row in enumerate(self.rows):

@@ -57,7 +57,9 @@ def _datasets(tables: Sequence[Published]) -> list[str]:
 
 
 def _known(block: Block, table: Published) -> bool:
-    return any(block.measured(model, metric.column) for model in _models([block]) for metric in table.metrics.values())
+    return any(
+        block.measured(model, metric.column) for model in _models([block]) for metric in table.every_metric.values()
+    )
 
 
 def _models(beside: Sequence[Block]) -> list[str]:
@@ -71,11 +73,9 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
     breaks: set[int] = set()
     for block in beside:
         breaks.add(len(rows))
-        for place, (name, metric) in enumerate(table.metrics.items()):
+        for name, metric in table.every_metric.items():
             measured = [block.measured(model, metric.column) for model in ours]
-            published = [
-                block.row.figures[model][place] if model in block.row.figures else None for model in table.models
-            ]
+            published = [_published(table, block.row, model, name) for model in table.models]
             labels = [*block.row.labels, _setting(block), name + _UNIT[metric.unit]]
             cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured if one)) or MISSING
             shown = [*(_ours(one, metric) for one in measured), *(_theirs(one, metric) for one in published)]
@@ -97,6 +97,11 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
         notes=table.notes,
         breaks=frozenset(breaks - {0}),
     )
+
+
+def _published(table: Published, row: files.Row, model: str, metric: str) -> float | None:
+    figures = dict(zip(table.metrics, row.figures.get(model, []), strict=False))
+    return figures.get(metric)
 
 
 def _setting(block: Block) -> str:

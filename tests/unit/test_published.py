@@ -162,6 +162,14 @@ def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> 
     assert rows["theirs alone", "–", "EM"]["tiny (ours)"] == "–"
 
 
+def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode(0, success=True)]})
+    sheet = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
+    assert [row[2] for row in sheet.rows[:3]] == ["EM", "Usage, %", "Success, %"]
+    row = by_labels(sheet)["simple", "zero_shot", "Success, %"]
+    assert (row["tiny (ours)"], row["Big"], row["Small"]) == ("100.00", "–", "–")
+
+
 def test_models_are_columns_and_further_settings_are_rows(tmp_path: Path) -> None:
     cells = [episode(case, model=model, exact_match=model == "good") for case in range(4) for model in ("good", "bad")]
     cells += [episode(case, "zero_shot[temperature=1]", model="good", exact_match=False) for case in range(4)]
