@@ -75,17 +75,16 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
     for block in beside:
         breaks.add(len(rows))
         for name, metric in table.every_metric.items():
-            measured = [block.measured(model, metric) for model in ours]
-            published = [_published(table, block.row, model, name) for model in table.models]
+            measured = {model: block.measured(model, metric) for model in ours}
+            published = {model: _published(table, block.row, model, name) for model in table.models}
+            if not any(measured.values()) and all(figure is None for figure in published.values()):
+                continue  # a metric of ours alone, in a row where we have none
             labels = [*block.row.labels, _setting(block), name + _UNIT[metric.unit]]
-            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured if one)) or MISSING
-            shown = [*(_ours(one, metric) for one in measured), *(_theirs(one, metric) for one in published)]
-            rows.append([*labels, cases, *shown])
-            values.append(
-                dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
-                | _unrounded(dict(zip(ours, measured, strict=True)), metric)
-                | dict(zip(table.models, published, strict=True))
-            )
+            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured.values() if one)) or MISSING
+            shown = [_ours(one, metric) for one in measured.values()]
+            rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
+            told = dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
+            values.append(told | _unrounded(measured, metric) | published)
     return Sheet(
         name=f"published {table.paper} {table.table}",
         title=f"{table.paper}, table {table.table}, published beside ours: {table.title}",

@@ -170,6 +170,7 @@ def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
     assert [row[2] for row in sheet.rows[:3]] == ["EM", "Usage, %", "Success, %"]
     row = by_labels(sheet)["simple", "zero_shot", "Success, %"]
     assert (row["tiny (ours)"], row["Big"], row["Small"]) == ("100.00", "–", "–")
+    assert ("hard", "–", "Success, %") not in by_labels(sheet), "neither of us has it"
 
 
 def test_win_rates_are_against_zero_shot_and_their_mean_with_pass_needs_both(tmp_path: Path) -> None:
