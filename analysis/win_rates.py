@@ -40,7 +40,8 @@ def wins(root: Path, reference: str) -> pd.Series[float]:
     compared: pd.DataFrame = store.read(root, "comparisons", _COMPARED).to_pandas()
     last = compared[compared["against"].map(name_of) == reference].sort_values("created_at")
     own = last.drop_duplicates("cell_id", keep="last").set_index("cell_id")["win"]
-    return pd.concat([own, pd.Series(REFERENCE, index=last["against_cell_id"].unique())]).astype("float64")
+    found: pd.Series[float] = pd.concat([own, pd.Series(REFERENCE, index=last["against_cell_id"].unique())])
+    return found.astype("float64")
 
 
 def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
