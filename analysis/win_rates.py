@@ -10,6 +10,7 @@ from analysis import intervals, load, queries
 from analysis.intervals import CLUSTER, count, interval
 from analysis.load import SETTING
 from analysis.render import Sheet
+from analysis.search.comparing import name_of
 from grid import store
 
 REFERENCE = 0.5
@@ -32,6 +33,15 @@ def sheets(root: Path) -> list[Sheet]:
     joined = episodes.merge(latest, on="cell_id")
     rates = win_rates(joined)
     return [_sheet(root, own) for _, own in rates.groupby(_PLACE, sort=False, observed=True)]
+
+
+def wins(root: Path, reference: str) -> pd.Series[float]:
+    """By cell, what was said last of it and the reference planner's; of that planner's own cells 0.5."""
+    compared: pd.DataFrame = store.read(root, "comparisons", _COMPARED).to_pandas()
+    last = compared[compared["against"].map(name_of) == reference].sort_values("created_at")
+    own = last.drop_duplicates("cell_id", keep="last").set_index("cell_id")["win"]
+    found: pd.Series[float] = pd.concat([own, pd.Series(REFERENCE, index=last["against_cell_id"].unique())])
+    return found.astype("float64")
 
 
 def win_rates(compared: pd.DataFrame) -> pd.DataFrame:

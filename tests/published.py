@@ -24,7 +24,7 @@ def episode(
     label = f"traject_bench[{','.join(f'{key}={value}' for key, value in names.items())}]"
     config = {"dataset": dict(data), "budget": dict(searched.BUDGET), "retriever": dict(retriever or {})}
     columns: dict[str, Any] = {"dataset": label, "retriever": "none", "config": to_json(config), **other}
-    found = searched.episode(planner, case, False, **columns)
+    found = searched.episode(planner, case, columns.pop("success", False), **columns)
     place = "/".join(str(found[key]) for key in ("model", "planner", "dataset", "retriever", "robustness"))
     cell = f"{place}/{case}/{found['trial']}"
     return found | {"setting_id": place, "cell_id": cell, "cell_key": cell}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.intervals import CLUSTER, Interval, interval
 from analysis.load import SETTING
-from analysis.published.files import Published, Row, Value, Wanted, value_at
+from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
 
 NAMED = ("planner", "dataset", "robustness", "retriever")
@@ -44,12 +44,14 @@ class Block:
     cells: pd.DataFrame
     alike: bool = False
 
-    def measured(self, model: str, column: str | None) -> Measured | None:
+    def measured(self, model: str, metric: Metric) -> Measured | None:
         """What a model of ours has of a metric; None where it is known of no case."""
-        if column is None or self.setting is None or model not in self._by_model:
+        if not metric.columns or self.setting is None or model not in self._by_model:
             return None
-        values = self._by_model[model].groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna()
-        return Measured(len(values), interval(values.astype("float64"))) if len(values) else None
+        cells = self._by_model[model]
+        values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
+        means = values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
+        return Measured(len(means), interval(means)) if len(means) else None
 
     @cached_property
     def _by_model(self) -> dict[str, pd.DataFrame]:

@@ -17,14 +17,23 @@ Wanted = Value | list[Value]
 """What a key must be; of a list any."""
 
 
-class Metric(Checked):
-    """A column of `episodes` that measures what a column of the paper does, and the paper's unit of it.
+WIN = "win"
+"""What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 
-    No `column`: nothing of ours measures it. `score`: from 0 to 10.
+
+class Metric(Checked):
+    """What of ours measures what a column of the paper does, and the paper's unit of it; `score` is from 0 to 10.
+
+    `column` is one of `episodes`, WIN, or several, whose mean it is; null where nothing of ours measures it.
     """
 
-    column: str | None
+    column: str | list[str] | None
     unit: Literal["share", "percent", "score"]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns whose mean it is."""
+        return [self.column] if isinstance(self.column, str) else self.column or []
 
 
 class Row(Checked):
@@ -41,12 +50,16 @@ class Row(Checked):
 
 
 class Published(Checked):
-    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know."""
+    """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
+
+    `unpublished` are metrics of ours alone, shown below the paper's.
+    """
 
     paper: str
     table: str
     title: str
     metrics: dict[str, Metric]
+    unpublished: dict[str, Metric] = Field(default_factory=dict)
     labels: list[str]
     ours: dict[str, Wanted]
     rows: list[Row]
@@ -58,9 +71,14 @@ class Published(Checked):
         return list(dict.fromkeys(model for row in self.rows for model in row.figures))
 
     @property
+    def every_metric(self) -> dict[str, Metric]:
+        """The paper's metrics, then ours alone."""
+        return self.metrics | self.unpublished
+
+    @property
     def columns(self) -> list[str]:
-        """The columns of `episodes` that its metrics are."""
-        return list(dict.fromkeys(metric.column for metric in self.metrics.values() if metric.column))
+        """The columns that its metrics are."""
+        return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """What a setting of ours must be to stand beside a row; None where none can."""
@@ -68,9 +86,10 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        for name, metric in self.metrics.items():
-            if metric.column is not None and metric.column not in EPISODES.names:
-                raise ValueError(f"metrics.{name}.column: no column {metric.column!r} of episodes")
+        for name, metric in self.every_metric.items():
+            for column in metric.columns:
+                if column not in (*EPISODES.names, WIN):
+                    raise ValueError(f"metrics.{name}.column: no column {column!r} of episodes, nor {WIN!r}")
         for place, row in enumerate(self.rows):
             if len(row.labels) != len(self.labels):
                 raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")

@@ -9,14 +9,16 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, queries
+from analysis import intervals, load, queries, win_rates
 from analysis.published import files
 from analysis.published.beside import NAMED, Block, Measured, blocks
-from analysis.published.files import Metric, Published
+from analysis.published.files import WIN, Metric, Published
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
 
 MISSING = "–"
+REFERENCE = "zero_shot"
+"""Against whom the papers' win rates are."""
 _SCALE = {"share": 1.0, "percent": 100.0, "score": 1.0}
 _HIGHEST = {"share": 1.0, "percent": 1.0, "score": 10.0}
 _FORM = {"share": ".3f", "percent": ".2f", "score": ".3f"}
@@ -39,9 +41,10 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     tables = files.every() if tables is None else tables
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
-    cells = load.episodes(root, ["config", *NAMED, *columns], of_them)
+    cells = load.episodes(root, ["config", *NAMED, *(column for column in columns if column != WIN)], of_them)
     if cells.empty:
         return []
+    cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
     found = []
     for table in tables:
         beside = blocks(table, cells)
@@ -57,7 +60,7 @@ def _datasets(tables: Sequence[Published]) -> list[str]:
 
 
 def _known(block: Block, table: Published) -> bool:
-    return any(block.measured(model, metric.column) for model in _models([block]) for metric in table.metrics.values())
+    return any(block.measured(model, metric) for model in _models([block]) for metric in table.every_metric.values())
 
 
 def _models(beside: Sequence[Block]) -> list[str]:
@@ -71,20 +74,17 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
     breaks: set[int] = set()
     for block in beside:
         breaks.add(len(rows))
-        for place, (name, metric) in enumerate(table.metrics.items()):
-            measured = [block.measured(model, metric.column) for model in ours]
-            published = [
-                block.row.figures[model][place] if model in block.row.figures else None for model in table.models
-            ]
+        for name, metric in table.every_metric.items():
+            measured = {model: block.measured(model, metric) for model in ours}
+            published = {model: _published(table, block.row, model, name) for model in table.models}
+            if not any(measured.values()) and all(figure is None for figure in published.values()):
+                continue  # a metric of ours alone, in a row where we have none
             labels = [*block.row.labels, _setting(block), name + _UNIT[metric.unit]]
-            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured if one)) or MISSING
-            shown = [*(_ours(one, metric) for one in measured), *(_theirs(one, metric) for one in published)]
-            rows.append([*labels, cases, *shown])
-            values.append(
-                dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
-                | _unrounded(dict(zip(ours, measured, strict=True)), metric)
-                | dict(zip(table.models, published, strict=True))
-            )
+            cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured.values() if one)) or MISSING
+            shown = [_ours(one, metric) for one in measured.values()]
+            rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
+            told = dict(zip([*table.labels, "our setting", "metric"], labels, strict=True))
+            values.append(told | _unrounded(measured, metric) | published)
     return Sheet(
         name=f"published {table.paper} {table.table}",
         title=f"{table.paper}, table {table.table}, published beside ours: {table.title}",
@@ -93,10 +93,15 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
         figures=["cases", *(f"{model} (ours)" for model in ours), *table.models],
         rows=rows,
         values=pd.DataFrame(values),
-        query=queries.by_case(root, table.columns, _where(beside)),
+        query=queries.by_case(root, [column for column in table.columns if column != WIN], _where(beside)),
         notes=table.notes,
         breaks=frozenset(breaks - {0}),
     )
+
+
+def _published(table: Published, row: files.Row, model: str, metric: str) -> float | None:
+    figures = dict(zip(table.metrics, row.figures.get(model, []), strict=False))
+    return figures.get(metric)
 
 
 def _setting(block: Block) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from analysis.published.files import Published
 from analysis.render import Sheet
 from grid import store
 from tests.published import SIMPLE, episode
+from tests.searched import NOON
 
 TABLES = {(table.paper, table.table): table for table in files.every()}
 ROWS = {
@@ -162,6 +164,44 @@ def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> 
     assert rows["theirs alone", "–", "EM"]["tiny (ours)"] == "–"
 
 
+def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode(0, success=True)]})
+    sheet = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
+    assert [row[2] for row in sheet.rows[:3]] == ["EM", "Usage, %", "Success, %"]
+    row = by_labels(sheet)["simple", "zero_shot", "Success, %"]
+    assert (row["tiny (ours)"], row["Big"], row["Small"]) == ("100.00", "–", "–")
+    assert ("hard", "–", "Success, %") not in by_labels(sheet), "neither of us has it"
+
+
+def test_win_rates_are_against_zero_shot_and_their_mean_with_pass_needs_both(tmp_path: Path) -> None:
+    cells = [episode(case, planner, passed=1.0) for case in range(2) for planner in ("zero_shot", "react", "cot")]
+    by_cell = {(cell["planner"], cell["case_id"]): cell for cell in cells}
+    wins: list[dict[str, Any]] = []
+    for place, (planner, case, against, win) in enumerate(
+        [
+            ("react", 0, "zero_shot", 1.0),
+            ("react", 1, "zero_shot", 0.5),
+            ("react", 1, "zero_shot", 0.0),
+            ("cot", 0, "react", 1.0),
+        ]
+    ):
+        own, other = (by_cell[name, f"case-{case}"] for name in (planner, against))
+        ids = {"comparison_id": str(place), "cell_id": own["cell_id"], "against_cell_id": other["cell_id"]}
+        when = NOON + dt.timedelta(minutes=place)
+        wins.append(ids | {"planner": planner, "against": against, "win": win, "evaluator": "who", "created_at": when})
+    store.write(tmp_path, {"episodes": cells, "comparisons": wins})
+    metrics = {"Win": {"column": "win", "unit": "percent"}, "AVG": {"column": ["passed", "win"], "unit": "percent"}}
+    rows = [{"labels": ["a"], "ours": {"planner": ["zero_shot", "react", "cot"]}}]
+    found = by_labels(beside(tmp_path, rows=rows, metrics=metrics))
+    shown = {key[1:]: (row["cases"], row["tiny (ours)"].partition(" ")[0]) for key, row in found.items()}
+    assert shown == {
+        ("zero_shot", "Win, %"): ("2", "50.00"),
+        ("zero_shot", "AVG, %"): ("2", "75.00"),
+        ("react", "Win, %"): ("2", "50.00"),
+        ("react", "AVG, %"): ("2", "75.00"),
+    }, "of two verdicts the later counts, and none that is against another"
+
+
 def test_models_are_columns_and_further_settings_are_rows(tmp_path: Path) -> None:
     cells = [episode(case, model=model, exact_match=model == "good") for case in range(4) for model in ("good", "bad")]
     cells += [episode(case, "zero_shot[temperature=1]", model="good", exact_match=False) for case in range(4)]
@@ -198,7 +238,11 @@ def test_a_name_in_a_page_is_text(tmp_path: Path) -> None:
 def test_a_hub_id_or_a_folder_counts_by_its_last_part(tmp_path: Path) -> None:
     """And the folder, where one is given, whatever the hub's id."""
     hub = {"id": "hub/all-MiniLM-L6-v2"}
-    given = [{"hub": hub, "path": None}, {"hub": hub, "path": "/models/bge/"}, {"path": "/models/all-MiniLM-L6-v2"}]
+    given: list[dict[str, Any]] = [
+        {"hub": hub, "path": None},
+        {"hub": hub, "path": "/models/bge/"},
+        {"path": "/models/all-MiniLM-L6-v2"},
+    ]
     cells = [
         episode(0, retriever=one, exact_match=True) | dict.fromkeys(("setting_id", "cell_id", "cell_key"), f"{place}")
         for place, one in enumerate(given)
@@ -206,4 +250,4 @@ def test_a_hub_id_or_a_folder_counts_by_its_last_part(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": cells})
     for name, count in (("all-MiniLM-L6-v2", 2), ("bge", 1)):
         rows = [{"labels": ["a"], "ours": {"retriever.model": name}}]
-        assert len(by_labels(beside(tmp_path, rows=rows))) == 2 * count
+        assert len(by_labels(beside(tmp_path, rows=rows))) == count
