@@ -17,7 +17,7 @@ from grid.store.schema import EPISODES
 MAX_CHARACTERS = 50_000
 MAX_DEPTH = 20
 
-_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "cluster", "last_step")
+_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")
 _NUMBERS = (
     "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
     "depth", "breadth", "plan_nodes", "n_steps", "tool_calls", "resolved_checks", "replans", "branches",

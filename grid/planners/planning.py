@@ -27,7 +27,7 @@ ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "ar
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
     """The next point of a path, with the tools of the whole query; None at its end."""
     substep = next_point(episode, path, max_calls)
-    return View(substep, path, episode.options(None), whole_query=True) if substep else None
+    return View(substep, path, episode.options(None, path.steps), whole_query=True) if substep else None
 
 
 async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "") -> tuple[list[Action], Usage]:
