@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.errors import ModelError
@@ -29,7 +30,7 @@ ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
     """The next point of a path, with the tools of the whole query; None at its end."""
     substep = next_point(episode, path, max_calls)
-    return View(substep, path, episode.options(None), whole_query=True) if substep else None
+    return View(substep, path, episode.options(None, path.steps), whole_query=True) if substep else None
 
 
 async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "") -> tuple[list[Action], Usage]:
@@ -61,13 +62,16 @@ async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "
 async def run_plan(
     episode: Episode, view: View, plan: list[Action], usage: Usage, acting: Acting, over: Callable[[Path], bool]
 ) -> Path:
-    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step."""
+    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step.
+
+    All steps were offered what the plan was made from.
+    """
     path = view.path
     for action in plan:
         at = whole_view(episode, path, acting.max_calls)
         if at is None:
             break
-        path, usage = await perform(episode, at, Decision(action, usage)), Usage()
+        path, usage = await perform(episode, replace(at, options=view.options), Decision(action, usage)), Usage()
         if over(path):
             break
     return path

@@ -339,7 +339,9 @@ class Evaluating:
         self.asked.append(prompt.text())
         return self.scores
 
-    async def vote(self, prompt: Prompt, candidates: Sequence[str], *key: object) -> int | None:
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
+    ) -> int | None:
         assert candidates == MATCHES
         self.asked.append(prompt.text())
         return self.place

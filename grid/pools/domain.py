@@ -1,0 +1,34 @@
+"""The tools of the case's domain (traject_bench §4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.pools.base import used
+from grid.pools.whole import Whole
+from grid.strict import STRICT
+from grid.types import ToolSpec
+
+
+@dataclass(frozen=True, config=STRICT)
+class Domain(Whole):
+    """The tools whose category is `Problem.domain`, in the library's order.
+
+    A case's own tools of other domains (UltraTool has tools that several domains use) are in it too, not the right
+    ones alone: else these would stand out.
+    """
+
+    needs: ClassVar[str | None] = "the case's domain, one that tools are of"
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether there are tools of its domain."""
+        return bool(problem.domain) and any(tool.category == problem.domain for tool in problem.library.values())
+
+    def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The domain's tools."""
+        own = used(problem).keys() | set(problem.own)
+        return {name: tool for name, tool in stock.items() if tool.category == problem.domain or name in own}
