@@ -156,11 +156,11 @@ def setting_for(planner: str, dataset: str, path: str | None = None, **values: A
     return replace(setting, config={**setting.config, "retriever": retriever})
 
 
-@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench"])
+@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench", "traject_bench"])
 def test_a_uniform_policy_is_at_chance(request: pytest.FixtureRequest, dataset: str) -> None:
     path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
     hits, decisions, options = taken(setting_for("react", dataset, path), UniformRandom(), trials=2)
-    assert options == {"kqa_synthetic": 28, "restbench": 13}.get(dataset, 10)
+    assert options == {"kqa_synthetic": 28, "restbench": 13, "traject_bench": 9}.get(dataset, 10)
     low, high = stats.binom.interval(0.999, decisions, 1 / options)
     assert low <= hits <= high
 

@@ -58,8 +58,8 @@ def said(found: Observation) -> Json:
     return found.content.get("error")
 
 
-def test_ids_clusters_domains_and_what_a_case_holds(released_traject_bench: str) -> None:
-    simple, hard = (TrajectBench(released_traject_bench, level=level) for level in ("simple", "hard"))
+def test_ids_clusters_domains_and_what_a_case_holds(small_traject_bench: str) -> None:
+    simple, hard = (TrajectBench(small_traject_bench, level=level) for level in ("simple", "hard"))
     assert sorted(simple.case_ids())[-1] == "traject-parallel-simple-travel-005"
     assert len(simple.case_ids()) == len(hard.case_ids()) == 12
     assert {simple.cluster(one) for one in simple.case_ids()} == {hard.cluster(one) for one in hard.case_ids()}
@@ -73,19 +73,19 @@ def test_ids_clusters_domains_and_what_a_case_holds(released_traject_bench: str)
         {"city": "Lima"},
     ]
     assert not simple.skipped
-    chained = TrajectBench(released_traject_bench, kind="sequential")
+    chained = TrajectBench(small_traject_bench, kind="sequential")
     assert len({chained.cluster(one) for one in chained.case_ids()}) == 2, "queries of one chain of tools"
     assert chained.problem("traject-sequential-gaming-000").reference.ordered
 
 
-def test_a_tool_of_several_domains_is_of_the_case_s_own(released_traject_bench: str) -> None:
-    dataset = TrajectBench(released_traject_bench)
+def test_a_tool_of_several_domains_is_of_the_case_s_own(small_traject_bench: str) -> None:
+    dataset = TrajectBench(small_traject_bench)
     for domain in ("Travel", "Gaming"):
         library = dataset.problem(f"traject-parallel-simple-{domain.lower()}-000").library
         assert library["Weather: Today"].category == domain
         assert library["Dice: Roll"].category == "Gaming"
         assert library.keys() == dataset.tools.keys()
-    alone = TrajectBench(released_traject_bench, domain="Travel")
+    alone = TrajectBench(small_traject_bench, domain="Travel")
     assert alone.tools["Weather: Today"].category == "Travel"
     assert {alone.problem(case_id).domain for case_id in alone.case_ids()} == {"Travel"}
 
@@ -113,8 +113,8 @@ def test_a_tool_shows_its_defaults_and_types(make: Make) -> None:
     assert [one.required for one in found.parameters] == [True] * 6 + [False]
 
 
-def test_a_tool_that_no_file_defines_is_made_of_the_records(released_traject_bench: str) -> None:
-    dataset = TrajectBench(released_traject_bench, kind="sequential")
+def test_a_tool_that_no_file_defines_is_made_of_the_records(small_traject_bench: str) -> None:
+    dataset = TrajectBench(small_traject_bench, kind="sequential")
     found = dataset.problem("traject-sequential-gaming-000").library["Chess Puzzles"]
     assert (found.description, found.category) == ("Tells about Chess Puzzles.", "Gaming")
     assert [(one.name, one.type, one.required) for one in found.parameters] == [("themes", "string", False)]
@@ -408,8 +408,8 @@ def test_the_release_is_read_whole(kind: Any, level: Any, cases: int, tools: int
 
 @pytest.mark.parametrize("planner", ["react", "zero_shot"])
 @pytest.mark.parametrize("named", [{}, {"evaluator": yaml("model", "lexical")}, {"judge": yaml("model", "lexical")}])
-def test_a_model_examines_where_one_is_named(released_traject_bench: str, planner: str, named: dict[str, Any]) -> None:
-    setting = setting_of(dataset="traject_bench", planner=planner, dataset_values={"path": released_traject_bench})
+def test_a_model_examines_where_one_is_named(small_traject_bench: str, planner: str, named: dict[str, Any]) -> None:
+    setting = setting_of(dataset="traject_bench", planner=planner, dataset_values={"path": small_traject_bench})
     setting = replace(setting, config=with_roles(dict(setting.config) | named))
     built = build(setting, BudgetConfig())
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids()[:3], 1))
