@@ -31,6 +31,7 @@ from grid.types import Usage, to_json
 from launch import comparing
 from launch.pairs import pairs, shown
 from tests.configs import setting_of
+from tests.http_server import Asked, LocalServer, Reply, completion, models
 
 ROOT = Path(__file__).parents[2]
 Pick = Callable[[tuple[str, ...], int], int | None]
@@ -205,6 +206,20 @@ def test_a_mute_evaluator_is_counted(program: Any, monkeypatch: pytest.MonkeyPat
     asked = values["asked"].to_dict()
     assert values["unreadable"].to_dict() == asked
     assert asked["react"] > 0
+
+
+def test_a_server_is_asked_from_this_process(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
+    def play(asked: Asked) -> Reply:
+        return models("m") if asked.path == "/v1/models" else completion('{"best": 0, "explanation": "It is."}')
+
+    with LocalServer(play) as server:
+        given = ["model@evaluator=openai_http", f"evaluator.base_url={server.url}", "evaluator.model=m"]
+        monkeypatch.setattr(sys, "argv", ["win_rate.py", str(results), *given, "against=react"])
+        assert program.main() == 0
+    made = rows(results)
+    assert {row["against"] for row in made} == {"react"}
+    assert {row["win"] for row in made} == {0.5}
+    assert sum(row["llm_calls"] for row in made) == 2 * sum(row["decided_by"] == "judge" for row in made) > 0
 
 
 class Fails(Voter):
