@@ -9,7 +9,7 @@ from typing import Any
 
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
-from grid.types import NO_TOOL, Reference, Step, Trajectory, to_json
+from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory, to_json
 
 SCORING = "3"
 """Raise when the same trajectory gets another score; part of every cell's id."""
@@ -20,14 +20,17 @@ def score(
     reference: Reference,
     resolved: bool,
     own: Mapping[str, Any] = MappingProxyType({}),
+    concrete: Mapping[str, ToolCall] = MappingProxyType({}),
 ) -> Scores:
     """All metrics of one episode. `resolved` is the environment's word on the final state, `own` are the benchmark's.
+
+    `concrete` is as for `trajectory_scores`.
 
     A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Where a plan
     was given to follow, that rate is of its steps, each by what it was offered; without one, rates of steps are None.
     """
     found: dict[str, Any] = {"success": resolved, "repeated_call": repeats_a_call(trajectory.steps)}
-    found |= trajectory_scores(trajectory.steps, reference)
+    found |= trajectory_scores(trajectory.steps, reference, concrete)
     if reference.followed:
         steps = {step.substep.id: step for step in trajectory.steps}
         needing = [steps.get(place) for place, call in reference.calls.items() if call]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from grid.metrics.usage import same_arguments
 from grid.types import Reference, Step, ToolCall
 
 
-def trajectory_scores(steps: Sequence[Step], reference: Reference) -> Mapping[str, Any]:
+def trajectory_scores(
+    steps: Sequence[Step], reference: Reference, concrete: Mapping[str, ToolCall] = MappingProxyType({})
+) -> Mapping[str, Any]:
     """The metrics on tools and arguments of a path; none where the reference calls no tool.
 
     exact_match: the names are the reference's, as lists where its calls are ordered, else as sets. inclusion: the names
@@ -17,29 +20,33 @@ def trajectory_scores(steps: Sequence[Step], reference: Reference) -> Mapping[st
     `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first arguments
     (`usage.same_arguments`); None with none in common. retrieval_rate: inclusion's formula on the tools offered at any
     step. tool_precision, tool_recall: of the set of names called against the reference's; 0 where nothing was called.
+    `concrete` has the reference's calls, by substep, with the earlier results filled in that they refer to.
     """
-    wanted = [call for call in reference.calls.values() if call]
+    wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:
         return {}
     made = [step for step in steps if step.call]
-    names, called = [call.tool for call in wanted], [step.call.tool for step in made if step.call]
+    names, called = [call.tool for call in wanted.values()], [step.call.tool for step in made if step.call]
     distinct, both = set(names), set(names) & set(called)
     return {
         "exact_match": called == names if reference.ordered else set(called) == distinct,
         "inclusion": len(both) / len(names),
         "inclusion_set": len(both) / len(distinct),
-        "usage": _usage(wanted, made, both),
+        "usage": _usage(wanted, concrete, made, both),
         "retrieval_rate": len(distinct & {name for step in steps for name in step.candidates}) / len(names),
         "tool_precision": len(both) / len(set(called)) if called else 0.0,
         "tool_recall": len(both) / len(distinct),
     }
 
 
-def _usage(wanted: Sequence[ToolCall], made: Sequence[Step], names: set[str]) -> float | None:
+def _usage(
+    wanted: Mapping[str, ToolCall], concrete: Mapping[str, ToolCall], made: Sequence[Step], names: set[str]
+) -> float | None:
     hits = []
     for name in names:
-        first = next(call for call in wanted if call.tool == name)
+        place, first = next((place, call) for place, call in wanted.items() if call.tool == name)
         own = next(step for step in made if step.call and step.call.tool == name)
-        calls = [call for call in (own.call, own.written) if call]  # a reference to an earlier result may be either's
-        hits.append(any(same_arguments(call.arguments, first.arguments) for call in calls))
+        # An earlier result may stand in a call by its reference or as itself.
+        right, calls = [first, concrete.get(place, first)], [call for call in (own.call, own.written) if call]
+        hits.append(any(same_arguments(call.arguments, one.arguments) for call in calls for one in right))
     return sum(hits) / len(hits) if hits else None

@@ -31,4 +31,5 @@ class Domain(Whole):
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The domain's tools."""
         own = used(problem).keys() | set(problem.own)
-        return {name: tool for name, tool in stock.items() if tool.category == problem.domain or name in own}
+        seen = problem.library  # a tool of several domains is of the case's
+        return {n: tool for n, tool in stock.items() if seen.get(n, tool).category == problem.domain or n in own}

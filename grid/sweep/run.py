@@ -41,6 +41,7 @@ from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import ErrorKind, Reference, Status, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
+from grid.worlds.lookup import concrete_calls
 from grid.worlds.simulated import Played
 
 CONCURRENT_CELLS = 16
@@ -155,7 +156,8 @@ async def _run_cell(
         more = dict(problem.measure(trajectory))
         if problem.examine and evaluation:
             more |= await problem.examine(trajectory, evaluation)
-        scores = score(trajectory, reference, problem.world.resolved(trajectory.end), more)
+        resolved = problem.world.resolved(trajectory.end)
+        scores = score(trajectory, reference, resolved, more, concrete_calls(problem.world))
     except UnfinishedError:
         raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
@@ -168,7 +170,8 @@ async def _run_cell(
             trace = "".join(traceback.format_exception(error))
         trajectory = episode.best() if episode else Trajectory((), ())
         more = dict(problem.measure(trajectory)) if problem else {}
-        scores = score(trajectory, reference, resolved=False, own=more) if kind in UNRESOLVED else Scores()
+        calls = concrete_calls(problem.world) if problem else {}
+        scores = score(trajectory, reference, False, more, calls) if kind in UNRESOLVED else Scores()
     of_world = (part.requests for part in (evaluation, simulation) if part)
     asked = [part for part in (episode, *of_world) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}

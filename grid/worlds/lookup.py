@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from grid.text import references
 from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec, to_json
-from grid.worlds.base import Argument, Same, State, own_state
+from grid.worlds.base import Argument, Same, State, World, own_state
 from grid.worlds.equivalence import equivalent, is_text, words_in
 
 
@@ -123,6 +123,12 @@ class LookupSimulator:
         if same is None:
             return call.tool, call.arguments
         return same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()}
+
+
+def concrete_calls(world: World) -> Mapping[str, ToolCall]:
+    """By substep the reference calls with concrete arguments, as a world that looks them up expects them."""
+    entries = world.entries if isinstance(world, LookupSimulator) else ()
+    return {substep: entry.call for entry in entries for substep in entry.substeps}
 
 
 def _more(entry: Entry, arguments: Mapping[str, Json]) -> set[str]:

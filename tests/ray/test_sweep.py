@@ -18,10 +18,13 @@ from grid.datasets.base import OUTLINE, Dataset, Outline, Problem
 from grid.datasets.slate.dataset import generate
 from grid.errors import ContextError, ModelError, ToolError
 from grid.planners.base import Budget
+from grid.pools.whole import Whole
+from grid.retrievers.bm25 import BM25
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES
 from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting, cells
 from grid.sweep.config import BudgetConfig
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.worlds.base import State, World
@@ -358,7 +361,10 @@ def test_a_case_that_breaks_becomes_a_row(
 ) -> None:
     built = built_of(setting)
     broken = built.dataset.case_ids()[1]
-    rows = episodes_of(replace(built, dataset=OneBrokenCase(built.dataset, broken, error)), setting)
+    dataset = OneBrokenCase(built.dataset, broken, error)
+    tools = dict(dataset.tools)
+    offered = Pooled(dataset, Whole(), tools, BM25().index(tools))
+    rows = episodes_of(replace(built, dataset=dataset, pooled=offered), setting)
     store.write(tmp_path, rows)
     found = {row["case_id"]: row for row in store.read(tmp_path, "episodes").to_pylist()}
     row = found.pop(broken)

@@ -240,7 +240,7 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
 ) -> None:
     setting = setting_of(dataset="slate", planner=planner)
     assert invalid_reason(setting) is None
-    monkeypatch.setattr(building, "_dataset", lambda key: Lasting(limit=1))
+    monkeypatch.setattr(building, "dataset_of", lambda key: Lasting(limit=1))
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)

@@ -311,9 +311,11 @@ class LettersIndex:
         return (NOTE, OTHER)
 
 
-def letters(evaluator: Any, text: str = PARAPHRASE, budget: Budget | None = None) -> Built:
-    """The setting of an actor that writes the letter as `text`; without an evaluator the rules decide."""
-    dataset: Any = Letters([TEXT])
+def letters(
+    evaluator: Any, text: str = PARAPHRASE, budget: Budget | None = None, right: Sequence[str] = (TEXT,)
+) -> Built:
+    """The setting of an actor that writes the letters as `text`; without an evaluator the rules decide."""
+    dataset: Any = Letters([*right])
     index: Any = LettersIndex()
     actor = Scripted({"1": {"note": 1.0}}, lambda substep, tool: RIGHT | {"text": text})
     judging = {EVALUATOR: Judging(max_retries=2)} if evaluator else {}
@@ -552,13 +554,12 @@ def test_branches_side_by_side_ask_as_those_one_after_another_do(agrees: bool) -
     found, questions = list[list[Any]](), list[list[str]]()
     for parallel in (False, True, True):
         evaluator = Scoring([frozenset({text, PARAPHRASE}) for text in texts if agrees], random.Random(len(found)))
-        built = letters(evaluator)
-        dataset: Any = Letters(texts)
+        built = letters(evaluator, right=texts)
         actor = Scripted(
             {step: {"other": 0.55, "note": 0.45} for step in "123"}, lambda substep, tool: {**RIGHT, "text": PARAPHRASE}
         )
         planner = EGBLogits(parallel=parallel, trajectories=12)
-        row = outcome(replace(built, dataset=dataset, engine=actor, planner=planner)).episode
+        row = outcome(replace(built, engine=actor, planner=planner)).episode
         found.append([row[name] for name in ("error_message", "success", "branches", "branched_steps", "answer")])
         questions.append(sorted("\n".join(prompt.entries("texts")) for prompt in evaluator.asked))
     assert found[0] == found[1] == found[2]

@@ -105,7 +105,7 @@ def test_a_reference_to_an_earlier_result_counts_as_written_or_as_run() -> None:
 def test_the_table_has_the_shares_and_its_query_finds_them_too(tmp_path: Path) -> None:
     cells: list[dict[str, Any]] = [
         {
-            "model": "lexical", "dataset": dataset, "robustness": "none", "planner": planner, "trial": 0,
+            "model": "lexical", "dataset": dataset, "robustness": "none", "pool": "all", "planner": planner, "trial": 0,
             "cell_id": f"{planner}{place}{dataset}", "cell_key": f"{planner}{place}{dataset}", "attempt_id": "a",
             "case_id": f"c{place}", "cluster": f"c{place}", "status": "ok", "success": False,
             "failure_patterns": found, "config": "{}", "created_at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),

@@ -78,7 +78,7 @@ def test_rows_of_several_codes_are_told_apart_in_tables(tmp_path: Path, request:
     run(plan_of(tmp_path), cells=1)
     planners = set(episodes(tmp_path / "test")["planner"])
     assert len(planners) == 2
-    assert all(label.startswith("planner #") for label in planners)
+    assert all(label.startswith("planner / pool pool #") for label in planners)
 
 
 def test_a_machine_with_other_code_ends_the_sweep(tmp_path: Path, request: pytest.FixtureRequest) -> None:
