@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -16,8 +17,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from analysis import win_rates
+from analysis.report import print_report
 from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.errors import ConfigError, EngineError
@@ -197,6 +200,9 @@ def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     assert [row[1] for row in sheet.rows] == ["zero_shot", "cot", "react"]
     assert [row[6] for row in sheet.rows] == ["50.0", "50.0", "50.0"]
     assert "16 compared before" in capsys.readouterr().out
+    reported = print_report(results, Console(file=io.StringIO()))
+    assert any(one.title == sheet.title for one in reported)
+    assert all(one.caption.startswith("simulated tools (restbench): ") for one in reported)
 
 
 def test_a_mute_evaluator_is_counted(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
