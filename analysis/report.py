@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from analysis import load, patterns, planted, restoration, sheets, study, tables, win_rates
+from analysis import load, made_up, patterns, planted, restoration, sheets, study, tables, win_rates
 from analysis.baselines import baselines
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -39,7 +39,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         console.print(shown(f"{root} holds no episodes yet"), markup=False)
         return []
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
-    told = planted.told(episodes) + restoration.told(root)
+    told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     found += [*published.sheets(root), *_trajectories(root), *patterns.sheets(root)]
     found += study.sheets(root, analysis)

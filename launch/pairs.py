@@ -14,16 +14,11 @@ from analysis.tables import reference_of
 from grid import store
 from grid.datasets.examining import told
 from grid.errors import ConfigError
-from grid.store.schema import EPISODES
 from grid.sweep.comparing import Shown
 from grid.sweep.rows import step_of
 from grid.types import Trajectory
 
-_PLACE = [
-    name
-    for name in ("model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator")
-    if name in EPISODES.names
-]
+_PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator"]
 """In all of these the two of a pair agree, and in case and trial."""
 _SAME = [*_PLACE, "case_id", "trial"]
 _OWN = ["cell_id", "setting_id", "planner", "passed", "answer", "config"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -16,8 +17,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from analysis import win_rates
+from analysis.report import print_report
 from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.errors import ConfigError, EngineError
@@ -127,11 +130,11 @@ def test_an_id_is_of_all_that_can_change_a_verdict() -> None:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory, released_restbench: str) -> Path:
+def swept(tmp_path_factory: pytest.TempPathFactory, small_restbench: str) -> Path:
     """Three planners on a few cases with the lexical engine."""
     root = tmp_path_factory.mktemp("swept")
     for planner in ("zero_shot", "react", "cot"):
-        values = {"path": released_restbench, "limit": 8}
+        values = {"path": small_restbench, "limit": 8}
         setting = setting_of(model="lexical", planner=planner, dataset="restbench", dataset_values=values)
         built = build(setting, BudgetConfig(llm_calls=100))
         chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
@@ -197,6 +200,9 @@ def test_who_takes_the_first_gives_a_half_and_nothing_is_asked_again(
     assert [row[1] for row in sheet.rows] == ["zero_shot", "cot", "react"]
     assert [row[6] for row in sheet.rows] == ["50.0", "50.0", "50.0"]
     assert "16 compared before" in capsys.readouterr().out
+    reported = print_report(results, Console(file=io.StringIO()))
+    assert any(one.title == sheet.title for one in reported)
+    assert all(one.caption.startswith("simulated tools (restbench): ") for one in reported)
 
 
 def test_a_mute_evaluator_is_counted(program: Any, monkeypatch: pytest.MonkeyPatch, results: Path) -> None:
@@ -298,7 +304,7 @@ def test_what_cannot_run_is_refused_in_one_line(
     assert told.count("\n") == 1
 
 
-def test_the_rule_of_a_dataset_is_among_what_it_provides(released_restbench: str) -> None:
+def test_the_rule_of_a_dataset_is_among_what_it_provides(small_restbench: str) -> None:
     from grid.datasets.base import SOLVED_FIRST
     from grid.datasets.restbench.dataset import RestBench
     from grid.sweep.comparing import rule_of
@@ -306,6 +312,6 @@ def test_the_rule_of_a_dataset_is_among_what_it_provides(released_restbench: str
     class Solved(RestBench):
         provides = RestBench.provides | {SOLVED_FIRST}
 
-    assert rule_of(RestBench(released_restbench)) == JUDGED_RULE
-    assert rule_of(Solved(released_restbench)) == SOLVED_FIRST_RULE
+    assert rule_of(RestBench(small_restbench)) == JUDGED_RULE
+    assert rule_of(Solved(small_restbench)) == SOLVED_FIRST_RULE
     assert replace(JUDGED_RULE, judgements=2).temperature > 0 == JUDGED_RULE.temperature
