@@ -1,15 +1,18 @@
-"""Which tools a substep is offered."""
+"""Which tools a decision is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from grid.types import Case, Substep, ToolSpec
+from grid.types import Case, Reference, Substep, ToolSpec
+
+Mode: TypeAlias = Literal["static", "dynamic"]
+"""When tools are retrieved: once, or before every decision, by the last thought and observation too (traject §4.3)."""
 
 
 class Retriever(Protocol):
-    """Finds tools for a substep in a library. `index` once per library, `retrieve` once per decision."""
+    """Finds tools in a library. `index` once per library, `retrieve` once per decision."""
 
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """Prepare a library for search."""
@@ -27,6 +30,11 @@ class Index(Protocol):
         """At least 1."""
         ...
 
+    @property
+    def mode(self) -> Mode:
+        """When `retrieve` is asked: what has happened since is in the substep's text."""
+        ...
+
     def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
         """The substep's candidates, best first, ties in the library's order."""
         ...
@@ -35,29 +43,24 @@ class Index(Protocol):
         """The whole library, nearest to a text first, ties in the library's order."""
         ...
 
+    def of(self, names: Collection[str], at_least: int = 0) -> Index:
+        """An index of these tools alone, found as in the whole library: their order among themselves is the same.
+
+        A substep, and a whole query, is offered `at_least` so many of them.
+        """
+        ...
+
 
 @runtime_checkable
-class Extensible(Index, Protocol):
-    """An index that the same retriever can make of other tools too, and that ranks all of them for a substep."""
+class Told(Protocol):
+    """What an index has besides that must be told a case's reference. The run layer tells it; planners see no index."""
 
-    @property
-    def tools(self) -> Sequence[ToolSpec]:
-        """The library."""
+    def told(self, reference: Reference) -> Index:
+        """The index for one case."""
         ...
 
-    @property
-    def top_k(self) -> int:
-        """Tools that a substep is offered at most."""
-        ...
 
-    def ranked(self, case: Case, substep: Substep) -> Iterator[ToolSpec]:
-        """The whole library as `retrieve` ranks it."""
-        ...
-
-    def of(self, tools: Sequence[ToolSpec]) -> Extensible:
-        """An index of other tools under the same settings."""
-        ...
-
-    def __hash__(self) -> int:
-        """Of the object itself: what is made from an index is remembered by it."""
-        ...
+def check_library(tools: Sequence[ToolSpec]) -> None:
+    """Raise ConfigError where there is nothing to retrieve."""
+    if not tools:
+        raise ConfigError("dataset", "a library of 0 tools", "at least one tool to retrieve")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations, islice
 
 from grid.datasets.slate.dataset import Slate
-from grid.robustness.tool_files import distinct, named, read_tools
+from grid.pools.tool_files import distinct, named, read_tools
 from grid.seeds import derive_seed
 from grid.types import ToolSpec, to_json
 

@@ -47,7 +47,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
         ConfigError: no folder, or no tool in it.
         DataError: a file that is no JSON.
     """
-    key, root = "robustness.library_size.path", Path(path).expanduser()
+    key, root = "pool.path", Path(path).expanduser()
     if not root.is_dir():
         raise ConfigError(key, path, "a folder of JSON files that describe tools")
     files = sorted(file for file in root.rglob("*") if file.suffix in (".json", ".jsonl") and file.is_file())

@@ -1,0 +1,40 @@
+"""Pools: which tools a case's tools are retrieved from, or offered from where nothing is retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from grid.datasets.base import Problem
+from grid.types import ToolSpec
+
+
+class Pool(Protocol):
+    """A choice among tools, made for each case. It knows the reference, whose tools are always in it."""
+
+    @property
+    def in_context(self) -> int:
+        """A pool of at most so many tools is offered whole, whatever the retriever's limits are."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the files that it reads do; empty where it reads none. Part of every cell's id."""
+        ...
+
+    def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """All tools that any case of a dataset may get: they are indexed once, and words weigh as they do there."""
+        ...
+
+    def lacks(self, problem: Problem) -> str | None:
+        """What the pool needs of a case and this one does not name; None where it has all."""
+        ...
+
+    def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The case's pool out of the stock, in the order in which tools stand that nothing ranks."""
+        ...
+
+
+def used(problem: Problem) -> dict[str, ToolSpec]:
+    """The tools that the reference calls, in the order of the calls."""
+    return {call.tool: problem.library[call.tool] for call in problem.reference.calls.values() if call}

@@ -1,0 +1,27 @@
+"""The right tools and the candidates that the case's own record names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.pools.base import used
+from grid.pools.whole import Whole
+from grid.strict import STRICT
+from grid.types import ToolSpec
+
+
+@dataclass(frozen=True, config=STRICT)
+class CaseTools(Whole):
+    """`Problem.own`, in the library's order: which of them are right is not to be told from their places."""
+
+    def lacks(self, problem: Problem) -> str | None:
+        """The names of the case's own tools."""
+        return None if problem.own else "the case's own candidate tools"
+
+    def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The case's own tools."""
+        own = used(problem).keys() | set(problem.own)
+        return {name: tool for name, tool in stock.items() if name in own}

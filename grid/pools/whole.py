@@ -1,0 +1,32 @@
+"""Every tool of the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import Problem
+from grid.strict import STRICT
+from grid.types import ToolSpec
+
+
+@dataclass(frozen=True, config=STRICT)
+class Whole:
+    """The dataset's library, the same for all cases."""
+
+    in_context: ClassVar[int] = 0
+    version: ClassVar[str] = ""
+
+    def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The library."""
+        return library
+
+    def lacks(self, problem: Problem) -> str | None:
+        """Nothing."""
+        return None
+
+    def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
+        """The library."""
+        return stock
