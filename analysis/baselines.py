@@ -12,12 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.load import SETTING
+from analysis.load import ALL, SETTING
 from grid import store
 
 FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
 PLACE = ["model", "dataset", "robustness"]
-_SUBSTEP = [*PLACE, "retriever", "case_id", "substep_id"]
+_FOUND = [*PLACE, "retriever", "pool"]
+_SUBSTEP = [*_FOUND, "case_id", "substep_id"]
 _CELL = ["setting_id", "dataset_version", "code", "case_id"]
 _DECISION = ["tool_required", "n_options", "reference_rank"]
 _COLUMNS = [*SETTING, "cases", "success_mean", "tool_match_rate_mean", "action_accuracy_mean"]
@@ -61,14 +62,15 @@ def _of_retrieval(taken: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for name in (FIRST, CHANCE):
         rated = taken.assign(tool_match_rate_mean=matches[name].where(needed), action_accuracy_mean=acted[name])
-        by_case = rated.groupby([*PLACE, "retriever", "case_id"], observed=True)
+        by_case = rated.groupby([*_FOUND, "case_id"], observed=True)
         means = by_case[["tool_match_rate_mean", "action_accuracy_mean"]].mean()
-        grouped = means.groupby([*PLACE, "retriever"], observed=True)
+        grouped = means.groupby(_FOUND, observed=True)
         parts.append(grouped.mean().assign(cases=grouped.size()).reset_index().assign(planner=name))
     found = pd.concat(parts, ignore_index=True)
     if found["retriever"].nunique() > 1:
         found["planner"] = found["planner"] + " / " + found["retriever"].astype(str)
-    return found
+    pool = found["pool"].astype(str)
+    return found.assign(planner=found["planner"].where(pool == ALL, found["planner"] + " / pool " + pool))
 
 
 def _solvable(episodes: pd.DataFrame) -> pd.DataFrame:

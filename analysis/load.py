@@ -16,7 +16,9 @@ from grid.engines.roles import ASKED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
-_APART = [*SETTING, "retriever", *ASKED, "setting_id", "dataset_version", "code"]
+ALL = "all"
+"""The pool that labels do not name: every tool of the benchmark."""
+_APART = [*SETTING, "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -63,7 +65,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with retriever, judge and evaluator where these vary.
+    """The planners' labels, with retriever, judge and evaluator where these vary, and the pool where it is not all.
 
     Where labels do not suffice, the setting's id too; behind it stands the code's where several made
     rows of one setting.
@@ -74,6 +76,7 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
+    planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
         if asked.nunique() > 1:

@@ -10,19 +10,21 @@ from pathlib import Path
 
 from grid.engines.roles import ASKED
 
-_SETTING = f"model, dataset, robustness, retriever, {', '.join(ASKED)}, planner, dataset_version, setting_id, code"
-_RETRIEVAL = """  SELECT model, dataset, robustness, retriever, case_id, 'retriever''s first' AS planner,
+_SETTING = (
+    f"model, dataset, robustness, retriever, pool, {', '.join(ASKED)}, planner, dataset_version, setting_id, code"
+)
+_RETRIEVAL = """  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s first' AS planner,
     avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted
   FROM d GROUP BY ALL
   UNION ALL BY NAME
-  SELECT model, dataset, robustness, retriever, case_id, 'chance' AS planner,
+  SELECT model, dataset, robustness, retriever, pool, case_id, 'chance' AS planner,
     avg(if(reference_rank IS NULL, 0, 1 / n_options)) FILTER (tool_required) AS tool_match,
     avg(if(tool_required, 1 - 1 / n_options, 1 / n_options)) AS acted
   FROM d GROUP BY ALL
 """
 _BASELINES = {
     "retrieval": f"""
-SELECT model, dataset, robustness, retriever, planner, count(*) AS cases, avg(tool_match) AS tool_match_rate,
+SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases, avg(tool_match) AS tool_match_rate,
   avg(acted) AS action_accuracy
 FROM (
 {_RETRIEVAL})
@@ -79,11 +81,11 @@ def _decisions(root: Path) -> str:
     return (
         "f AS (SELECT * FROM e WHERE status = 'ok' QUALIFY row_number() OVER (\n"
         "  PARTITION BY setting_id, dataset_version, code, case_id ORDER BY trial) = 1),\n"
-        "d AS (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, case_id, substep_id,\n"
+        "d AS (SELECT * EXCLUDE met FROM (SELECT model, dataset, robustness, retriever, pool, case_id, substep_id,\n"
         "    tool_required, n_options, reference_rank, count(*) AS met\n"
         f"  FROM f JOIN {_text(f'{root}/steps/*.parquet')} AS s USING (cell_id, attempt_id)\n"
         "  WHERE branch = 0 AND tool_required IS NOT NULL AND n_options IS NOT NULL GROUP BY ALL)\n"
-        "  QUALIFY row_number() OVER (PARTITION BY robustness, retriever, case_id, substep_id\n"
+        "  QUALIFY row_number() OVER (PARTITION BY robustness, retriever, pool, case_id, substep_id\n"
         "    ORDER BY met DESC, n_options, reference_rank NULLS LAST) = 1)"
     )
 

@@ -15,7 +15,7 @@ from analysis.yaml_files import Checked
 from grid.errors import shown_value
 from grid.store.schema import EPISODES
 
-_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "case_id", "cluster", "last_step")
+_TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")
 _NUMBERS = (
     "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
     "depth", "breadth", "plan_nodes", "n_steps", "tool_calls", "resolved_checks", "replans", "branches",

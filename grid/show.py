@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="lexical", help="a file of conf/model")
     parser.add_argument("--robustness", default="none", help="a file of conf/robustness")
     parser.add_argument("--retriever", default="bm25", help="a file of conf/retriever")
+    parser.add_argument("--pool", default="all", help="a file of conf/pool")
     parser.add_argument("--judge", help="a file of conf/model (default: the model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")

@@ -189,7 +189,8 @@ class Step:
     """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
 
     `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory.
-    `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep.
+    `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
+    found by what was `sought` besides.
     """
 
     branch: int
@@ -204,6 +205,7 @@ class Step:
     options: tuple[OptionProbability, ...] = ()
     candidates: tuple[str, ...] = ()
     whole_query: bool = False
+    sought: str = ""
     unassigned: float | None = None
     error_bound: float | None = None
     input_tokens: int = 0

@@ -14,13 +14,14 @@ from rich.console import Console
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, PATH
+from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweep.config import sweep_config
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown_lines
 from launch.composing import Composed
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
+_WITH_PATHS = (("retriever", "path"), ("pool", "path"))
 
 
 class SweepEnded(SystemExit):
@@ -73,13 +74,11 @@ def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     except OmegaConfBaseException as error:
         raise ConfigError(str(error.full_key), None, str(error.msg or error)) from None
     check_plain(config)
-    dataset, robustness = config.get("dataset"), config.get("robustness")
-    disturbing = [*robustness.items()] if isinstance(robustness, dict) else []
-    places = [("dataset", dataset, name) for name in DATA]
-    for group, part, key in [*places, *((f"robustness.{name}", part, PATH) for name, part in disturbing)]:
+    for group, key in (*(("dataset", name) for name in DATA), *_WITH_PATHS):
+        part = config.get(group)
         if isinstance(part, dict) and isinstance(part.get(key), str) and part[key]:
             part[key] = _absolute(f"{group}.{key}", part[key])
-    choices = dict(composed.choices)
+    choices, robustness = dict(composed.choices), config.get("robustness")
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
@@ -110,8 +109,7 @@ def _label(group: str, name: str, overrides: Sequence[str]) -> str:
     changed = []
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
-        left_out = (*NO_INFLUENCE, *([key] if key.startswith("robustness.") and key.endswith(f".{PATH}") else ()))
-        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in left_out)):
+        if key.startswith(f"{group}.") and not f"{key}.".startswith(tuple(f"{left}." for left in NO_INFLUENCE)):
             # `robustness.extraneous.k` of the setting extraneous is its k.
             changed.append(f"{key[len(group) + 1 :].removeprefix(f'{name}.')}={value}")
         elif group == "retriever" and key.startswith(f"{OPTIONS}."):  # it has no label of its own

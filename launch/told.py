@@ -19,6 +19,7 @@ class ToldSetting(TypedDict):
     dataset: str
     robustness: str
     retriever: str
+    pool: str
     cells: int
     done: int
     ok: int

@@ -29,7 +29,7 @@ SHARED: dict[str, Any] = {
     "budget": {"llm_calls": 5000, "steps": 1000},
     "cluster": {"kind": "local"},
 }
-LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 FOLDERS = {
     "ultratool": "released_ultratool",
     "traject_bench": "small_traject_bench",
@@ -68,7 +68,7 @@ def setting_of(
     **labels: str,
 ) -> Setting:
     """A setting of files of conf/, some values of dataset, planner and model changed."""
-    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25"} | labels
+    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
     config = {group: yaml(group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
@@ -84,6 +84,7 @@ def job(root: Path, **changes: Any) -> Job:
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
         **SHARED,
         "store": {"root": str(root)},
     }

@@ -23,31 +23,12 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import name_of
-from grid.retrievers.base import Index
 from grid.text.references import PATTERN, reference
-from grid.types import FINISH, NO_TOOL, Case, Reference, Substep, ToolCall, ToolSpec, Usage, to_json
+from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
 
 NOTHING = {"tool": NO_TOOL, "arguments": {}}
 FINISHED = {"tool": FINISH, "arguments": {}}
-
-
-@dataclass(frozen=True)
-class Telling:
-    """The tools that a case's reference calls, and behind them another index's."""
-
-    dataset: Dataset
-    other: Index
-    query_top_k: int = 50
-
-    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
-        used = self.dataset.problem(case.id).reference.calls.values()
-        found = {call.tool: self.dataset.tools[call.tool] for call in used if call}
-        found |= {tool.name: tool for tool in self.other.retrieve(case, substep)[:20]}
-        return tuple(found.values())
-
-    def nearest(self, text: str) -> list[ToolSpec]:
-        return self.other.nearest(text)
 
 
 @dataclass(frozen=True)

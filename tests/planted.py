@@ -16,7 +16,6 @@ from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from tests.configs import setting_of
-from tests.oracle import Telling
 
 BUDGET = BudgetConfig()
 Rows = dict[str, list[dict[str, Any]]]
@@ -37,12 +36,13 @@ def grid(
 ) -> Rows:
     """The rows of one setting; `model` are keys of the policy; `all_offered`: no right tool is missed by retrieval."""
     values = {"limit": cases, **dataset_values}
-    setting = setting_of(values, planner_values, model="simulated", dataset=dataset, planner=planner)
+    retriever = "oracle" if all_offered else "bm25"
+    setting = setting_of(
+        values, planner_values, model="simulated", dataset=dataset, planner=planner, retriever=retriever
+    )
     setting.config["model"].update(model)
     setting = replace(setting, seed=seed)
     built = build(setting, budget)
-    if all_offered:
-        built = replace(built, index=Telling(built.dataset, built.index))
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), trials))
     taken = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
     return {table: list(rows) for table, rows in taken.items()}

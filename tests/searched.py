@@ -28,7 +28,14 @@ def episode(
     setting = "/".join(map(str, (planner, *place)))
     config = {"dataset": {"outline": "given"}, "budget": dict(budget)}
     row = {"setting_id": setting, "attempt_id": "first", "model": "tiny", "engine": "lexical", "dataset": "slate"}
-    row |= {"robustness": "none", "retriever": "bm25", "planner": planner, "dataset_version": "slate-1", "code": "c"}
+    row |= {
+        "robustness": "none",
+        "retriever": "bm25",
+        "pool": "all",
+        "planner": planner,
+        "dataset_version": "slate-1",
+        "code": "c",
+    }
     row |= {"case_id": f"case-{case}", "cluster": f"cluster-{case // 2}", "status": "ok"}
     counts: dict[str, Any] = {"trial": trial, "n_nodes": 0, "tool_calls": 8, "resolved_checks": 0, "input_tokens": 1000}
     counts |= {"output_tokens": 10, "llm_calls": 4, "forward_passes": 0, "wall_seconds": 9.0, "case_seconds": 2.0}

@@ -91,6 +91,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "attempt_id": "simulated",
         "sweep": "simulated",
         "retriever": "bm25",
+        "pool": "all",
         "dataset_version": "simulated-1",
         "status": "ok",
         "success": bool(found["success"]),

@@ -87,10 +87,13 @@ class Problem:
     """One case ready to run: what the planner sees, what it acts on, and what it is scored against.
 
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
-    tools of its function. `pool` are the substeps whose candidates are the tools of the whole query; without any it is
-    the query that tools are retrieved for. `domain` is the case's, as tools' `category` has it; `own` names the
-    candidates that the benchmark gives the case itself, those of its reference among them; empty: it gives none.
-    `measure` and `examine` are the benchmark's own metrics.
+    tools of its function. `domain` is the case's, as tools' `category` has it; `own` names the candidates that the
+    benchmark gives the case itself, those of its reference among them; empty: it gives none. `measure` and `examine`
+    are the benchmark's own metrics.
+
+    The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
+    query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
+    decision.
     """
 
     case: Case
@@ -100,11 +103,13 @@ class Problem:
     library: Mapping[str, ToolSpec]
     same_function: Mapping[str, str]
     demonstrations: Demonstrations = _none
-    pool: tuple[Substep, ...] = ()
     domain: str = ""
     own: tuple[str, ...] = ()
     measure: Measure = no_measure
     examine: Examine | None = None
+    parts: tuple[Substep, ...] = ()
+    query_tools: int = 50
+    dynamic: bool = False
 
 
 class Dataset(Protocol):

@@ -47,6 +47,7 @@ class _Record:
     calls: dict[str, ToolCall | None]
     open_arguments: dict[str, frozenset[str]]
     domain: str
+    own: tuple[str, ...]
 
 
 @dataclass(config=STRICT)
@@ -131,6 +132,8 @@ class UltraTool:
             candidates=lambda case, substep: tuple(self.tools.values()),
             library=self.tools,
             same_function={},
+            domain=record.domain,
+            own=record.own,
         )
 
     def _outcomes(self, calls: dict[str, ToolCall]) -> dict[str, dict[str, Json]]:
@@ -224,7 +227,8 @@ class UltraTool:
         except ValueError as error:
             raise _UnusableError(str(error)) from None
         case = Case(case_id, row["question"].strip(), Plan(tuple(substeps)))
-        return _Record(case, tied, open_arguments, str(row.get("domain", "")))
+        own = dict.fromkeys(tool["name"] for tool in row["tools"]) | dict.fromkeys(c.tool for c in tied.values() if c)
+        return _Record(case, tied, open_arguments, str(row.get("domain", "")), tuple(own))
 
     def _call(self, row: dict[str, Any], item: dict[str, Any]) -> ToolCall | None:
         text = str(item.get("tool", ""))

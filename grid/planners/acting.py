@@ -186,7 +186,7 @@ async def rollout(
     done = Rollout(path)
     while (substep := next_point(episode, done.path, acting.max_calls)) is not None:
         whole = whole_query or not substep.text
-        options = episode.options(None if whole else substep, max_candidates)
+        options = episode.options(None if whole else substep, done.path.steps, max_candidates)
         view = View(substep, done.path, options, whole, seen, lessons)
         decision = await policy(episode, view, f"pass{branch}")
         for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
@@ -250,6 +250,7 @@ def _step(view: View, decision: Decision, executed: Executed, branch: int) -> St
         error_bound=decision.error_bound,
         candidates=view.offer.candidates,
         whole_query=view.whole_query,
+        sought=view.options.sought,
         input_tokens=decision.usage.input_tokens,
         cached_input_tokens=decision.usage.cached_input_tokens,
         output_tokens=decision.usage.output_tokens,

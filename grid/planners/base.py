@@ -84,18 +84,19 @@ class Episode:
         budget: Budget,
         seed: int,
         *,
-        pool: tuple[Substep, ...] = (),
+        parts: tuple[Substep, ...] = (),
         query_tools: int = 50,
+        dynamic: bool = False,
         order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Scoring | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`pool` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
+        """`parts` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
-        `order_seed` draws the order of the options; None: as retrieved. `engine` acts, `roles` are the engines of the
-        other roles. `clock` tells the seconds that the case has used.
+        `dynamic`: anew for every decision. `order_seed` draws the order of the options; None: as retrieved.
+        `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
         """
         self.case, self.budget, self.seed = case, budget, seed
         self.tool_calls = self.resolved_checks = 0
@@ -110,8 +111,8 @@ class Episode:
         self.__requests = Requests({ACTOR: engine, **roles}, seed, self._allow)
         self.messages: list[Message] = self.__requests.messages
         self.spent: dict[Role, Usage] = self.__requests.spent
-        self.__retrieved, self.__order_seed = Retrieved(candidates, pool, query_tools), order_seed
-        self.__of_query: tuple[ToolSpec, ...] | None = None
+        self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, dynamic), order_seed
+        self.__of_query: dict[str, tuple[ToolSpec, ...]] = {}
         self.__demonstrations = demonstrations
         self.__begun = False
         self.__latest: State = None
@@ -121,18 +122,19 @@ class Episode:
         """What the acting model has spent."""
         return self.spent[ACTOR]
 
-    def options(self, substep: Substep | None, most: int | None = None) -> Options:
-        """What a decision at a substep may take, `most` options at most (the best tools), in the order of the setting.
+    def options(self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None) -> Options:
+        """What a decision behind `steps` may take, `most` options at most (the best tools), in the setting's order.
 
-        None: with the tools of the whole query.
+        The tools are the substep's; None: those of the whole query.
         """
+        sought = self.__retrieved.sought(steps)
         if substep is not None:
-            tools, step = self.__retrieved.tools(self.case, substep), substep.id
+            tools, step = self.__retrieved.tools(self.case, substep, sought), substep.id
         else:
-            if self.__of_query is None:
-                self.__of_query = self.__retrieved.tools(self.case, None)
-            tools, step = self.__of_query, QUERY
-        return in_order(tools, self.__order_seed, self.case.id, step, most)
+            if sought not in self.__of_query:
+                self.__of_query[sought] = self.__retrieved.tools(self.case, None, sought)
+            tools, step = self.__of_query[sought], QUERY
+        return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
         """The `count` solved questions nearest to the case's; none where the dataset has none."""

@@ -7,63 +7,98 @@ that differs between planners, models or trials.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from grid.datasets.base import Candidates
+from grid.datasets.base import Candidates, Problem
 from grid.planners.once import Once
 from grid.seeds import derive_seed
-from grid.types import NO_TOOL, Case, Substep, ToolSpec
+from grid.types import NO_TOOL, Case, Step, Substep, ToolSpec
 
 QUERY = ""
 """Stands for the step where the tools are those of the whole query: they have one order a case, so that all its
 prompts share them as a prefix."""
+SOUGHT = 500
+"""Characters of a thought, and of an observation, that tools are retrieved by."""
 
 
 class Options(NamedTuple):
-    """The tools of a decision as they are shown; so many (`place`) stand before `no_tool`, or `finish`."""
+    """The tools of a decision as they are shown; so many (`place`) stand before `no_tool`, or `finish`.
+
+    `sought`: by what they were found besides the substep, or the query.
+    """
 
     tools: tuple[ToolSpec, ...]
     place: int
+    sought: str = ""
 
 
 class Retrieved(NamedTuple):
-    """What was retrieved for a case, best first.
+    """What is retrieved for a case, best first.
 
-    `pool` are the substeps whose candidates make the tools of the whole query, `of_query` at most; without any it is
-    the query that tools are retrieved for.
+    `parts` are the substeps whose candidates make the tools of the whole query, `of_query` at most; without any it is
+    the query that tools are retrieved for. `dynamic`: before every decision, by the last thought and observation too.
     """
 
     candidates: Candidates
-    pool: tuple[Substep, ...]
+    parts: tuple[Substep, ...]
     of_query: int
+    dynamic: bool = False
 
-    def tools(self, case: Case, substep: Substep | None) -> tuple[ToolSpec, ...]:
-        """The tools for a substep; None: those of the whole query, which are its substeps', the best of each first."""
+    @classmethod
+    def of(cls, problem: Problem) -> Retrieved:
+        """As a problem has it retrieved."""
+        return cls(problem.candidates, problem.parts, problem.query_tools, problem.dynamic)
+
+    def sought(self, steps: Sequence[Step]) -> str:
+        """What tools are retrieved by behind these steps, besides the substep or the query; empty where nothing is."""
+        if not self.dynamic:
+            return ""
+        thoughts = (step.thought for step in reversed(steps) if step.thought)
+        observations = (step.observation.text() for step in reversed(steps) if step.observation)
+        return "\n".join(text[:SOUGHT] for text in (next(thoughts, ""), next(observations, "")) if text)
+
+    def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
+        """The tools for a substep; None: those of the whole query, which are its substeps', the best of each first.
+
+        Retrieved anew, those of the whole query are found by the query: its substeps may be hidden.
+        """
         if substep is not None:
-            return self.candidates(case, substep)
-        ranked = tuple(self.candidates(case, one) for one in self.pool or (Substep("0", case.query, ""),))
+            return self.candidates(case, _with(substep, sought))
+        query = (_with(Substep("0", case.query, ""), sought),)
+        ranked = tuple(self.candidates(case, one) for one in (not self.dynamic and self.parts) or query)
         longest = max(map(len, ranked))
         found = {tools[rank].name: tools[rank] for rank in range(longest) for tools in ranked if rank < len(tools)}
         return tuple(found.values())[: self.of_query]
 
 
-def in_order(tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None) -> Options:
+def _with(substep: Substep, sought: str) -> Substep:
+    return replace(substep, text=f"{substep.text}\n{sought}") if sought else substep
+
+
+def in_order(
+    tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None = None, sought: str = ""
+) -> Options:
     """The first `most` - 1 of the tools with `no_tool` or `finish` in a drawn order; the same objects once more.
 
     A tool's place among the others does not depend on which others there are. Without a seed they stand as they are,
     and `no_tool` or `finish` last.
     """
-    return _in_order(tools, seed, case, step, most)
+    return _in_order(tools, seed, case, step, most, sought)
 
 
-def _ordered(tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None) -> Options:
+def _ordered(
+    tools: tuple[ToolSpec, ...], seed: int | None, case: str, step: str, most: int | None, sought: str
+) -> Options:
     kept = tools if most is None else tools[: most - 1]
     if seed is None:
-        return Options(kept, len(kept))
+        return Options(kept, len(kept), sought)
     of_step = derive_seed(seed, "options", case, step)
     keys = {tool.name: derive_seed(of_step, tool.name) for tool in kept}
     last = derive_seed(of_step, NO_TOOL)
-    return Options(tuple(sorted(kept, key=lambda tool: keys[tool.name])), sum(key < last for key in keys.values()))
+    place = sum(key < last for key in keys.values())
+    return Options(tuple(sorted(kept, key=lambda tool: keys[tool.name])), place, sought)
 
 
 _in_order: Once[tuple[ToolSpec, ...], Options] = Once(_ordered)

@@ -29,7 +29,7 @@ ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
     """The next point of a path, with the tools of the whole query; None at its end."""
     substep = next_point(episode, path, max_calls)
-    return View(substep, path, episode.options(None), whole_query=True) if substep else None
+    return View(substep, path, episode.options(None, path.steps), whole_query=True) if substep else None
 
 
 async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "") -> tuple[list[Action], Usage]:

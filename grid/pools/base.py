@@ -26,8 +26,13 @@ class Pool(Protocol):
         """All tools that any case of a dataset may get: they are indexed once, and words weigh as they do there."""
         ...
 
-    def lacks(self, problem: Problem) -> str | None:
-        """What the pool needs of a case and this one does not name; None where it has all."""
+    @property
+    def needs(self) -> str | None:
+        """What a case must name, in words; None where any will do."""
+        ...
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether a case names it."""
         ...
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:

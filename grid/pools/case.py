@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -17,9 +18,11 @@ from grid.types import ToolSpec
 class CaseTools(Whole):
     """`Problem.own`, in the library's order: which of them are right is not to be told from their places."""
 
-    def lacks(self, problem: Problem) -> str | None:
-        """The names of the case's own tools."""
-        return None if problem.own else "the case's own candidate tools"
+    needs: ClassVar[str | None] = "the case's own candidate tools"
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether it names any."""
+        return bool(problem.own)
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The case's own tools."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
@@ -21,10 +22,11 @@ class Domain(Whole):
     ones alone: else these would stand out.
     """
 
-    def lacks(self, problem: Problem) -> str | None:
-        """The name of a domain that has tools."""
-        domains = {tool.category for tool in problem.library.values()}
-        return None if problem.domain and problem.domain in domains else "the case's domain, as tools name it"
+    needs: ClassVar[str | None] = "the case's domain, one that tools are of"
+
+    def fits(self, problem: Problem) -> bool:
+        """Whether there are tools of its domain."""
+        return bool(problem.domain) and any(tool.category == problem.domain for tool in problem.library.values())
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The domain's tools."""

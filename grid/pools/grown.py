@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -36,6 +36,7 @@ class Grown:
     larger pool holds a smaller one's tools: `seed` draws their order, the same for all cases, trials and planners.
     """
 
+    needs: ClassVar[str | None] = None
     distractors: Annotated[int, Field(ge=0, le=100_000)] = 10_000
     in_context: Annotated[int, Field(ge=0)] = 24
     seed: Annotated[int, Field(ge=0)] = 0
@@ -52,11 +53,11 @@ class Grown:
             return library
         own = tuple(library.values())
         found = distractors(own, self.path, self.seed, 2 * (OWN + self.distractors) + len(own))
-        return MappingProxyType({tool.name: tool for tool in found} | library)
+        return MappingProxyType({**{tool.name: tool for tool in found}, **library})
 
-    def lacks(self, problem: Problem) -> str | None:
-        """Nothing."""
-        return None
+    def fits(self, problem: Problem) -> bool:
+        """Any case."""
+        return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The case's tools, then as many distractors as are wanted.
@@ -79,7 +80,7 @@ class Grown:
         if len(found) < size:
             allowed = f"at most {self.distractors + len(found) - size:,}, or path=FOLDER with tools of more domains"
             raise ConfigError("pool.distractors", self.distractors, allowed)
-        return {name: tool for name, tool in stock.items() if name in found}  # the right ones stand anywhere
+        return dict(sorted(found.items()))  # the right ones stand anywhere
 
     def _near(self, problem: Problem) -> dict[str, ToolSpec]:
         """What BM25 finds, whatever retrieves for the planner: so the pool is the same for all retrievers."""

@@ -18,14 +18,15 @@ class Whole:
 
     in_context: ClassVar[int] = 0
     version: ClassVar[str] = ""
+    needs: ClassVar[str | None] = None
 
     def stock(self, library: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The library."""
         return library
 
-    def lacks(self, problem: Problem) -> str | None:
-        """Nothing."""
-        return None
+    def fits(self, problem: Problem) -> bool:
+        """Any case."""
+        return True
 
     def tools(self, problem: Problem, stock: Mapping[str, ToolSpec]) -> Mapping[str, ToolSpec]:
         """The library."""

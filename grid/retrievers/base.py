@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from grid.types import Case, Reference, Substep, ToolSpec
@@ -58,9 +58,3 @@ class Told(Protocol):
     def told(self, reference: Reference) -> Index:
         """The index for one case."""
         ...
-
-
-def check_library(tools: Sequence[ToolSpec]) -> None:
-    """Raise ConfigError where there is nothing to retrieve."""
-    if not tools:
-        raise ConfigError("dataset", "a library of 0 tools", "at least one tool to retrieve")

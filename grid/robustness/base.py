@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from grid.datasets.base import Problem
 from grid.retrievers.base import Index
@@ -17,14 +17,4 @@ class Robustness(Protocol):
         `index` is the problem's tool library made searchable. The same case, trial and sweep seed give the same
         `seed` whatever the planner and the model, so that planners are compared under the same disturbance.
         """
-        ...
-
-
-@runtime_checkable
-class Versioned(Protocol):
-    """A setting that reads files of its own."""
-
-    @property
-    def version(self) -> str:
-        """Changes whenever what it reads does; part of every cell's id, behind the dataset's."""
         ...

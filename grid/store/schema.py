@@ -22,6 +22,7 @@ EPISODES = pa.schema(
         ("dataset_version", pa.string()),
         ("robustness", pa.string()),
         ("retriever", pa.string()),
+        ("pool", pa.string()),
         *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
         ("cluster", pa.string()),

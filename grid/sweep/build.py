@@ -21,8 +21,7 @@ from grid.planners import outline
 from grid.planners.base import Budget, Planner
 from grid.planners.judging import Judging
 from grid.planners.restoring import NOT_RESTORED, Restoring
-from grid.retrievers.base import Index, Retriever
-from grid.robustness.base import Robustness, Versioned
+from grid.robustness.base import Robustness
 from grid.seeds import derive_seed
 from grid.sweep import audit, evaluation, simulation
 from grid.sweep.audit import Audit
@@ -31,9 +30,10 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.make import make
 from grid.sweep.ordering import ordering
+from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
 from grid.sweep.roles import judging, models, restoring, simulating
 from grid.sweep.simulation import Simulating, Simulation
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Plan
+from grid.types import Plan
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Built:
     engine: Engine
     planner: Planner
     dataset: Dataset
-    index: Index
+    pooled: Pooled
     robustness: tuple[Robustness, ...]
     budget: Budget
     roles: Mapping[Role, Engine] = field(default_factory=dict)
@@ -78,9 +78,8 @@ class Built:
 
     @property
     def version(self) -> str:
-        """The dataset's, and those of the robustness settings that read files."""
-        own = [setting.version for setting in self.robustness if isinstance(setting, Versioned)]
-        return "+".join([self.dataset.version, *own])
+        """The dataset's, and that of the files that the pool reads."""
+        return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
 
     def audit(self, problem: Problem) -> Audit | None:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""
@@ -89,15 +88,15 @@ class Built:
         return Audit(self.judging[JUDGE], self.restoring, Places(problem.reference))
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
-        """A case with its candidates from the retriever, disturbed as the setting says.
+        """A case with its pool and its candidates from the retriever, disturbed as the setting says.
 
         Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
         so that all that differs is the outline.
         """
-        problem = replace(self.dataset.problem(case_id), candidates=self.index.retrieve)
+        problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
-            problem = setting.disturb(problem, self.index, disturbance_seed)
-        problem = replace(problem, pool=problem.case.plan.substeps)
+            problem = setting.disturb(problem, index, disturbance_seed)
+        problem = replace(problem, parts=problem.case.plan.substeps)
         if self.dataset.outline == GIVEN:
             return problem
         hidden, unfollowed = replace(problem.case, plan=Plan(())), replace(problem.reference, followed=False)
@@ -111,11 +110,12 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
     )
     engines = {role: _engine_of(role, model) for role, model in models(config).items()}
+    keys = _key(config["dataset"]), _key(config["pool"]), _key(config["retriever"])
     return Built(
         engine=engines.pop(ACTOR),
         planner=cast(Planner, make("planner", config["planner"])),
-        dataset=_dataset(_key(config["dataset"])),
-        index=_index(_key(config["dataset"]), _key(config["retriever"])),  # reads the dataset's files, so at the end
+        dataset=dataset_of(keys[0]),
+        pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
         robustness=robustness,
         budget=Budget(**budget.model_dump()),
         roles=engines,
@@ -159,7 +159,7 @@ def build_engine(model: Mapping[str, Any]) -> Engine:
 def invalid_reason(setting: Setting) -> str | None:
     """Why a setting's parts do not go together, naming both YAML files; None where they do."""
     planner = cast(Planner, make("planner", setting.config["planner"]))
-    dataset = _dataset(_key(setting.config["dataset"]))
+    dataset = dataset_of(_key(setting.config["dataset"]))
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
         return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
@@ -176,7 +176,10 @@ def invalid_reason(setting: Setting) -> str | None:
     if CHOOSE in verbs and NATIVE in provided:
         return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
     missing = cases - dataset.provides
-    return f"{needs} {', '.join(sorted(missing))}, which {of} does not have" if missing else None
+    if missing:
+        return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
+    what = lacking(_key(setting.config["dataset"]), _key(setting.config["pool"]))
+    return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
 
 
 def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> str | None:
@@ -225,20 +228,5 @@ def _key(config: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=8)
-def _dataset(key: str) -> Dataset:
-    return cast(Dataset, make("dataset", json.loads(key)))
-
-
-@lru_cache(maxsize=8)
 def _engine(key: str) -> Engine:
     return cast(Engine, make("model", json.loads(key)))
-
-
-@lru_cache(maxsize=8)
-def _index(dataset: str, retriever: str) -> Index:
-    found = cast(Retriever, make("retriever", json.loads(retriever)))
-    tools = _dataset(dataset).tools
-    taken = [name for name in (NO_TOOL, FINISH, GIVE_UP) if name in tools]
-    if taken:
-        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
-    return found.index(tools)

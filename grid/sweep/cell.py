@@ -15,7 +15,7 @@ from grid.metrics.stepwise import SCORING
 from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 
-GROUPS = ("model", "planner", "dataset", "robustness", "retriever")
+GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses")
@@ -25,11 +25,12 @@ NO_INFLUENCE = (
     *("dataset.limit", "dataset.order", "dataset.max_substeps"),
     *(f"{role}.serving" for role in ("model", *ASKED)),
     "planner.parallel",
+    "pool.path",
 )
-"""Where the data lie, which cases are run, how requests are batched and what is tried side by side change no result."""
+"""Where files lie, which cases are run, how requests are batched and what is tried side by side change no result.
 
-PATH = "path"
-"""The key of a robustness setting that says where its files lie: no influence either, what is in them has."""
+What is in files does: the versions of dataset and pool say it.
+"""
 _DIGITS = 16
 
 
@@ -109,13 +110,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         for group in (*GROUPS, *ASKED, OPTIONS)
         if group in config
     }
-    disturbing = [(name, _without_path(part)) for name, part in found["robustness"].items()]
-    return found | {"robustness": disturbing}
-
-
-def _without_path(part: Any) -> Any:
-    """A robustness setting's config; what is no mapping stays, and is refused when it is built."""
-    return {key: value for key, value in part.items() if key != PATH} if isinstance(part, Mapping) else part
+    return found | {"robustness": [*found["robustness"].items()]}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:

@@ -17,7 +17,7 @@ from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import build, code_of, invalid_reason
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, PATH, Setting
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
 from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
@@ -143,8 +143,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
-            paths = [f"robustness.{name}.{PATH}" for name in config["robustness"]]
-            for key in (*NO_INFLUENCE, *paths):
+            for key in NO_INFLUENCE:
                 values = [_value(other.config, key) for other in (known, setting)]
                 if values[0] != values[1]:
                     raise ConfigError(key, values, "one value for the whole sweep")

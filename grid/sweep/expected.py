@@ -22,11 +22,13 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     """
     if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
+    if problem.dynamic:  # what a step is offered follows from those before it
+        return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):
         return None
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
-    retrieved = Retrieved(problem.candidates, problem.pool, built.index.query_top_k)
+    retrieved = Retrieved.of(problem)
     return built.engine.expected(form._replace(stages=await _stages(problem, case, retrieved, whole)))
 
 

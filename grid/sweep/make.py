@@ -19,6 +19,7 @@ ROOMS = {
     "dataset": "grid.datasets",
     "robustness": "grid.robustness",
     "retriever": "grid.retrievers",
+    "pool": "grid.pools",
 }
 _MEMBERS = {
     "model": ("provides", "home", "sample", "choose"),
@@ -26,6 +27,7 @@ _MEMBERS = {
     "dataset": ("provides", "case_ids", "problem"),
     "robustness": ("disturb",),
     "retriever": ("index",),
+    "pool": ("stock", "tools"),
 }
 
 

@@ -179,7 +179,7 @@ async def _run_cell(
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
     rows: dict[store.Table, list[dict[str, Any]]] = {
-        "steps": step_rows(*ids, trajectory, reference, _ranked(built, problem)),
+        "steps": step_rows(*ids, trajectory, reference, _ranked(problem)),
         "nodes": node_rows(*ids, episode.nodes, trajectory, audit.right if audit else {}) if episode else [],
         "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
         if episode and problem
@@ -227,8 +227,9 @@ def episode_of(
         problem.candidates,
         built.budget,
         seed,
-        pool=problem.pool,
-        query_tools=built.index.query_top_k,
+        parts=problem.parts,
+        query_tools=problem.query_tools,
+        dynamic=problem.dynamic,
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
         roles=engines,
@@ -237,16 +238,14 @@ def episode_of(
     )
 
 
-def _ranked(built: Built, problem: Problem | None) -> Ranked:
+def _ranked(problem: Problem | None) -> Ranked:
     """What was retrieved for a decision of a problem, best first: planners are not told."""
 
     @cache
-    def tools(substep: Substep | None) -> tuple[ToolSpec, ...]:
-        if problem is None:
-            return ()
-        return Retrieved(problem.candidates, problem.pool, built.index.query_top_k).tools(problem.case, substep)
+    def tools(substep: Substep | None, sought: str) -> tuple[ToolSpec, ...]:
+        return Retrieved.of(problem).tools(problem.case, substep, sought) if problem else ()
 
-    return lambda step: tools(None if step.whole_query else step.substep)
+    return lambda step: tools(None if step.whole_query else step.substep, step.sought)
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:

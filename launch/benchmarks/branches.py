@@ -84,6 +84,7 @@ def _episodes(url: str, budget: int, cases: int, parallel: bool) -> list[dict[st
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": 10},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
     }  # fmt: skip
     names = ("random", "egb_sampling", "slate", "none", "bm25")
     setting = Setting(config, dict(zip(GROUPS, names, strict=True)), seed=0)

@@ -52,6 +52,7 @@ def built_with(model: dict[str, Any], dataset: dict[str, Any]) -> Built:
         "dataset": dataset,
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
     }
     return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10))
 

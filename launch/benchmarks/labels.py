@@ -62,6 +62,7 @@ def built_with(model: dict[str, Any], cases: int, candidates: int) -> Built:
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": candidates},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
     }
     return build(Setting(config, dict.fromkeys(config, "labels"), seed=0), BudgetConfig(llm_calls=10, steps=10))
 

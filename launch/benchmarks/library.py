@@ -12,6 +12,9 @@ from itertools import islice
 from pathlib import Path
 from statistics import mean
 
+from grid.robustness.distractors import real_tools
+from grid.robustness.library_size import OWN, LibrarySize, stock_of
+from grid.robustness.tool_files import distinct
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -21,9 +24,6 @@ from grid.datasets.slate.dataset import Slate
 from grid.datasets.ultratool import UltraTool
 from grid.retrievers.base import Extensible
 from grid.retrievers.bm25 import BM25
-from grid.robustness.distractors import real_tools
-from grid.robustness.library_size import OWN, LibrarySize, stock_of
-from grid.robustness.tool_files import distinct
 from grid.types import Case, Substep, ToolSpec
 
 SIZES = (14, 24, 114, 1_014, 10_014)

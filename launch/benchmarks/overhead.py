@@ -44,8 +44,16 @@ def null_setting() -> Setting:
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": CASES},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
     }
-    labels = {"model": "null_engine", "planner": "react", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+    labels = {
+        "model": "null_engine",
+        "planner": "react",
+        "dataset": "slate",
+        "robustness": "none",
+        "retriever": "bm25",
+        "pool": "all",
+    }
     return Setting(config, labels, seed=0)
 
 

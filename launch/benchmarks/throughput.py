@@ -129,8 +129,16 @@ def settings_of(arguments: argparse.Namespace) -> list[Setting]:
             },
             "robustness": {},
             "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": arguments.candidates},
+            "pool": {"_target_": "grid.pools.whole.Whole"},
         }
-        labels = {"model": MODEL, "planner": name, "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+        labels = {
+            "model": MODEL,
+            "planner": name,
+            "dataset": "slate",
+            "robustness": "none",
+            "retriever": "bm25",
+            "pool": "all",
+        }
         found.append(Setting(config, labels, seed=0))
     return found
 

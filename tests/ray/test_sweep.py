@@ -320,8 +320,16 @@ def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 3},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
     }
-    labels = {"model": "lexical", "planner": "react", "dataset": "slate", "robustness": "none", "retriever": "bm25"}
+    labels = {
+        "model": "lexical",
+        "planner": "react",
+        "dataset": "slate",
+        "robustness": "none",
+        "retriever": "bm25",
+        "pool": "all",
+    }
     return Setting(config, labels, seed=0)
 
 

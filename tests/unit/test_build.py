@@ -30,6 +30,7 @@ SETTING: dict[str, Any] = {
     "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": "/nonexistent"},
     "robustness": {},
     "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
+    "pool": {"_target_": "grid.pools.whole.Whole"},
 }
 LABELS = {
     "model": "null_engine",
@@ -37,6 +38,7 @@ LABELS = {
     "dataset": "slate",
     "robustness": "none",
     "retriever": "bm25",
+    "pool": "all",
 }
 
 

@@ -20,8 +20,16 @@ CONFIG: dict[str, Any] = {
     "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "path": None, "limit": 50, "cases": 300},
     "robustness": {"extraneous": {"_target_": "grid.robustness.extraneous.Extraneous", "k": 10}},
     "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": 50},
+    "pool": {"_target_": "grid.pools.whole.Whole"},
 }
-LABELS = {"model": "lexical", "planner": "egb_sampling", "dataset": "slate", "robustness": "e", "retriever": "bm25"}
+LABELS = {
+    "model": "lexical",
+    "planner": "egb_sampling",
+    "dataset": "slate",
+    "robustness": "e",
+    "retriever": "bm25",
+    "pool": "all",
+}
 CASES = ["case-1", "case-2"]
 
 

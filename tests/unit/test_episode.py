@@ -21,11 +21,13 @@ from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
+from grid.pools.whole import Whole
 from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep import build as building
 from grid.sweep.build import Built, build, invalid_reason
 from grid.sweep.cell import Cell
 from grid.sweep.config import BudgetConfig
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, episode_of, run_cell, solve
 from grid.types import Observation, Reference, ToolCall
 from grid.worlds.base import State
@@ -123,6 +125,7 @@ class Small:
 
 class SmallIndex:
     query_top_k = 50
+    mode = "static"
 
     def retrieve(self, case: Any, substep: Any) -> Any:
         return tuple(TOOLS.values())
@@ -134,7 +137,7 @@ def row(
     dataset: Any = Small(world)
     index: Any = SmallIndex()
     engine = Scripted(script, right_arguments)
-    built = Built(engine, planner, dataset, index, (), Budget())
+    built = Built(engine, planner, dataset, Pooled(dataset, Whole(), TOOLS, index), (), Budget())
     setting = setting_of(dataset="null_cases")
     return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", "c", "d"), Stamp("s", None), "a"))[0]
 

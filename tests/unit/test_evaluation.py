@@ -24,6 +24,7 @@ from grid.planners.egb import EGBLogits
 from grid.planners.judging import Judging
 from grid.planners.react import ReAct
 from grid.planners.requests import Requests
+from grid.pools.whole import Whole
 from grid.store.schema import EPISODES, TIMES
 from grid.sweep.attempts import Outcome
 from grid.sweep.build import Built, build
@@ -32,6 +33,7 @@ from grid.sweep.check import Checked, Job, check_sweep
 from grid.sweep.config import BudgetConfig
 from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.evaluation import Evaluation, prompt_of
+from grid.sweep.pooled import Pooled
 from grid.sweep.roles import by_pool
 from grid.sweep.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.sweep.transcripts import Keep, transcript_columns
@@ -303,6 +305,7 @@ class Letters:
 
 class LettersIndex:
     query_top_k = 50
+    mode = "static"
 
     def retrieve(self, case: Any, substep: Any) -> Any:
         return (NOTE, OTHER)
@@ -317,7 +320,17 @@ def letters(evaluator: Any, text: str = PARAPHRASE, budget: Budget | None = None
     roles = {EVALUATOR: evaluator} if evaluator else {}
     budget = budget or Budget()
     asks = bool(evaluator)
-    return Built(actor, ReAct(), dataset, index, (), budget, roles=roles, judging=judging, compares_texts=asks)
+    return Built(
+        actor,
+        ReAct(),
+        dataset,
+        Pooled(dataset, Whole(), Letters.tools, index),
+        (),
+        budget,
+        roles=roles,
+        judging=judging,
+        compares_texts=asks,
+    )
 
 
 def outcome(built: Built) -> Outcome:

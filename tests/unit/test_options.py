@@ -101,7 +101,7 @@ def test_ranked_is_the_retrievers_order_and_no_tool_last() -> None:
             assert options.tools == problem.candidates(problem.case, substep)
             assert prompts.offer(options, may_finish=False).options[-1] == NO_TOOL
             assert prompts.offer(options, may_finish=True).options[-1] == FINISH
-            few = episode.options(substep, 10)
+            few = episode.options(substep, most=10)
             assert (few.tools, few.place) == (options.tools[:9], 9)
 
 

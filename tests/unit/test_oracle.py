@@ -15,7 +15,7 @@ from grid.sweep.cell import Setting, cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from tests.configs import FOLDERS, names, outlines, setting_of
-from tests.oracle import Telling, oracle_of
+from tests.oracle import oracle_of
 
 BUDGET = BudgetConfig()
 CASES = 10
@@ -32,7 +32,7 @@ def told(setting: Setting) -> list[dict[str, Any]]:
     assert invalid_reason(setting) is None
     built = build(setting, BUDGET)
     case_ids = built.dataset.case_ids()
-    built = replace(built, engine=oracle_of(built.dataset, case_ids), index=Telling(built.dataset, built.index))
+    built = replace(built, engine=oracle_of(built.dataset, case_ids))
     chunk = list(cells(setting, built.dataset.version, case_ids, 1))
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
@@ -55,7 +55,7 @@ def test_an_oracle_resolves_every_case(
     if kind:
         values["kind"] = kind
     deep = {"max_calls": MOST_CALLS}
-    rows = told(setting_of(dataset=dataset, planner=planner, dataset_values=values, planner_values=deep))
+    rows = told(setting_of(values, deep, dataset=dataset, planner=planner, retriever="oracle"))
     assert len(rows) >= CASES - 2
     assert [(row["case_id"], row["error_message"]) for row in rows if row["success"] is not True] == []
     for row in rows:

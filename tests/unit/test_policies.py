@@ -20,6 +20,7 @@ from grid.engines.null import Null
 from grid.planners.base import Budget, Episode, Planner
 from grid.planners.egb import EGBLogits
 from grid.planners.react import ReAct
+from grid.pools.whole import Whole
 from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
@@ -27,11 +28,12 @@ from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
 from grid.sweep.build import Built
 from grid.sweep.cell import Setting, cells
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from tests.engines import UniformRandom
 
-LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def index(top_k: int = 50) -> Index:
 def run(
     planner: Planner, engine: Engine, *robustness: Robustness, limit: int = 300, trials: int = 1, top_k: int = 50
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    built = Built(engine, planner, slate(), index(top_k), robustness, Budget())
+    built = Built(engine, planner, slate(), Pooled(slate(), Whole(), slate().tools, index(top_k)), robustness, Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     chunk = list(cells(setting, "v", slate().case_ids()[:limit], trials))
     rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()

@@ -49,9 +49,17 @@ def setting_of(restored: str = "none", dataset: str = "slate", **judge: Any) -> 
         "dataset": yaml("dataset", dataset) | {"limit": 6},
         "robustness": {},
         "retriever": yaml("retriever", "bm25"),
+        "pool": yaml("pool", "all"),
         "judge": {"restored": restored, "pre_threshold": 0.3, "post_threshold": 0.4, **judge},
     }
-    names = {"model": "simulated", "planner": "gated", "dataset": dataset, "robustness": "none", "retriever": "bm25"}
+    names = {
+        "model": "simulated",
+        "planner": "gated",
+        "dataset": dataset,
+        "robustness": "none",
+        "retriever": "bm25",
+        "pool": "all",
+    }
     label = "simulated" if restored == "none" else f"simulated[restored={restored}]"
     with patch.dict(make.ROOMS, ROOM):
         setting = Setting(with_roles(config), names | {"judge": label}, 0)

@@ -15,15 +15,17 @@ from grid.datasets.base import GIVEN, Problem
 from grid.errors import ContextError, ToolError
 from grid.planners.base import Budget, Episode
 from grid.planners.react import ReAct
+from grid.pools.whole import Whole
 from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
 from grid.sweep.deadline import run
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Reference, Trajectory
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
 
-LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever")}
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 
 
 class SmallDataset:
@@ -43,6 +45,7 @@ class SmallDataset:
 
 class SmallIndex:
     query_top_k = 50
+    mode = "static"
 
     def retrieve(self, case: Any, substep: Any) -> Any:
         return tuple(TOOLS.values())
@@ -80,7 +83,7 @@ def row(
     dataset: Any = SmallDataset()
     index: Any = SmallIndex()
     engine: Any = Scripted(certain(), right_arguments)
-    built = Built(engine, planner, dataset, index, (), budget or Budget())
+    built = Built(engine, planner, dataset, Pooled(dataset, Whole(), TOOLS, index), (), budget or Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     cell, stamp = Cell("small", 0, "c", "c", "d"), Stamp("s", None)
     found = run(run_cell(built, setting, cell, stamp, "a", case_seconds))

@@ -17,6 +17,7 @@ from grid.engines.base import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Sec
 from grid.errors import ConfigError, StoreError, ToolError
 from grid.planners.base import Budget, Message
 from grid.planners.react import ReAct
+from grid.pools.whole import Whole
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
@@ -26,13 +27,14 @@ from grid.sweep.build import Built, build
 from grid.sweep.cell import Cell, Setting, cells
 from grid.sweep.check import check_sweep
 from grid.sweep.config import BudgetConfig, sweep_config
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_cell, run_chunk
 from grid.sweep.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
 from grid.types import Usage
 from launch.summary import TranscriptTally
 from tests.configs import SHARED, job
 from tests.engines import Scripted
-from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex
+from tests.unit.test_run import LABELS, TOOLS, Breaking, SmallDataset, SmallIndex
 from tests.unit.test_store import episode, message, section
 from tests.unit.test_store_damage import flipped
 from tests.world import certain, right_arguments
@@ -82,7 +84,14 @@ def cache(fresh_cache: Path) -> Iterator[None]:
 
 def setting_of(planner: str, dataset: str = "slate", **values: Any) -> Setting:
     """A planner's YAML with the lexical engine on the first cases of a dataset."""
-    labels = {"model": "lexical", "planner": planner, "dataset": dataset, "robustness": "none", "retriever": "bm25"}
+    labels = {
+        "model": "lexical",
+        "planner": planner,
+        "dataset": dataset,
+        "robustness": "none",
+        "retriever": "bm25",
+        "pool": "all",
+    }
     files = {group: OmegaConf.load(CONF / group / f"{name}.yaml") for group, name in labels.items()}
     config = {group: cast(dict[str, Any], OmegaConf.to_container(file, resolve=True)) for group, file in files.items()}
     config["dataset"] |= {"limit": 2} | values
@@ -150,7 +159,7 @@ def small(engine: Any, planner: Any, keep: Keep = KEEP_ALL, key: str = "0" * 16)
     """What comes of the small case."""
     dataset: Any = SmallDataset()
     index: Any = SmallIndex()
-    built = Built(engine, planner, dataset, index, (), Budget())
+    built = Built(engine, planner, dataset, Pooled(dataset, Whole(), dict(TOOLS), index), (), Budget())
     setting = Setting({group: {} for group in LABELS}, LABELS, 0)
     return asyncio.run(run_cell(built, setting, Cell("small", 0, "c", key, "d"), Stamp("s", None), "a", keep=keep))
 

@@ -102,6 +102,7 @@ class Kqa:
             candidates=lambda case, substep: tuple(TOOLS.values()),
             library=TOOLS,
             same_function={},
+            own=tuple(TOOLS),
             demonstrations=partial(self.demonstrations, case_id),
         )
 

@@ -78,7 +78,7 @@ class Search:
         if substep is None:
             return None
         whole = not substep.text
-        return self._look(View(substep, path, self.episode.options(None if whole else substep), whole))
+        return self._look(View(substep, path, self.episode.options(None if whole else substep, path.steps), whole))
 
     # --- new nodes
 

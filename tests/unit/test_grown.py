@@ -1,10 +1,9 @@
-"""Libraries of so many tools (tooltree A.11): what is in them, in which order, and what that changes."""
+"""Pools of so many tools (tooltree A.11): what is in them, in which order, and what that changes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -15,21 +14,20 @@ import pytest
 from grid.datasets.base import Problem
 from grid.datasets.slate.dataset import Slate
 from grid.errors import ConfigError, DataError
+from grid.pools.distractors import distractors, fingerprint, real_tools, variations
+from grid.pools.grown import OWN, Grown
+from grid.pools.tool_files import MAX_NAME, read_tools
 from grid.retrievers.bm25 import BM25
-from grid.robustness.distractors import distractors, fingerprint, real_tools, variations
-from grid.robustness.library_size import OWN, LibrarySize
-from grid.robustness.tool_files import MAX_NAME, read_tools
 from grid.sweep.build import build
 from grid.sweep.cell import Setting, cells
 from grid.sweep.check import check_sweep
 from grid.sweep.config import BudgetConfig
+from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_cell
 from grid.types import Parameter, ToolSpec
 from tests.configs import job, yaml
-from tests.unit.test_episode import SmallIndex
 
-SIZES = (14, 24, 114, 1_014)
-TARGET = "grid.robustness.library_size.LibrarySize"
+DISTRACTORS = (0, 10, 100, 1_000)
 FILES: dict[str, Any] = {
     "bfcl.json": [{
         "name": "math.sum", "description": "Adds up all numbers of a list.", "parameters": {
@@ -69,14 +67,19 @@ def slate() -> Slate:
     return Slate(limit=12)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=16)
+def grown(distractors: int, seed: int = 0) -> Pooled:
+    pool = Grown(distractors=distractors, seed=seed)
+    stock = pool.stock(slate().tools)
+    return Pooled(slate(), pool, stock, BM25(top_k=20, query_top_k=24).index(stock))
+
+
 def index() -> Any:
-    return BM25(top_k=20, query_top_k=24).index(slate().tools)
+    return BM25().index(slate().tools)
 
 
-def sized(case: str, size: int, seed: int = 0, **values: Any) -> Problem:
-    plain = replace(slate().problem(case), candidates=index().retrieve)
-    return LibrarySize(size=size, **values).disturb(plain, index(), seed)
+def sized(case: str, distractors: int, seed: int = 0) -> Problem:
+    return grown(distractors, seed).problem(case)[0]
 
 
 def test_tools_are_read_in_every_form(tmp_path: Path) -> None:
@@ -95,7 +98,7 @@ def test_tools_are_read_in_every_form(tmp_path: Path) -> None:
 
 
 def test_bad_folders_are_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"robustness\.library_size\.path.*a folder"):
+    with pytest.raises(ConfigError, match=r"pool\.path.*a folder"):
         read_tools(str(tmp_path / "absent"))
     (tmp_path / "a.json").write_text("[1, 2]")
     with pytest.raises(ConfigError, match="1 files describe none"):
@@ -110,29 +113,37 @@ def test_a_larger_library_holds_a_smaller_ones_tools_and_all_hold_the_references
     reference = slate().problem(case).reference
     used = {call.tool for call in reference.calls.values() if call}
     domains = {slate().tools[name].category for name in used}
+    own = sized(case, 0).library
     smaller: dict[str, ToolSpec] = {}
-    for size in SIZES:
-        library = sized(case, size).library
-        assert len(library) == size
+    for count in DISTRACTORS:
+        library = sized(case, count).library
+        assert len(library) == OWN + count
         assert all(library.get(name) is tool for name, tool in smaller.items())
         assert used <= library.keys()
-        assert domains.isdisjoint(tool.category for tool in islice(library.values(), OWN, None))
-        assert len({name.casefold() for name in library}) == size
+        assert domains.isdisjoint(tool.category for name, tool in library.items() if name not in own)
+        assert len({name.casefold() for name in library}) == OWN + count
         smaller = dict(library)
 
 
-def test_the_library_depends_on_its_own_seed_alone() -> None:
+def test_the_right_tools_do_not_stand_first() -> None:
+    places = []
+    for case in slate().case_ids():
+        problem = sized(case, 100)
+        order = list(problem.library)
+        places += [order.index(call.tool) for call in problem.reference.calls.values() if call]
+    assert 40 < sum(places) / len(places) < 75  # of 114
+
+
+def test_a_seed_draws_the_distractors() -> None:
     case = slate().case_ids()[0]
-    assert list(sized(case, 114, seed=1).library) == list(sized(case, 114, seed=2).library)
-    plain = replace(slate().problem(case), candidates=index().retrieve)
-    other = LibrarySize(size=114, seed=1).disturb(plain, index(), 0)
-    assert set(other.library) != set(sized(case, 114).library)
+    assert list(sized(case, 100).library) == list(sized(case, 100).library)
+    assert set(sized(case, 100, seed=1).library) != set(sized(case, 100).library)
 
 
 def test_a_small_library_is_offered_whole_and_of_a_large_one_what_is_retrieved() -> None:
     for case in slate().case_ids()[:3]:
-        for size in SIZES:
-            problem = sized(case, size)
+        for count in DISTRACTORS:
+            problem, size = sized(case, count), OWN + count
             for substep in problem.case.plan.substeps:
                 offered = problem.candidates(problem.case, substep)
                 assert {tool.name for tool in offered} <= problem.library.keys()
@@ -170,8 +181,8 @@ def test_files_add_tools(tmp_path: Path) -> None:
 
 def test_a_policy_without_errors_resolves_every_case_among_distractors() -> None:
     sure = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "case_spread": 0.0, "step_spread": 0.0}
-    for size in (14, 24):
-        setting = setting_of(size, sure)
+    for count in (0, 10):
+        setting = sure_of(count, sure)
         built = build(setting, BudgetConfig())
         own = list(cells(setting, built.version, built.dataset.case_ids(), 1))
         rows = [asyncio.run(run_cell(built, setting, cell, Stamp("s", None), "a")).episode for cell in own]
@@ -179,15 +190,20 @@ def test_a_policy_without_errors_resolves_every_case_among_distractors() -> None
         assert {row["dataset_version"] for row in rows} == {f"{built.dataset.version}+tools-{fingerprint(None)}"}
 
 
-def setting_of(size: int, model: dict[str, Any]) -> Setting:
+def sure_of(distractors: int, model: dict[str, Any]) -> Setting:
     config = {
         "model": yaml("model", "simulated") | model,
         "planner": yaml("planner", "react"),
         "dataset": yaml("dataset", "slate") | {"limit": 8},
-        "robustness": {"library_size": {"_target_": TARGET, "size": size}},
+        "robustness": {},
         "retriever": yaml("retriever", "bm25") | {"top_k": 20},
+        "pool": yaml("pool", "grown") | {"distractors": distractors},
     }
     return Setting(config, dict.fromkeys(config, "x"), 0)
+
+
+def pool_in(folder: str) -> dict[str, Any]:
+    return yaml("pool", "grown") | {"distractors": 10, "path": folder}
 
 
 def test_where_files_lie_is_not_in_the_id_and_what_is_in_them_is(tmp_path: Path) -> None:
@@ -199,8 +215,7 @@ def test_where_files_lie_is_not_in_the_id_and_what_is_in_them_is(tmp_path: Path)
         if more:
             (folder / "z.json").write_text(json.dumps(
                 [{"name": "more", "description": "One tool more than before.", "parameters": {}}]))  # fmt: skip
-        robustness = {"library_size": {"_target_": TARGET, "size": 24, "path": str(folder)}}
-        plan = check_sweep([job(tmp_path, robustness=robustness)]).plan
+        plan = check_sweep([job(tmp_path, pool=pool_in(str(folder)))]).plan
         found.append([cell.cell_key for setting in plan.settings for cell in plan.cells_of(setting)])
     assert found[0] == found[1]
     assert not set(found[0]) & set(found[2])
@@ -210,19 +225,14 @@ def test_two_folders_in_one_sweep_are_refused(tmp_path: Path) -> None:
     jobs = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        path = files(tmp_path / name)
-        jobs.append(job(tmp_path, robustness={"library_size": {"_target_": TARGET, "size": 24, "path": path}}))
-    with pytest.raises(ConfigError, match=r"robustness\.library_size\.path.*one value for the whole sweep"):
+        jobs.append(job(tmp_path, pool=pool_in(files(tmp_path / name))))
+    with pytest.raises(ConfigError, match=r"pool\.path.*one value for the whole sweep"):
         check_sweep(jobs)
 
 
 def test_more_tools_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grid.robustness.distractors.variations", lambda tools: iter(()))
-    with pytest.raises(ConfigError, match=r"robustness\.library_size\.size=1500: at most \d+"):
-        sized(slate().case_ids()[0], 1_500, path=None)
-
-
-def test_a_retriever_whose_index_cannot_be_extended_is_refused() -> None:
-    plain: Any = SmallIndex()
-    with pytest.raises(ConfigError, match="SmallIndex"):
-        LibrarySize(size=24).disturb(slate().problem(slate().case_ids()[0]), plain, 0)
+    monkeypatch.setattr("grid.pools.distractors.variations", lambda tools: iter(()))
+    with pytest.raises(ConfigError, match=r"pool\.distractors=1500: at most \d+"):
+        Pooled(slate(), few := Grown(distractors=1_500), few.stock(slate().tools), index()).problem(
+            slate().case_ids()[0]
+        )

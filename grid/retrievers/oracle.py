@@ -1,0 +1,59 @@
+"""The right tools first: what planners do where retrieval never fails."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+
+from pydantic.dataclasses import dataclass
+
+from grid.retrievers.base import Index
+from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import Ranking
+from grid.strict import STRICT
+from grid.types import Case, Reference, Substep, ToolSpec
+
+
+@dataclass(frozen=True, config=STRICT)
+class Oracle(Ranking):
+    """All tools that the case's reference calls, in the order of its calls, then BM25's, `top_k` in all.
+
+    Every decision is offered all of them: which of them is its own is not told.
+    """
+
+    def index(self, library: Mapping[str, ToolSpec]) -> Index:
+        """Index every tool of a library."""
+        plain = {name: getattr(self, name) for name in Ranking.__dataclass_fields__}
+        return OracleIndex(library, BM25(**plain).index(library), {})
+
+
+class OracleIndex:
+    """An index whose right tools come first; none are right before it is `told`."""
+
+    def __init__(self, library: Mapping[str, ToolSpec], other: Index, right: Mapping[str, ToolSpec]) -> None:
+        self._library, self._other, self._right = library, other, right
+        self.query_top_k, self.mode = max(other.query_top_k, len(right)), other.mode
+        self._found = lru_cache(maxsize=4096)(self._with_right)
+
+    def told(self, reference: Reference) -> Index:
+        """The index for the case of a reference."""
+        names = [call.tool for call in reference.calls.values() if call]
+        return OracleIndex(self._library, self._other, {name: self._library[name] for name in names})
+
+    def retrieve(self, case: Case, substep: Substep) -> tuple[ToolSpec, ...]:
+        """The right tools, then what BM25 finds."""
+        return self._found(self._other.retrieve(case, substep))
+
+    def nearest(self, text: str) -> list[ToolSpec]:
+        """All tools by their BM25 score for a text."""
+        return self._other.nearest(text)
+
+    def of(self, names: Collection[str], at_least: int = 0) -> Index:
+        """Some of the tools."""
+        kept = {name: tool for name, tool in self._library.items() if name in names}
+        return OracleIndex(kept, self._other.of(names, at_least), self._right)
+
+    def _with_right(self, found: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """As many as were found; more where more are right."""
+        ranked = {**self._right, **{tool.name: tool for tool in found}}
+        return tuple(ranked.values())[: max(len(found), len(self._right))]

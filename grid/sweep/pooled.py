@@ -1,0 +1,97 @@
+"""Datasets, pools and retrievers of a process, each built once: what a case may be offered, and by whom it is found.
+
+All take the configs of their groups as JSON: settings that share a dataset share its cases, and its index.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import cast
+
+from grid.datasets.base import Dataset, Problem
+from grid.errors import ConfigError
+from grid.pools.base import Pool
+from grid.retrievers.base import Index, Retriever, Told
+from grid.sweep.make import make
+from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
+
+
+class Pooled:
+    """A dataset's cases, each with its pool, and that made searchable.
+
+    `stock` are all tools that any of the pools has, `index` finds them.
+    """
+
+    def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
+        self._dataset, self._pool, self._stock, self._index = dataset, pool, stock, index
+        self.version = pool.version
+        self._searchable = lru_cache(maxsize=64)(self._search)  # all planners and trials meet the same cases
+
+    def problem(self, case_id: str) -> tuple[Problem, Index]:
+        """A case whose library is its pool, and the index of that; raises ConfigError where a pool cannot be made."""
+        tools, index = self._searchable(case_id)
+        problem = replace(
+            self._dataset.problem(case_id),
+            library=tools,
+            candidates=index.retrieve,
+            query_tools=index.query_top_k,
+            dynamic=index.mode == "dynamic",
+        )
+        return problem, index
+
+    def _search(self, case_id: str) -> tuple[Mapping[str, ToolSpec], Index]:
+        problem, index = self._dataset.problem(case_id), self._index
+        tools = self._pool.tools(problem, self._stock)
+        if tools is not self._stock:
+            index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
+        return tools, index.told(problem.reference) if isinstance(index, Told) else index
+
+
+@lru_cache(maxsize=8)
+def dataset_of(key: str) -> Dataset:
+    """The dataset of a config; raises ConfigError."""
+    return cast(Dataset, make("dataset", json.loads(key)))
+
+
+@lru_cache(maxsize=8)
+def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
+    """Of the configs of three groups.
+
+    Raises:
+        ConfigError: a library without tools, or with one that has the name of an option.
+        DataError: a dataset's file.
+    """
+    data, chosen = dataset_of(dataset), _pool(pool)
+    found = cast(Retriever, make("retriever", json.loads(retriever)))
+    stock = _stock(dataset, pool)
+    return Pooled(data, chosen, stock, found.index(stock))
+
+
+@lru_cache(maxsize=64)
+def lacking(dataset: str, pool: str) -> str | None:
+    """What a pool needs of a dataset's cases and one of them does not name; None where all do."""
+    data, chosen = dataset_of(dataset), _pool(pool)
+    if chosen.needs is None:
+        return None
+    unfit = next((case_id for case_id in data.case_ids() if not chosen.fits(data.problem(case_id))), None)
+    return f"{chosen.needs}, which {{file}} does not name (case {unfit})" if unfit else None
+
+
+@lru_cache(maxsize=8)
+def _pool(key: str) -> Pool:
+    return cast(Pool, make("pool", json.loads(key)))
+
+
+@lru_cache(maxsize=8)
+def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
+    """All tools that cases may be offered: retrievers share it."""
+    tools = dataset_of(dataset).tools
+    if not tools:
+        raise ConfigError("dataset", "a library of 0 tools", "at least one tool")
+    taken = [name for name in (NO_TOOL, FINISH, GIVE_UP) if name in tools]
+    if taken:
+        raise ConfigError("dataset", taken, "a library without tools of these names, which are options of choices")
+    return _pool(pool).stock(tools)
