@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.errors import ModelError
@@ -61,13 +62,16 @@ async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "
 async def run_plan(
     episode: Episode, view: View, plan: list[Action], usage: Usage, acting: Acting, over: Callable[[Path], bool]
 ) -> Path:
-    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step."""
+    """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step.
+
+    All steps were offered what the plan was made from.
+    """
     path = view.path
     for action in plan:
         at = whole_view(episode, path, acting.max_calls)
         if at is None:
             break
-        path, usage = await perform(episode, at, Decision(action, usage)), Usage()
+        path, usage = await perform(episode, replace(at, options=view.options), Decision(action, usage)), Usage()
         if over(path):
             break
     return path

