@@ -1,4 +1,4 @@
-"""What a library of 14 to 10,014 tools costs and how hard its distractors are, without a planner (tooltree A.11)."""
+"""What a pool of 14 to 10,014 tools costs and how hard its distractors are, without a planner (tooltree A.11)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from grid.robustness.distractors import real_tools
-from grid.robustness.library_size import OWN, LibrarySize, stock_of
-from grid.robustness.tool_files import distinct
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -22,11 +18,15 @@ from rich.table import Table
 from grid.datasets.base import Dataset, Problem
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.ultratool import UltraTool
-from grid.retrievers.base import Extensible
+from grid.pools.distractors import real_tools
+from grid.pools.grown import OWN, Grown
+from grid.pools.tool_files import distinct
+from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
-from grid.types import Case, Substep, ToolSpec
+from grid.sweep.pooled import Pooled
+from grid.types import ToolSpec
 
-SIZES = (14, 24, 114, 1_014, 10_014)
+DISTRACTORS = (0, 10, 100, 1_000, 10_000)
 _KINDS = ("real", "varied")
 _MIB = 2**20
 
@@ -44,7 +44,7 @@ class Decision:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Of this benchmark."""
     parser.add_argument("--cases", type=int, default=50)
-    parser.add_argument("--path", help="a folder of other benchmarks' files (robustness.library_size.path)")
+    parser.add_argument("--path", help="a folder of other benchmarks' files (pool.path)")
     parser.add_argument("--ultratool", help="UltraTool's folder: its cases instead of SLATE's")
 
 
@@ -56,45 +56,46 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     began = time.perf_counter()
     real = {tool.name for tool in distinct((*dataset.tools.values(), *real_tools(arguments.path)))}
     console.print(f"{len(real):,} real tools, read in {time.perf_counter() - began:.1f} s")
-    index = BM25(top_k=20, query_top_k=24).index(dataset.tools)
     table = Table(box=SIMPLE_HEAD)
-    for name in ("tools", "real", "varied", "indexed", "index s", "MiB", "library ms", "query ms", "offered",
+    for name in ("tools", "real", "varied", "indexed", "index s", "MiB", "pool ms", "query ms", "offered",
                  "right one", "passed", "above: real", "varied"):  # fmt: skip
         table.add_column(name, justify="right")
-    for size in SIZES:
-        table.add_row(*_row(LibrarySize(size=size, path=arguments.path), dataset, index, real))
+    for count in DISTRACTORS:
+        table.add_row(*_row(Grown(distractors=count, path=arguments.path), dataset, real))
     console.print(table)
     console.print(
-        "means a case: real and varied distractors, and ms to make its library; query ms and offered a substep that "
+        "means a case: real and varied distractors, and ms to make its pool; query ms and offered a substep that "
         "needs a tool; right one: how often it is offered; passed: how often any distractor is ranked above it; above: "
         "the share of distractors that are"
     )
 
 
-def _row(setting: LibrarySize, dataset: Dataset, index: Extensible, real: set[str]) -> list[str]:
-    before, began = _resident(), time.perf_counter()
-    _, extended = stock_of(index, setting.path, setting.seed, setting.size)
-    indexing, memory = time.perf_counter() - began, _resident() - before
+def _row(pool: Grown, dataset: Dataset, real: set[str]) -> list[str]:
+    before, began = resident(), time.perf_counter()
+    stock = pool.stock(dataset.tools)
+    index = BM25(top_k=20, query_top_k=24).index(stock)
+    index.nearest("a tool")  # indexes them
+    indexing, memory = time.perf_counter() - began, resident() - before
     making, counts, above = list[float](), Counter[str](), {kind: list[float]() for kind in _KINDS}
     decisions, passed = list[Decision](), list[bool]()
+    found, small = Pooled(dataset, pool, stock, index), Pooled(dataset, Grown(distractors=0), stock, index)
     for name in dataset.case_ids():
-        plain = replace(dataset.problem(name), candidates=index.retrieve)
         began = time.perf_counter()
-        problem = setting.disturb(plain, index, 0)
+        problem, own = found.problem(name)
         making.append(time.perf_counter() - began)
-        kinds = _kinds(plain, problem, real)
+        kinds = _kinds(small.problem(name)[0], problem, real)
         counts += Counter(kinds.values())
-        for decision in _decisions(problem, extended):
+        for decision in _decisions(problem, own):
             decisions.append(decision)
             higher = Counter(kinds.get(tool) for tool in decision.ranked[: decision.ranked.index(decision.right)])
             passed.append(any(higher[kind] for kind in _KINDS))
-            for kind, found in Counter(kinds.values()).items():
-                above[kind].append(higher[kind] / found)
+            for kind, count in Counter(kinds.values()).items():
+                above[kind].append(higher[kind] / count)
     cases = len(making)
     return [
-        f"{setting.size:,}",
+        f"{OWN + pool.distractors:,}",
         *(f"{counts[kind] / cases:,.0f}" for kind in _KINDS),
-        f"{len(extended.tools):,}",
+        f"{len(stock):,}",
         f"{indexing:.2f}",
         f"{max(memory, 0) / _MIB:.0f}",
         f"{1000 * mean(making):.1f}",
@@ -106,31 +107,26 @@ def _row(setting: LibrarySize, dataset: Dataset, index: Extensible, real: set[st
     ]
 
 
-def _kinds(plain: Problem, problem: Problem, real: set[str]) -> Mapping[str, str]:
-    """The distractors of a case's library, and whether they are real; the case's own tools stand first in it."""
-    used = {call.tool for call in plain.reference.calls.values() if call}
-    others = islice(problem.library, max(OWN, len(used)), None)
-    return {name: "real" if name in real else "varied" for name in others}
+def _kinds(small: Problem, problem: Problem, real: set[str]) -> Mapping[str, str]:
+    """The distractors of a case's pool, and whether they are real."""
+    return {name: "real" if name in real else "varied" for name in problem.library if name not in small.library}
 
 
-def _decisions(problem: Problem, extended: Extensible) -> Iterator[Decision]:
+def _decisions(problem: Problem, index: Index) -> Iterator[Decision]:
+    whole = index.of(problem.library, at_least=len(problem.library))
     for substep in problem.case.plan.substeps:
         call = problem.reference.calls[substep.id]
         if call:
             began = time.perf_counter()
             offered = problem.candidates(problem.case, substep)
             seconds = time.perf_counter() - began
-            yield Decision(call.tool, _names(offered), seconds, _ranked(problem, extended, problem.case, substep))
-
-
-def _ranked(problem: Problem, extended: Extensible, case: Case, substep: Substep) -> tuple[str, ...]:
-    return _names(tuple(tool for tool in extended.ranked(case, substep) if problem.library.get(tool.name) is tool))
+            yield Decision(call.tool, _names(offered), seconds, _names(whole.retrieve(problem.case, substep)))
 
 
 def _names(tools: tuple[ToolSpec, ...]) -> tuple[str, ...]:
     return tuple(tool.name for tool in tools)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
