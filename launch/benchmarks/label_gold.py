@@ -64,7 +64,7 @@ async def decisions(built: Built, case_id: str, count: int, seed: int) -> list[A
     path, found = begin(episode), []
     for substep in problem.case.plan.substeps:
         call = problem.reference.calls[substep.id]
-        options = episode.options(substep, count)
+        options = episode.options(substep, most=count)
         tools = list(options.tools)
         if call and call.tool not in {tool.name for tool in tools}:
             tools[derive_seed(seed, case_id, substep.id) % len(tools)] = built.dataset.tools[call.tool]

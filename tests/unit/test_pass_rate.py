@@ -20,7 +20,6 @@ from grid.sweep.evaluation import Evaluation
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
 from tests.configs import setting_of
-from tests.oracle import Telling
 
 UNSURE, UNSOLVED, SOLVED = range(3)
 CALL = ToolCall("convert", {"amount": 5})
@@ -152,14 +151,13 @@ def test_a_chain_is_judged_where_its_plan_ends_with_an_answer(
     small_stabletoolbench: str, ends: list[dict[str, Any]], passed: float
 ) -> None:
     values = {"path": small_stabletoolbench, "group": "G1_instruction", "order": "file"}
-    setting = setting_of(dataset="stabletoolbench", planner="zero_shot", dataset_values=values)
+    setting = setting_of(values, dataset="stabletoolbench", planner="zero_shot", retriever="oracle")
     built, judge = build(setting, BudgetConfig()), Judge([SOLVED])
-    index = Telling(built.dataset, built.index)
     cell = list(cells(setting, built.version, ["G1_instruction-4"], 1))
     for roles in ({}, {EVALUATOR: judge}):
         asking = dict.fromkeys(roles, Judging())
         actor = Planning([], ends=ends)
-        whole = replace(built, engine=actor, index=index, roles=roles, judging=asking)
+        whole = replace(built, engine=actor, roles=roles, judging=asking)
         labelled = replace(setting, labels={**setting.labels, **dict.fromkeys(roles, "judge")})
         (row,) = asyncio.run(run_chunk(whole, labelled, cell, Stamp("test", None))).take()["episodes"]
         assert (row["error_message"], row["success"], row["exact_match"]) == (None, True, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,11 +52,10 @@ class Cases:
         return Problem(case, reference, world, lambda case, substep: (), LIBRARY, {}, domain=domain, own=own)
 
 
-@lru_cache(maxsize=16)
-def pooled(pool: Pool, **settings: Any) -> Pooled:
+def pooled(pool: Pool) -> Pooled:
     data: Any = Cases()
     stock = pool.stock(LIBRARY)
-    return Pooled(data, pool, stock, BM25(top_k=7, query_top_k=9, **settings).index(stock))
+    return Pooled(data, pool, stock, BM25(top_k=7, query_top_k=9).index(stock))
 
 
 POOLS = (Whole(), CaseTools(), Domain(), Grown(distractors=0), Grown(distractors=10), Grown(distractors=300))

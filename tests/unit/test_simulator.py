@@ -34,7 +34,7 @@ from grid.text.objects import UnreadableError
 from grid.types import Json, ToolCall, Usage, to_json
 from grid.worlds.simulated import Documentation
 from tests.configs import LABELS, job, setting_of
-from tests.oracle import Telling, oracle_of
+from tests.oracle import oracle_of
 from tests.unit.test_episode import reachable
 
 ABOUT = Documentation(["Service: Money Changer (Finance)"], ["{'amount': 1} -> {}"])
@@ -147,11 +147,11 @@ def test_nonsense_is_asked_about_again_then_an_error_that_is_counted(text: str) 
 
 def told(path: str, simulator: Any, planner: str = "react", budget: Budget | None = None) -> tuple[Setting, Built]:
     """The oracle on the small files, its tools played by an engine."""
-    setting = setting_of(dataset="stabletoolbench", planner=planner, dataset_values={"path": path, "limit": 4})
+    setting = setting_of({"path": path, "limit": 4}, dataset="stabletoolbench", planner=planner, retriever="oracle")
     built = build(setting, BUDGET)
     engine = oracle_of(built.dataset, built.dataset.case_ids())
     roles = {SIMULATOR: simulator} if simulator else {}
-    built = replace(built, engine=engine, index=Telling(built.dataset, built.index), roles=roles)
+    built = replace(built, engine=engine, roles=roles)
     return replace(setting, labels={**setting.labels, **dict.fromkeys(roles, "playing")}), replace(
         built, budget=budget or built.budget
     )

@@ -34,10 +34,10 @@ from grid.types import Usage
 from launch.summary import TranscriptTally
 from tests.configs import SHARED, job
 from tests.engines import Scripted
-from tests.unit.test_run import LABELS, TOOLS, Breaking, SmallDataset, SmallIndex
+from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex
 from tests.unit.test_store import episode, message, section
 from tests.unit.test_store_damage import flipped
-from tests.world import certain, right_arguments
+from tests.world import TOOLS, certain, right_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = sorted(path.stem for path in (CONF / "planner").glob("*.yaml"))
