@@ -28,6 +28,8 @@ WIDTH = 130
 FOLDERS = {
     "dataset.path=": "ultratool",
     "--ultratool ": "ultratool",
+    "--traject ": "traject",
+    "--stable ": "stable",
     "--against ": "against",
     "--lats ": "lats",
     "--toolbench ": "toolbench",

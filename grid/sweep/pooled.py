@@ -18,6 +18,9 @@ from grid.retrievers.base import Index, Retriever, Told
 from grid.sweep.make import make
 from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 
+_KEPT = 64
+"""Pools that are remembered: one of 10,000 tools takes half a megabyte."""
+
 
 class Pooled:
     """A dataset's cases, each with its pool, and that made searchable.
@@ -28,13 +31,18 @@ class Pooled:
     def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
         self._dataset, self._pool, self._stock, self._index = dataset, pool, stock, index
         self.version = pool.version
-        self._searchable = lru_cache(maxsize=64)(self._search)  # all planners and trials meet the same cases
+        self._known: dict[str, tuple[Mapping[str, ToolSpec], Index]] = {}
 
     def problem(self, case_id: str) -> tuple[Problem, Index]:
         """A case whose library is its pool, and the index of that; raises ConfigError where a pool cannot be made."""
-        tools, index = self._searchable(case_id)
+        problem = self._dataset.problem(case_id)
+        if case_id not in self._known:  # all planners and trials meet the same cases
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            self._known[case_id] = self._search(problem)
+        tools, index = self._known[case_id]
         problem = replace(
-            self._dataset.problem(case_id),
+            problem,
             library=tools,
             candidates=index.retrieve,
             query_tools=index.query_top_k,
@@ -42,9 +50,8 @@ class Pooled:
         )
         return problem, index
 
-    def _search(self, case_id: str) -> tuple[Mapping[str, ToolSpec], Index]:
-        problem, index = self._dataset.problem(case_id), self._index
-        tools = self._pool.tools(problem, self._stock)
+    def _search(self, problem: Problem) -> tuple[Mapping[str, ToolSpec], Index]:
+        tools, index = self._pool.tools(problem, self._stock), self._index
         if tools is not self._stock:
             index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
         return tools, index.told(problem.reference) if isinstance(index, Told) else index

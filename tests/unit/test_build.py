@@ -14,7 +14,6 @@ from grid.datasets import null
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
-from grid.sweep import pooled
 from grid.sweep.build import build, invalid_reason
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.check import Job, check_sweep
@@ -249,7 +248,8 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     """It would be shadowed, and in the tables nobody could tell the two apart."""
     shadowed = {name: ToolSpec(name, "", ())}
     dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
-    monkeypatch.setattr(pooled, "dataset_of", lambda key: dataset)
+    for module in ("build", "pooled"):
+        monkeypatch.setattr(f"grid.sweep.{module}.dataset_of", lambda key: dataset)
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
     error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset", [name])
