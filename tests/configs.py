@@ -35,7 +35,6 @@ FOLDERS = {
     "traject_bench": "small_traject_bench",
     "restbench": "small_restbench",
     "stabletoolbench": "small_stabletoolbench",
-    "restbench": "small_restbench",
 }
 """The datasets that need files, by the fixture that has them."""
 

@@ -29,7 +29,8 @@ from functools import cached_property, lru_cache
 from grid.metrics.scores import PATTERNS
 from grid.metrics.usage import normalised_arguments
 from grid.retrievers.base import Index
-from grid.retrievers.bm25 import BM25, document
+from grid.retrievers.bm25 import BM25
+from grid.retrievers.scored import document
 from grid.types import Reference, Step, ToolCall, ToolSpec
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
@@ -53,7 +54,7 @@ class Likeness:
         tool = self._library.get(name)
         if tool is None:
             return ()
-        found = self._index.nearest(" ".join(document(tool)))
+        found = self._index.nearest(document(tool))
         return tuple(other.name for other in found[: NEAR + 1] if other.name != name)[:NEAR]
 
     @cached_property
