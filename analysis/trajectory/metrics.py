@@ -96,7 +96,7 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
-    """What drawing would have, one row for each robustness setting, retriever and pool; none where offers are not known.
+    """What drawing would have, a row for each robustness setting, retriever and pool; none where offers are not known.
 
     n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
     retrieval rate. Means over cases.
