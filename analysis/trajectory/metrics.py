@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from analysis import intervals, load, planted, queries
 from analysis.baselines import CHANCE
 from analysis.intervals import CLUSTER, count, interval
-from analysis.load import SETTING
+from analysis.load import ALL, SETTING
 from analysis.render import Sheet
 from grid import store
 
@@ -96,7 +96,7 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
-    """What drawing would have, one row for each robustness setting and retriever; none where offers are not known.
+    """What drawing would have, a row for each robustness setting, retriever and pool; none where offers are not known.
 
     n tools (the reference's calls) of the k on offer (`offered`, by cell), of which r n are the reference's: r is the
     retrieval rate. Means over cases.
@@ -110,14 +110,15 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     drawn = cells.assign(exact_match=exact, inclusion=hit, tool_precision=hit, tool_recall=hit).dropna(
         subset=["inclusion"]
     )
-    place = [*_PLACE, "retriever"]
+    place = [*_PLACE, "retriever", "pool"]
     by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
     grouped = by_case.groupby(place, observed=True)
     found = grouped.mean().assign(cases=grouped.size()).reset_index()
     several = found["retriever"].nunique() > 1
     names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
+    names = [name if pool == ALL else f"{name} / pool {pool}" for name, pool in zip(names, found["pool"], strict=True)]
     texts = {name: found[name].astype(str) for name in _PLACE}
-    return found.assign(planner=names, **texts).drop(columns="retriever")
+    return found.assign(planner=names, **texts).drop(columns=["retriever", "pool"])
 
 
 def _first_offers(root: Path, cells: pd.DataFrame) -> pd.Series[float]:

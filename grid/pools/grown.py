@@ -75,11 +75,8 @@ class Grown:
             if len(found) >= size:
                 break
             same = problem.same_function.get(tool.name, tool.name) in functions
-            if (
-                tool.name not in found
-                and not same
-                and problem.library.get(tool.name, tool).category.casefold() not in domains
-            ):
+            domain = problem.library.get(tool.name, tool).category.casefold()  # of several it may be the case's
+            if tool.name not in found and not same and domain not in domains:
                 found[tool.name] = tool
         if len(found) < size:
             allowed = f"at most {self.distractors + len(found) - size:,}, or path=FOLDER with tools of more domains"
