@@ -14,7 +14,7 @@ import pytest
 from analysis import html
 from analysis.figures import Drawing
 from analysis.render import Sheet
-from analysis.trajectory import metrics, scaling
+from analysis.trajectory import figures, metrics, scaling
 from grid import store
 from tests import searched
 from tests.published import SIMPLE, episode, offers
@@ -102,7 +102,7 @@ def test_exact_match_by_the_number_of_tools(tmp_path: Path) -> None:
     (sheet,) = scaling.sheets(tmp_path, written(tmp_path, cells))
     assert sheet.figures == ["3 tools", "4 tools", "5 tools"], "of other datasets nothing"
     assert [row[3:] for row in sheet.rows] == [["0 (4)", "0 (4)", "0 (4)"], ["100 (4)", "0 (4)", "0 (4)"]]
-    (drawing,) = scaling.drawings(tmp_path, metrics.read(tmp_path), "told; ")
+    (drawing,) = figures.drawings(tmp_path, metrics.read(tmp_path), "told; ")
     assert drawing.caption.startswith("told; ")
     assert drawing.svg.startswith("<svg")
 
@@ -112,7 +112,7 @@ def test_a_sweep_without_traject_bench_has_no_figure_of_it(tmp_path: Path) -> No
         tmp_path, [searched.episode("react", case, True, exact_match=True, plan_nodes=9) for case in range(2)]
     )
     assert not scaling.sheets(tmp_path, cells)
-    assert not scaling.drawings(tmp_path, cells, "")
+    assert not figures.drawings(tmp_path, cells, "")
 
 
 def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
@@ -120,5 +120,5 @@ def test_hostile_names_are_text_in_tables_and_figures(tmp_path: Path) -> None:
     cells = [episode(case, hostile, model=hostile, plan_nodes=3, exact_match=True) for case in range(3)]
     found = written(tmp_path, cells)
     sheets: list[Sheet] = [*metrics.sheets(tmp_path, found), *scaling.sheets(tmp_path, found)]
-    drawings: list[Drawing] = scaling.drawings(tmp_path, found, "")
+    drawings: list[Drawing] = figures.drawings(tmp_path, found, "")
     assert hostile not in html.page(tmp_path, sheets, drawings)
