@@ -7,7 +7,8 @@ from pathlib import Path
 from analysis import figures, horizon, planted, queries, study
 from analysis.figures import Drawing
 from analysis.search import drawings as search
-from analysis.trajectory import figures, metrics
+from analysis.trajectory import figures as trajectories
+from analysis.trajectory import metrics
 
 
 def of(root: Path) -> list[Drawing]:
@@ -21,7 +22,7 @@ def of(root: Path) -> list[Drawing]:
 
 def _of_trajectories(root: Path) -> list[Drawing]:
     cells = metrics.read(root)
-    return figures.drawings(root, cells, planted.told(cells)) if len(cells) else []
+    return trajectories.drawings(root, cells, planted.told(cells)) if len(cells) else []
 
 
 def _of_study(root: Path) -> list[Drawing]:
