@@ -48,7 +48,7 @@ _TOLD = {
     "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
     "accuracy": "accuracy: the answer is right, as an evaluator says",
     "correct_path": "correct path: the reference's calls are among those made, in their order",
-    "extra_calls": "extra calls: calls beyond the reference's",
+    "extra_calls": "extra calls: those beyond the reference's, where the path is correct",
     "passed": "pass rate: as an evaluator says, unsure counts half",
 }
 _CHANCE = (
