@@ -113,7 +113,7 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     place = [*_PLACE, "retriever", "pool"]
     by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
     grouped = by_case.groupby(place, observed=True)
-    found = grouped.mean().assign(cases=grouped.size()).reset_index()
+    found = grouped.mean().assign(cases=grouped.size()).reset_index().sort_values(place, key=lambda of: of.astype(str))
     several = found["retriever"].nunique() > 1
     names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
     names = [name if pool == ALL else f"{name} / pool {pool}" for name, pool in zip(names, found["pool"], strict=True)]
