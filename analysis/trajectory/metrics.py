@@ -48,7 +48,7 @@ _TOLD = {
     "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
     "accuracy": "accuracy: the answer is right, as an evaluator says",
     "correct_path": "correct path: the reference's calls are among those made, in their order",
-    "extra_calls": "extra calls: calls beyond the reference's",
+    "extra_calls": "extra calls: those beyond the reference's, where the path is correct",
     "passed": "pass rate: as an evaluator says, unsure counts half",
 }
 _CHANCE = (
@@ -113,7 +113,7 @@ def chance(cells: pd.DataFrame, offered: pd.Series[float]) -> pd.DataFrame:
     place = [*_PLACE, "retriever", "pool"]
     by_case = drawn.groupby([*place, "case_id"], observed=True)[_DRAWN].mean()
     grouped = by_case.groupby(place, observed=True)
-    found = grouped.mean().assign(cases=grouped.size()).reset_index()
+    found = grouped.mean().assign(cases=grouped.size()).reset_index().sort_values(place, key=lambda of: of.astype(str))
     several = found["retriever"].nunique() > 1
     names = [f"{CHANCE} / {retriever}" if several else CHANCE for retriever in found["retriever"]]
     names = [name if pool == ALL else f"{name} / pool {pool}" for name, pool in zip(names, found["pool"], strict=True)]
