@@ -71,6 +71,7 @@ def _sheet(root: Path, model: str, table: pd.DataFrame) -> Sheet:
 
 
 def query_of(root: Path, model: str, table: pd.DataFrame) -> str:
+    """Each case's exact match and number of calls, for one model on the table's datasets."""
     where = queries.where({"model": [model], "dataset": sorted(table["dataset"].unique())})
     return queries.by_case(root, ["plan_nodes", "exact_match"], where)
 
