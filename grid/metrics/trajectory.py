@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from grid.metrics.usage import same_arguments
+from grid.text import references
 from grid.types import Reference, Step, ToolCall
 
 
@@ -18,9 +19,10 @@ def trajectory_scores(
     exact_match: the names are the reference's, as lists where its calls are ordered, else as sets. inclusion: the names
     found, by the length of the reference's *list*, as published: where that names a tool twice it cannot reach 1, which
     `inclusion_set` can. usage: of the names in both, the share whose first call has the reference's first arguments
-    (`usage.same_arguments`); None with none in common. retrieval_rate: inclusion's formula on the tools offered at any
-    step. tool_precision, tool_recall: of the set of names called against the reference's; 0 where nothing was called.
-    `concrete` has the reference's calls, by substep, with the earlier results filled in that they refer to.
+    (`usage.same_arguments`), those left out that take a result which nobody knows; None with none to compare.
+    retrieval_rate: inclusion's formula on the tools offered at any step. tool_precision, tool_recall: of the set of
+    names called against the reference's; 0 where nothing was called. `concrete` has the reference's calls, by substep,
+    with the earlier results filled in that they refer to.
     """
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:
@@ -45,6 +47,8 @@ def _usage(
     hits = []
     for name in names:
         place, first = next((place, call) for place, call in wanted.items() if call.tool == name)
+        if place not in concrete and references.refers(first):
+            continue  # what it takes from an earlier result is told by no number of a step
         own = next(step for step in made if step.call and step.call.tool == name)
         # An earlier result may stand in a call by its reference or as itself.
         right, calls = [first, concrete.get(place, first)], [call for call in (own.call, own.written) if call]
