@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from grid.datasets.base import Problem
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
 from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory, to_json
+from grid.worlds.lookup import concrete_calls
 
 SCORING = "3"
 """Raise when the same trajectory gets another score; part of every cell's id."""
@@ -42,6 +44,14 @@ def score(
             "retrieval_rate": _share([_reference_tool(step, reference) in step.candidates for step in needing if step]),
         }
     return Scores(**found | dict(own))
+
+
+def scored(
+    problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
+) -> Scores:
+    """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for."""
+    own = {**problem.measure(trajectory), **said}
+    return score(trajectory, problem.reference, resolved, own, concrete_calls(problem.world))
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:

@@ -20,7 +20,7 @@ from grid.errors import BudgetError, GridError, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import Scores
 from grid.metrics.solvable import solvable
-from grid.metrics.stepwise import score
+from grid.metrics.stepwise import scored
 from grid.planners.base import Episode
 from grid.planners.options import Retrieved
 from grid.planners.outline import draft
@@ -41,7 +41,6 @@ from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import ErrorKind, Reference, Status, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
-from grid.worlds.lookup import concrete_calls
 from grid.worlds.simulated import Played
 
 CONCURRENT_CELLS = 16
@@ -153,11 +152,8 @@ async def _run_cell(
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
-        more = dict(problem.measure(trajectory))
-        if problem.examine and evaluation:
-            more |= await problem.examine(trajectory, evaluation)
-        resolved = problem.world.resolved(trajectory.end)
-        scores = score(trajectory, reference, resolved, more, concrete_calls(problem.world))
+        said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
+        scores = scored(problem, trajectory, problem.world.resolved(trajectory.end), said)
     except UnfinishedError:
         raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
@@ -169,9 +165,8 @@ async def _run_cell(
             message += f" ({place_of(error, built)}, case {cell.case_id})"
             trace = "".join(traceback.format_exception(error))
         trajectory = episode.best() if episode else Trajectory((), ())
-        more = dict(problem.measure(trajectory)) if problem else {}
-        calls = concrete_calls(problem.world) if problem else {}
-        scores = score(trajectory, reference, False, more, calls) if kind in UNRESOLVED else Scores()
+        if problem and kind in UNRESOLVED:
+            scores = scored(problem, trajectory, resolved=False)
     of_world = (part.requests for part in (evaluation, simulation) if part)
     asked = [part for part in (episode, *of_world) if part]
     spent = {role: usage for part in asked for role, usage in part.spent.items()}
