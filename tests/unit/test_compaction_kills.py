@@ -52,7 +52,7 @@ def small_files(root: Path, count: int) -> None:
                 "attempts": [attempt(name), attempt(f"{name}-lost")],
                 "messages": [message(f"{cell}{half}", name, answers=[name]) for half in "ab"],
                 "sections": [section("shared"), section(name)],
-                "comparisons": [comparison(f"{cell}{half}", rule=name) for half in "ab"],
+                "comparisons": [comparison(f"{cell}{half}", rule=cell) for half in "ab"],  # of two the same is told
             }[table]
             draft = root / "draft"
             pq.write_table(pa.Table.from_pylist(rows, schema=schema), draft, write_page_checksum=True)
