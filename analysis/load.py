@@ -26,7 +26,10 @@ _EPISODES = [
     "branched_steps", "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
 _FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
-_FLAGS = ["success", "solvable", "exact_match", "repeated_call", "correct_path", "accuracy"]
+_FLAGS = [
+    "success", "solvable", "exact_match", "repeated_call", "correct_path", "accuracy", "plan_accuracy",
+    "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
+]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 
 

@@ -30,6 +30,23 @@ METRICS = {
     "correct_path": ("correct path", 100.0),
     "extra_calls": ("extra calls", 1.0),
     "passed": ("pass rate", 100.0),
+    "instruction_accuracy": ("instruction", 100.0),
+    "tool_accuracy": ("tool", 100.0),
+    "argument_accuracy": ("argument", 100.0),
+    "answer_score": ("answer", 100.0),
+    "tool_f1": ("tool F1", 100.0),
+    "argument_f1": ("argument F1", 100.0),
+    "plan_f1": ("plan F1", 100.0),
+    "execution_f1": ("execution F1", 100.0),
+    "argument_name_f1": ("argument-name F1", 100.0),
+    "argument_value_f1": ("argument-value F1", 100.0),
+    "edge_f1": ("edge F1", 100.0),
+    "plan_accuracy": ("plan accuracy", 100.0),
+    "plan_names_accuracy": ("plan accuracy (names)", 100.0),
+    "plan_values_accuracy": ("plan accuracy (values)", 100.0),
+    "edit_distance": ("edit distance", 1.0),
+    "hallucinated": ("hallucination", 100.0),
+    "side_effect": ("side effect", 100.0),
 }
 """Columns of `episodes` with their headers and scales."""
 _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}

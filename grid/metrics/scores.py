@@ -17,6 +17,9 @@ class Scores:
 
     `traj_satisfy` is from 0 to 10, `passed` 1 for Solved, 0.5 for Unsure, 0 for Unsolved (`passed_sd`: over repeated
     judgements), `extra_calls` counts calls beyond the reference's; the other numbers are shares.
+
+    `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
+    `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.
     """
 
     success: bool | None = None
@@ -35,5 +38,23 @@ class Scores:
     accuracy: bool | None = None
     passed: float | None = None
     passed_sd: float | None = None
+    instruction_accuracy: float | None = None
+    tool_accuracy: float | None = None
+    argument_accuracy: float | None = None
+    answer_score: float | None = None
+    tool_f1: float | None = None
+    argument_f1: float | None = None
+    plan_f1: float | None = None
+    execution_f1: float | None = None
+    argument_name_f1: float | None = None
+    argument_value_f1: float | None = None
+    edge_f1: float | None = None
+    plan_accuracy: bool | None = None
+    plan_names_accuracy: bool | None = None
+    plan_values_accuracy: bool | None = None
+    edit_distance: float | None = None
+    tool_counts: str | None = None
+    hallucinated: bool | None = None
+    side_effect: bool | None = None
     failure_patterns: tuple[str, ...] | None = None
     repeated_call: bool = False

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from grid.engines.roles import ASKED
 
-SCHEMA_VERSION = "8"
+SCHEMA_VERSION = "9"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 EPISODES = pa.schema(
@@ -51,6 +51,24 @@ EPISODES = pa.schema(
         ("accuracy", pa.bool_()),
         ("passed", pa.float64()),
         ("passed_sd", pa.float64()),
+        ("instruction_accuracy", pa.float64()),
+        ("tool_accuracy", pa.float64()),
+        ("argument_accuracy", pa.float64()),
+        ("answer_score", pa.float64()),
+        ("tool_f1", pa.float64()),
+        ("argument_f1", pa.float64()),
+        ("plan_f1", pa.float64()),
+        ("execution_f1", pa.float64()),
+        ("argument_name_f1", pa.float64()),
+        ("argument_value_f1", pa.float64()),
+        ("edge_f1", pa.float64()),
+        ("plan_accuracy", pa.bool_()),
+        ("plan_names_accuracy", pa.bool_()),
+        ("plan_values_accuracy", pa.bool_()),
+        ("edit_distance", pa.float64()),
+        ("tool_counts", pa.string()),
+        ("hallucinated", pa.bool_()),
+        ("side_effect", pa.bool_()),
         ("failure_patterns", pa.list_(pa.string())),
         ("answer", pa.string()),
         ("depth", pa.int32()),
