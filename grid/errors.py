@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from enum import StrEnum
 from pathlib import Path
 
 from grid.text.untrusted import shown as escaped
@@ -104,3 +105,21 @@ class EngineDiedError(GridError):
 
 class EngineError(GridError):
     """A server or replica that did not answer, after all tries. The infrastructure's failure."""
+
+
+class Status(StrEnum):
+    """How a cell ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+class ErrorKind(StrEnum):
+    """Whose failure it was; only infrastructure failures are tried again. `code`: an exception that nobody foresaw."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    CONTEXT = "context"
+    INFRASTRUCTURE = "infrastructure"
+    TIMEOUT = "timeout"
+    CODE = "code"

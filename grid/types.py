@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
@@ -20,6 +20,8 @@ FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
 GIVE_UP = "give_up"
 """How 'this path leads nowhere' is called where a planner offers it."""
+USER = "The user: "
+"""What stands before the user's later messages in a history, at the beginning of a line."""
 UNKNOWN = "unknown"
 """The value of the arguments of a call that is made wrong on purpose."""
 
@@ -140,12 +142,28 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class UserMessage:
+    """What the user says behind the query; `tools` are on offer from here on, and not before."""
+
+    text: str
+    tools: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Case:
-    """All that a planner may know of a case: the query and the plan to follow."""
+    """All that a planner may know of a case: the query and the plan to follow.
+
+    `messages` are the user's later ones, each the beginning of a turn; a planner is told of one when the turn before
+    has ended. `done` are steps that were taken before, the reference's own, and `decisions` how many more may be taken
+    (None: as many as the planner's keys allow): together the evaluation step by step of GTA and m&m's.
+    """
 
     id: str
     query: str
     plan: Plan
+    messages: tuple[UserMessage, ...] = ()
+    done: tuple[Step, ...] = ()
+    decisions: int | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +174,8 @@ class Reference:
     are the case's resolution. `followed`: planners are given the substeps, so that their steps can be held against
     the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
     are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
-    substeps whose calls are right and return a failure all the same, as they did when they were recorded.
+    substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
+    is no outline, None is the end of a turn.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -165,6 +184,17 @@ class Reference:
     ordered: bool = True
     answer: str | None = None
     failing: frozenset[str] = frozenset()
+
+    def unfollowed(self) -> Reference:
+        """The same where nobody is given its substeps: those without a call are no steps then."""
+        if not self.followed:
+            return self
+        return replace(self, calls={step: call for step, call in self.calls.items() if call}, followed=False)
+
+    def part(self, first: int, most: int | None) -> Reference:
+        """Of the calls those from a place on, so many at most; of the resolution what is among them."""
+        kept = dict(islice(self.calls.items(), first, None if most is None else first + most))
+        return replace(self, calls=kept, resolution=tuple(step for step in self.resolution if step in kept))
 
 
 @dataclass(frozen=True)
@@ -264,24 +294,6 @@ class Usage:
             self.resent_requests + other.resent_requests,
             self.empty_answers + other.empty_answers,
         )
-
-
-class Status(StrEnum):
-    """How a cell ended."""
-
-    OK = "ok"
-    FAILED = "failed"
-
-
-class ErrorKind(StrEnum):
-    """Whose failure it was; only infrastructure failures are tried again. `code`: an exception that nobody foresaw."""
-
-    MODEL = "model"
-    TOOL = "tool"
-    CONTEXT = "context"
-    INFRASTRUCTURE = "infrastructure"
-    TIMEOUT = "timeout"
-    CODE = "code"
 
 
 @dataclass(frozen=True)

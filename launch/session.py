@@ -19,7 +19,7 @@ from rich.table import Table
 from analysis.report import print_report, wide
 from grid import store
 from grid.engines.roles import ASKED
-from grid.errors import StoreError
+from grid.errors import ErrorKind, StoreError
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, cluster
 from grid.sweep.cell import GROUPS, Setting
@@ -28,7 +28,6 @@ from grid.sweep.pilot import CASES, tokens_per_cell
 from grid.sweep.plan import Plan
 from grid.sweep.transcripts import REST_SHARE, TABLES
 from grid.text.untrusted import shown
-from grid.types import ErrorKind
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
 from launch.summary import TranscriptTally, replicas_table

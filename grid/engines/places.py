@@ -1,8 +1,8 @@
 """Where a prompt stands in a case, what the reference does there, and whether what a judge is shown is right.
 
 Given the case's own outline, its substeps are the reference's. Under an outline that the policy drafted, substep k is
-the reference's k-th call, and without one the k-th decision is; after the last call comes `finish`. A step that went
-wrong is not made again.
+the reference's k-th call, and without one the k-th decision is; after the last call, and at the end of a turn, comes
+`finish`. A step that went wrong is not made again.
 """
 
 from __future__ import annotations
@@ -76,15 +76,26 @@ class Places:
         if self.reference.followed:
             steps = islice(self.reference.calls.items(), done, None)
             return [Place(step, step, call, blind=blind) for step, call in steps]
-        numbers = [number for number, _ in outline] or [str(place) for place in range(len(self.calls))]
-        written = dict(zip(self.calls, numbers, strict=False))
+        calls = self.reference.calls
+        numbers = [number for number, _ in outline] or [str(place) for place in range(len(calls))]
+        written = dict(zip(calls, numbers, strict=False))
         drafted = [text for _, text in outline]
         places = [
             Place(step, number, _written(call, written), not drafted or _names(drafted[place], call.tool), blind)
-            for place, ((step, call), number) in enumerate(zip(self.calls.items(), numbers, strict=False))
+            if call
+            else Place(None, number, None)
+            for place, ((step, call), number) in enumerate(zip(calls.items(), numbers, strict=False))
         ]
         end = max(done + least, len(places) + 1)
         return [*places, *(Place(None, str(place), None) for place in range(len(places), end))][done:]
+
+    def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
+        """Of what is `left` the decisions up to the end of the present turn, so many at least."""
+        left = self.left(prompt, least)
+        if self.reference.followed:
+            return left
+        end = next((place for place, found in enumerate(left) if found.step is None), len(left))
+        return left[: max(end + 1, least)]
 
     def failed(self, prompt: Prompt) -> str | None:
         """The number of the first step of a prompt's history that was needed and is not the reference's."""
@@ -179,7 +190,10 @@ def _steps_done(prompt: Prompt) -> int:
 def _observed(prompt: Prompt) -> bool:
     """Whether a prompt shows earlier steps, and what all their calls returned."""
     history = prompt.entries("history")
-    bare = ('{"tool"' in line and not (" returned {" in line or " failed: {" in line) for line in history)
+    bare = (
+        '{"tool"' in line and _FINISH not in line and not (" returned {" in line or " failed: {" in line)
+        for line in history
+    )
     return bool(history) and not any(bare)
 
 

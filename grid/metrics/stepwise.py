@@ -50,8 +50,9 @@ def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
 ) -> Scores:
     """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for."""
-    own = {**problem.measure(trajectory), **said}
-    return score(trajectory, problem.reference, resolved, own, concrete_calls(problem.world))
+    own, case = {**problem.measure(trajectory), **said}, problem.case
+    reference = problem.reference.part(len(case.done), case.decisions)
+    return score(trajectory, reference, resolved, own, concrete_calls(problem.world))
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:

@@ -7,7 +7,7 @@ A *path* is immutable: whoever kept one may go on from it, also side by side.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Annotated
@@ -71,7 +71,7 @@ class Action:
 class Path:
     """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given.
 
-    `lines` are the steps as a history tells them.
+    `lines` are the steps as a history tells them, `said` what the user said behind them, by their places.
     """
 
     steps: tuple[Step, ...]
@@ -79,6 +79,7 @@ class Path:
     lines: tuple[str, ...] = ()
     finished: bool = False
     answer: str | None = None
+    said: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,12 @@ class View:
     @property
     def history(self) -> tuple[str, ...]:
         """What is seen of the path, a line a step."""
-        if self.seen == "calls":
-            return tuple(prompts.step_text(step, observed=False) for step in self.path.steps)
-        if self.seen == "all" and self.most_observed is not None:
-            return tuple(prompts.step_text(step, most=self.most_observed) for step in self.path.steps)
-        return self.path.lines if self.seen == "all" else ()
+        if self.seen == "all" and self.most_observed is None:
+            return self.path.lines
+        if self.seen == "none":
+            return ()
+        lines = (prompts.step_text(step, self.seen == "all", self.most_observed) for step in self.path.steps)
+        return tuple(prompts.with_message(line, self.path.said.get(place)) for place, line in enumerate(lines))
 
     @cached_property
     def offer(self) -> Offer:
@@ -155,16 +157,30 @@ class Rollout:
 
 
 def begin(episode: Episode) -> Path:
-    """The empty path."""
-    return Path((), episode.start())
+    """The path that a planner begins with: empty, but for what was done before."""
+    before = episode.before
+    lines = (
+        prompts.with_message(prompts.step_text(step, answer=before.answers.get(place)), before.said.get(place))
+        for place, step in enumerate(before.steps)
+    )
+    return Path(before.steps, episode.start(), tuple(lines), said=before.said)
+
+
+def decisions_left(episode: Episode, path: Path, max_calls: int) -> int:
+    """How many decisions a path may still take: an outline's substeps, or so many calls as are allowed."""
+    done, outline, most = len(path.steps), episode.case.plan.substeps, episode.case.decisions
+    left = len(outline) - done if outline else max_calls - done + len(episode.before.steps)
+    return left if most is None else min(left, most - done + len(episode.before.steps))
 
 
 def next_point(episode: Episode, path: Path, max_calls: int) -> Substep | None:
     """The next decision point of a path; None at its end."""
     done, outline = len(path.steps), episode.case.plan.substeps
+    if decisions_left(episode, path, max_calls) <= 0:
+        return None
     if outline:
-        return outline[done] if done < len(outline) else None
-    return None if path.finished or done >= max_calls else Substep(str(done), "", "")
+        return outline[done]
+    return None if path.finished else Substep(str(done), "", "")
 
 
 async def rollout(
@@ -230,7 +246,7 @@ def imagine(view: View, decision: Decision) -> Path:
 
 def _behind(view: View, decision: Decision, state: State, step: Step, line: str) -> Path:
     path, action = view.path, decision.action
-    return Path((*path.steps, step), state, (*path.lines, line), action.finished, action.answer)
+    return Path((*path.steps, step), state, (*path.lines, line), action.finished, action.answer, path.said)
 
 
 def _step(view: View, decision: Decision, executed: Executed, branch: int) -> Step:

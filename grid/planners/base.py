@@ -4,65 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import ACTOR, JUDGE, Role
 from grid.errors import BudgetError, ContextError, ToolError
 from grid.planners.options import QUERY, Options, Retrieved, in_order
+from grid.planners.progress import Before, Budget, Executed, Improvement
 from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
-from grid.types import Case, Demonstration, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
-from grid.worlds.base import State, World
+from grid.types import Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.worlds.base import Conversation, State, World
 
 if TYPE_CHECKING:
     from grid.planners.judging import Scoring
     from grid.planners.search.tree import Node
 
-__all__ = ["ACTOR", "JUDGE", "Answers", "Budget", "Episode", "Executed", "Improvement", "Message", "Planner", "Role"]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much one episode may use before it is stopped, and what is best so far is its result.
-
-    `steps` are executed calls, `llm_calls` completions and scoring passes, `tokens` those in and out, all of every
-    role that a planner asks; `seconds` are of the case's own time; None: without limit. They are looked at before each
-    request and each call, so that what is used goes beyond them by what is in flight at most: of tokens and seconds, by
-    the requests that were sent side by side.
-    """
-
-    llm_calls: int = 5000
-    steps: int = 1000
-    tokens: int | None = None
-    seconds: float | None = None
-    prompt_characters: int = 1_000_000
-    observation_characters: int = 100_000
-
-
-class Improvement(NamedTuple):
-    """A trajectory that was better than all before, and what had been used when it was found.
-
-    `value` is what the planner takes it to be worth, None where it has no measure; `node` its place in a search tree.
-    """
-
-    trajectory: Trajectory
-    value: float | None
-    node: str | None
-    tool_calls: int
-    usage: Usage
-    seconds: float
-
-
-class Executed(NamedTuple):
-    """The state after a call, the call with its references filled in, and what it returned; None without a call."""
-
-    state: State
-    call: ToolCall | None
-    observation: Observation | None
+__all__ = [
+    "ACTOR",
+    "JUDGE",
+    "Answers",
+    "Before",
+    "Budget",
+    "Episode",
+    "Executed",
+    "Improvement",
+    "Message",
+    "Planner",
+    "Role",
+]
 
 
 class Episode:
@@ -72,7 +45,8 @@ class Episode:
     that was performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
     answered, `spent` what each role did, `improvements` the trajectories that were the best so far, `nodes` a search's
     tree. World, engines and dataset are behind the verbs: nothing public leads to the reference, and nothing to what
-    the world itself asks.
+    the world itself asks. A planner begins behind the steps of `before`; where the user says more than one thing it
+    does so once for each `turn`.
     """
 
     def __init__(
@@ -99,6 +73,7 @@ class Episode:
         `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
         """
         self.case, self.budget, self.seed = case, budget, seed
+        self.before, self.turn = Before(case.done), 0
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
         self.improvements: list[Improvement] = []
@@ -112,10 +87,12 @@ class Episode:
         self.messages: list[Message] = self.__requests.messages
         self.spent: dict[Role, Usage] = self.__requests.spent
         self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, dynamic), order_seed
-        self.__of_query: dict[str, tuple[ToolSpec, ...]] = {}
+        self.__of_query: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
         self.__demonstrations = demonstrations
         self.__begun = False
         self.__latest: State = None
+        self.__of_turn: State = None
+        self.__improved_before = 0
 
     @property
     def usage(self) -> Usage:
@@ -131,9 +108,12 @@ class Episode:
         if substep is not None:
             tools, step = self.__retrieved.tools(self.case, substep, sought), substep.id
         else:
-            if sought not in self.__of_query:
-                self.__of_query[sought] = self.__retrieved.tools(self.case, None, sought)
-            tools, step = self.__of_query[sought], QUERY
+            key = sought, self.turn
+            if key not in self.__of_query:
+                later = frozenset().union(*(message.tools for message in self.case.messages[self.turn :]))
+                found = self.__retrieved.tools(self.case, None, sought)
+                self.__of_query[key] = tuple(tool for tool in found if tool.name not in later) if later else found
+            tools, step = self.__of_query[key], QUERY
         return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
@@ -155,11 +135,13 @@ class Episode:
             BudgetError: the budget is used up.
             ContextError: too long a prompt.
         """
-        return await self.__requests.sample(role, prompt, *key, n=n, temperature=temperature, max_tokens=max_tokens)
+        return await self.__requests.sample(
+            role, prompt, *self.__keyed(key), n=n, temperature=temperature, max_tokens=max_tokens
+        )
 
     async def choose(self, prompt: Prompt, *key: object, role: Role = ACTOR) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision. Raises as `sample`."""
-        return await self.__requests.choose(role, prompt, *key)
+        return await self.__requests.choose(role, prompt, *self.__keyed(key))
 
     async def judge(self, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0) -> float:
         """The judge's score in [0, 1] of what the prompt's sections show, by the criteria that they give.
@@ -173,7 +155,7 @@ class Episode:
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
         return await self.__judging.score(
-            self.__requests, JUDGE, prompt, JUDGE, *key, samples=samples, temperature=temperature
+            self.__requests, JUDGE, prompt, JUDGE, *self.__keyed(key), samples=samples, temperature=temperature
         )
 
     async def vote(
@@ -183,19 +165,37 @@ class Episode:
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
         return await self.__judging.vote(
-            self.__requests, JUDGE, prompt, candidates, JUDGE, *key, samples=samples, temperature=temperature
+            self.__requests,
+            JUDGE,
+            prompt,
+            candidates,
+            JUDGE,
+            *self.__keyed(key),
+            samples=samples,
+            temperature=temperature,
         )
 
     def start(self) -> State:
-        """The world before any call.
+        """The world before any call of this turn.
 
         Raises:
             ToolError: it was begun already and cannot begin again.
         """
         if self.__begun and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot begin again")
-        self.__begun, self.__latest = True, self.__world.start()
+        self.__begun, self.__latest = True, self.__of_turn if self.turn else self.__world.start()
         return self.__latest
+
+    def next_turn(self, found: Trajectory) -> None:
+        """End a turn with what the planner returned: its next trajectory begins behind that and the user's message."""
+        steps = found.steps
+        if len(steps) == len(self.before.steps) or not steps[-1].finished:
+            steps = (*steps, Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
+        last, said = len(steps) - 1, self.case.messages[self.turn].text
+        self.before = Before(steps, {**self.before.said, last: said}, {**self.before.answers, last: found.answer})
+        self.__of_turn = cast(Conversation, self.__world).next_turn(found.end)
+        self.turn, self.__begun, self.first_pass = self.turn + 1, False, None
+        self.__improved_before = len(self.improvements)
 
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         """Fill references from the outputs of `steps`, and run the call from a state.
@@ -228,22 +228,38 @@ class Episode:
 
     def best(self) -> Trajectory:
         """The best trajectory so far, without any the first pass as far as it went; all decisions that were taken."""
-        if self.improvements:
-            found = self.improvements[-1].trajectory
-        elif self.first_pass:
+        of_turn = self.improvements[self.__improved_before :]
+        if self.first_pass and not of_turn:
             found = self.first_pass()
+        elif self.improvements:
+            found = self.improvements[-1].trajectory
         else:
             found = Trajectory((), (), self.__latest if self.__begun else self.start())
-        return replace(found, decisions=tuple(self.decisions))
+        return self.own(replace(found, decisions=tuple(self.decisions)))
+
+    def own(self, found: Trajectory) -> Trajectory:
+        """A trajectory without the steps that the case began behind."""
+        given = set(map(id, self.case.done))
+        if not given:
+            return found
+        steps, decisions = (
+            tuple(step for step in all_of if id(step) not in given) for all_of in (found.steps, found.decisions)
+        )
+        return replace(found, steps=steps, decisions=decisions)
 
     def resolved(self, state: State) -> bool:
         """After a whole trajectory: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
         self.resolved_checks += 1
+        if self.case.messages:
+            return cast(Conversation, self.__world).turn_resolved(state)
         return self.__world.resolved(state)
 
     def answer(self, state: State) -> str | None:
         """What the tools' results say in answer to the query; None where they say nothing."""
         return self.__world.answer(state)
+
+    def __keyed(self, key: tuple[object, ...]) -> tuple[object, ...]:
+        return (*key, f"turn{self.turn}") if self.turn else key
 
     def _allow(self, prompt: Prompt, calls: int) -> None:
         size, allowed = prompt.size(), self.budget.prompt_characters

@@ -8,7 +8,7 @@ from dataclasses import replace
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.errors import ModelError
 from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, Path, View, next_point, perform
+from grid.planners.acting import Acting, Action, Decision, Path, View, decisions_left, next_point, perform
 from grid.planners.asking import ASK_WORDS, INVALID, native_calls, read_action, sections
 from grid.planners.base import Answers, Episode
 from grid.text.answers import NO_CALL, read_plan
@@ -79,7 +79,11 @@ async def run_plan(
 
 def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", again: bool = False) -> Prompt:
     """The prompt for a plan; under an outline it has an entry for each substep that is left."""
-    first, left, outline = view.substep.id, _left(episode, view, acting), episode.case.plan.substeps
+    first, left, outline = (
+        view.substep.id,
+        decisions_left(episode, view.path, acting.max_calls),
+        episode.case.plan.substeps,
+    )
     form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
     ask = form.format(first=first, last=outline[-1].id if outline else "")
     wanted = ASK_PLAN.format(thought=ASK_REASONING if acting.thought else "")
@@ -93,7 +97,7 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", ag
 
 def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -> list[Action] | None:
     """The actions of the plan in an answer; None, with the reason in the message, where it cannot be used."""
-    left = _left(episode, view, acting)
+    left = decisions_left(episode, view.path, acting.max_calls)
     try:
         calls = _calls(asked, view)
         if view.guided and len(calls) != left:
@@ -120,8 +124,3 @@ def _calls(asked: Answers, view: View) -> list[Call]:
     if not calls:
         raise UnreadableError(NO_CALL)
     return calls
-
-
-def _left(episode: Episode, view: View, acting: Acting) -> int:
-    """Decisions that are left: an outline's substeps, or as many calls as are allowed."""
-    return (len(episode.case.plan.substeps) or acting.max_calls) - len(view.path.steps)

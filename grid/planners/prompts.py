@@ -21,6 +21,7 @@ from grid.types import (
     GIVE_UP,
     NO_TOOL,
     RESULT,
+    USER,
     Demonstration,
     Observation,
     Parameter,
@@ -162,6 +163,11 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
     if most is not None and len(outcome) > most:
         outcome = f"{outcome[:most]}..."
     return f"{called} {'failed:' if step.observation.failed else 'returned'} {outcome}"
+
+
+def with_message(line: str, message: str | None) -> str:
+    """A step's line with what the user said behind it."""
+    return line if message is None else f"{line}\n{USER}{message}"
 
 
 def finishing(answer: str | None) -> ToolCall:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from grid.engines.roles import ASKED
+from grid.errors import ErrorKind
 from grid.store.files import Table, lacks, scan
 from grid.store.scanning import Scan
 from grid.store.schema import DIGESTS, TABLES
-from grid.types import ErrorKind, Usage
+from grid.types import Usage
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"

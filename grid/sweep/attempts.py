@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from grid import store
+from grid.errors import Status
 from grid.planners.base import Message, Role
 from grid.sweep.cell import Setting
 from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.transcripts import Row, transcript_columns
-from grid.types import Status, Usage
+from grid.types import Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from grid import store
-from grid.errors import StoreError, UnfinishedError
+from grid.errors import ErrorKind, StoreError, UnfinishedError
 from grid.replicas.fleet import Fleet
 from grid.sweep.attempts import ChunkResult, attempt_row
 from grid.sweep.build import build
@@ -26,7 +26,7 @@ from grid.sweep.run import Stamp, killed_cell
 from grid.sweep.signs import Signs, end_process
 from grid.sweep.transcripts import Room
 from grid.sweep.worker import Chunk, Report, solve_chunk
-from grid.types import ErrorKind, Usage
+from grid.types import Usage
 
 __all__ = ["Report", "Run"]
 DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so

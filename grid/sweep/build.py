@@ -99,8 +99,7 @@ class Built:
         problem = replace(problem, parts=problem.case.plan.substeps)
         if self.dataset.outline == GIVEN:
             return problem
-        hidden, unfollowed = replace(problem.case, plan=Plan(())), replace(problem.reference, followed=False)
-        return replace(problem, case=hidden, reference=unfollowed)
+        return replace(problem, case=replace(problem.case, plan=Plan(())), reference=problem.reference.unfollowed())
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import traceback
 
-from grid.errors import ContextError, GridError, ModelError, ToolError
+from grid.errors import ContextError, ErrorKind, GridError, ModelError, ToolError
 from grid.planners.base import Episode
 from grid.sweep.build import Built
-from grid.types import ErrorKind
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
 """Failures of the agent: the case counts as not resolved. After the others nothing is known."""

@@ -16,7 +16,7 @@ from grid import store
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
-from grid.errors import BudgetError, GridError, UnfinishedError
+from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import Scores
 from grid.metrics.solvable import solvable
@@ -24,6 +24,7 @@ from grid.metrics.stepwise import scored
 from grid.planners.base import Episode
 from grid.planners.options import Retrieved
 from grid.planners.outline import draft
+from grid.planners.turns import all_turns
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.audit import Audit
@@ -39,7 +40,7 @@ from grid.sweep.rows import Ranked, step_rows, storable
 from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
-from grid.types import ErrorKind, Reference, Status, Substep, ToolSpec, Trajectory
+from grid.types import Reference, Substep, ToolSpec, Trajectory
 from grid.worlds.base import ComparesTexts
 from grid.worlds.simulated import Played
 
@@ -254,12 +255,12 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
     try:
         if built.dataset.outline == DRAFTED:
             await draft(episode)
-        found = await built.planner.solve(episode)
+        found = await all_turns(built.planner, episode)
     except BudgetError:
         return episode.best()
     if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
         episode.improved(found)
-    return found
+    return episode.own(found)
 
 
 def _outcome(

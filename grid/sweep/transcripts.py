@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 from grid import store
 from grid.engines.base import Section
-from grid.errors import ConfigError
+from grid.errors import ConfigError, Status
 from grid.planners.base import Message
-from grid.types import Status
 
 Row = dict[str, Any]
 Cells = Literal["all", "failed", "none"]

@@ -46,6 +46,18 @@ class World(Protocol):
         ...
 
 
+class Conversation(World, Protocol):
+    """The world of a case with several messages of the user's; `resolved` tells of all turns, when the last is over."""
+
+    def next_turn(self, state: State) -> State:
+        """The state behind the user's next message."""
+        ...
+
+    def turn_resolved(self, state: State) -> bool:
+        """Whether all is right up to now, were the present turn over."""
+        ...
+
+
 class Argument(NamedTuple):
     """An argument of a tool, as far as it tells what its values mean."""
 

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.errors import StoreError
+from grid.errors import ErrorKind, StoreError
 from grid.store.schema import SCHEMA_VERSION, TABLES
-from grid.types import ErrorKind
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from grid.engines.base import Prompt, Section
 from grid.text.words import stems
+from grid.types import USER
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
 _MOST = 20
@@ -26,13 +27,22 @@ def clauses(query: str) -> tuple[str, ...]:
 
 
 def query(prompt: Prompt) -> str:
-    """The query itself."""
-    return prompt.entries("task")[0].removeprefix("Query: ")
+    """What the user said last: a later message, or the query itself."""
+    return _last_said(prompt)[1]
 
 
 def steps_done(prompt: Prompt) -> int:
-    """Steps that the history shows."""
-    return max(len(prompt.entries("history")) - 1, 0)
+    """Steps that the history shows since the user's last message."""
+    return max(len(prompt.entries("history")) - 1, 0) - _last_said(prompt)[0]
+
+
+def _last_said(prompt: Prompt) -> tuple[int, str]:
+    """The number of steps before the user's last message, and the message."""
+    for place, line in reversed([*enumerate(prompt.entries("history"))]):
+        _, said, message = line.partition(f"\n{USER}")
+        if said:
+            return place, message
+    return 0, prompt.entries("task")[0].removeprefix("Query: ")
 
 
 def first_number(prompt: Prompt) -> int:

@@ -136,7 +136,7 @@ class Policy:
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
         plan, names = list[dict[str, Json]](), _names(wanted)
-        places = self.places.left(prompt, wanted.least)[: wanted.most]
+        places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
         for ahead, place in enumerate(places):
             bonus = self._bonus(prompt, place, ahead > 0)
             plan.append(self._call(place, *self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))))
@@ -145,7 +145,7 @@ class Policy:
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
         """A substep for each call, named by its tool; all but the first are planned without observations."""
         names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
-        for ahead, place in enumerate(self.places.left(prompt, 0)[: wanted.most]):
+        for ahead, place in enumerate(self.places.of_turn(prompt, 0)[: wanted.most]):
             if place.step is not None:
                 bonus = self._bonus(prompt, place, ahead > 0)
                 tool = self.deciding.draw(place, names, bonus, uniforms(base, index, 1 + ahead)[0])

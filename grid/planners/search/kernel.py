@@ -47,7 +47,7 @@ class Search:
     ) -> None:
         self.episode, self.acting, self.oracle_stop, self.repeats = episode, acting, oracle_stop, repeats
         self._look = look
-        self.root = Node("0", 0, None, None, begin(episode))
+        self.root = Node(str(episode.turn), len(episode.nodes), None, None, begin(episode))
         self.nodes = episode.nodes
         self.nodes.append(self.root)
         self.executions, self.resolved = 0, False
