@@ -9,6 +9,7 @@ from typing import Any
 
 _MAX_DIGITS = 300  # of an integer: what a double can hold
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def _refuse(constant: str) -> None:
@@ -48,6 +49,10 @@ def loads(text: str | bytes) -> Any:
 def loads_storable(text: str | bytes) -> Any:
     """As `loads`; refuses texts with half a surrogate pair too (ValueError): no table and no prompt can hold them."""
     value = loads(text)
+    if isinstance(text, bytes):
+        text = text.decode(json.detect_encoding(text))
+    if not _MAY_BE_HALF.search(text):
+        return value  # the common case: large files are not gone through once more
     pending = [("", value)]
     for place, found in pending:  # which grows
         if isinstance(found, str):

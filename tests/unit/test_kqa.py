@@ -55,9 +55,9 @@ def synthetic(worlds: dict[int, KqaSynthetic]) -> KqaSynthetic:
 @pytest.fixture
 def small(synthetic: KqaSynthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in the released form with the whole base, which is read once for all, and a few questions."""
-    whole = (synthetic.root / KB).read_bytes()
+    whole, known = (synthetic.root / KB).read_bytes(), synthetic.kb
     (tmp_path / KB).write_bytes(whole)
-    monkeypatch.setattr(dataset, "read", lambda path: synthetic.kb if path.read_bytes() == whole else read(path))
+    monkeypatch.setattr(dataset, "read", lambda path: known if path.read_bytes() == whole else read(path))
     for name, count in ((TEST, 20), (TRAIN, 10)):
         write(tmp_path / name, json.loads((synthetic.root / name).read_text(encoding="utf-8"))[:count])
     return tmp_path
