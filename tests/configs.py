@@ -34,6 +34,7 @@ FOLDERS = {
     "ultratool": "released_ultratool",
     "traject_bench": "small_traject_bench",
     "restbench": "small_restbench",
+    "mnms": "small_mnms",
     "stabletoolbench": "small_stabletoolbench",
 }
 """The datasets that need files, by the fixture that has them."""

@@ -1,0 +1,185 @@
+"""The released files of m&m's: one JSON object a line, in which plans stand as texts of Python literals.
+
+A line has `id`, `user_request`, `plan_str` (a list of `{"id", "name", "args"}`), `code_str` (the same plan as Python,
+which is not read) and `alt_plans_str` (a list of further plans, or null). The authors' code runs `eval` on plans; here
+they are read as literals, and everything else in them is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from grid.datasets.files import read_jsonl
+from grid.datasets.mnms.tools import TOOLS
+from grid.errors import DataError
+from grid.text.references import PATTERN, reference
+from grid.text.untrusted import loads_storable
+from grid.types import Json, ToolCall, to_json
+
+Split: TypeAlias = Literal["test_human_verified_filtered", "test_human_verified", "test_raw"]
+Calls: TypeAlias = tuple[ToolCall, ...]
+"""A plan; a link `<node-k>.field` in its arguments names the call at place k, from 0."""
+FIELDS = ("id", "user_request", "plan_str", "alt_plans_str")
+SUFFIXES: Mapping[str, tuple[str, ...]] = {"image": (".jpg", ".jpeg", ".png"), "audio": (".flac",)}
+_LONGEST = 200_000  # characters of a plan
+_MOST_CALLS = 100
+_LINK = re.compile(r"<node-(\d+)>\.(\w+)")
+_FILE = re.compile(r"[\w./-]+\.(?:jpg|jpeg|png|flac)\b")
+
+
+class PlanError(Exception):
+    """A text that is no plan of the release, with the reason."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One request. `plans` are the reference and, behind it, the alternatives that were asked for."""
+
+    query: str
+    plans: tuple[Calls, ...]
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files that the request or a plan names: those that tools can open."""
+        values = [value for plan in self.plans for call in plan for value in call.arguments.values()]
+        return frozenset(name for text in (self.query, *map(str, values)) for name in _FILE.findall(text))
+
+
+def read_records(path: Path, alternatives: bool) -> dict[str, Record | str]:
+    """By id a record, or why it is none; with or without its alternative plans.
+
+    Raises:
+        DataError: a line is no JSON object, an id comes twice, or no line has the release's fields.
+    """
+    found: dict[str, Record | str] = {}
+    known = False
+    for line, row in read_jsonl(path):
+        known = known or all(field in row for field in FIELDS)
+        own = row.get("id")
+        name = str(own) if isinstance(own, int | str) else f"line-{line}"
+        if name in found:
+            raise DataError(path, line, f"the id {name:.40} stands in an earlier line")
+        try:
+            found[name] = _record(row, alternatives)
+        except PlanError as error:
+            found[name] = str(error)
+    if not known:
+        raise DataError(path, None, f"no line has the fields of the release: {', '.join(FIELDS)}")
+    return found
+
+
+def _record(row: Mapping[str, Any], alternatives: bool) -> Record:
+    query = row.get("user_request")
+    if not isinstance(query, str) or not query.strip():
+        raise PlanError("it has no request")
+    plan = read_plan(_literal(row.get("plan_str")))
+    others = _literal(row["alt_plans_str"]) if alternatives and row.get("alt_plans_str") is not None else []
+    if not isinstance(others, list):
+        raise PlanError("its alternative plans are no list")
+    return Record(query.strip(), (plan, *map(read_plan, others)))
+
+
+def _literal(text: Any) -> Any:
+    """A text as the Python literal that it is."""
+    if not isinstance(text, str) or len(text) > _LONGEST:
+        raise PlanError(f"its plan is no text of at most {_LONGEST:,} characters")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise PlanError("its plan is no Python literal") from None
+
+
+def read_plan(nodes: Any) -> Calls:
+    """A list of nodes as calls, their links by place.
+
+    Raises:
+        PlanError: it is no list of calls of the closed set, or a link names no field of an earlier call.
+    """
+    if not isinstance(nodes, list) or not 1 <= len(nodes) <= _MOST_CALLS:
+        raise PlanError(f"its plan is no list of 1 to {_MOST_CALLS} calls")
+    places: dict[str, int] = {}
+    calls: list[ToolCall] = []
+    for node in nodes:
+        number, call = _node(node)
+        if number in places:
+            raise PlanError(f"its plan has two nodes {number:.20}")
+        places[number] = len(calls)
+        calls.append(call)
+    return tuple(_by_place(calls, places, own) for own in range(len(calls)))
+
+
+def _node(node: Any) -> tuple[str, ToolCall]:
+    if not isinstance(node, dict) or not isinstance(node.get("args"), dict) or not isinstance(node.get("name"), str):
+        raise PlanError("a node of its plan has no name or no args")
+    number, name = str(node.get("id")), node["name"].replace("_", " ")
+    if not re.fullmatch(r"[0-9]{1,6}", number):
+        raise PlanError("a node of its plan has no number")
+    if name not in TOOLS:
+        raise PlanError(f"its plan calls {name!r:.60}, which is none of the {len(TOOLS)} tools")
+    try:
+        arguments = loads_storable(to_json(node["args"]))
+    except (ValueError, TypeError, RecursionError):
+        raise PlanError(f"an argument of {name} is no JSON") from None
+    return str(int(number)), ToolCall(name, arguments)
+
+
+def _by_place(calls: Sequence[ToolCall], places: Mapping[str, int], own: int) -> ToolCall:
+    def placed(link: re.Match[str]) -> str:
+        place = places.get(str(int(link[1])))
+        if place is None:
+            raise PlanError(f"{link[0]:.40} names no call of its plan")
+        if place >= own:
+            raise PlanError(f"{link[0]:.40} names a call that does not come before")
+        if link[2] not in TOOLS[calls[place].tool].gives:
+            raise PlanError(f"{link[0]:.40} names no output of {calls[place].tool}")
+        return _link(place, link[2])
+
+    arguments = {name: _LINK.sub(placed, value) if isinstance(value, str) else value
+                 for name, value in calls[own].arguments.items()}  # fmt: skip
+    for value in arguments.values():
+        rest = _LINK.sub("", value) if isinstance(value, str) else to_json(value)
+        if "<node-" in rest or "OUTPUT_FROM_STEP" in rest:
+            raise PlanError(f"a link in its plan cannot be read: {rest:.60}")
+    return ToolCall(calls[own].tool, arguments)
+
+
+def _link(place: int, field: str) -> str:
+    return f"<node-{place}>.{field}"
+
+
+def as_references(call: ToolCall) -> ToolCall:
+    """A plan's call with `OUTPUT_FROM_STEP_k.field` in the place of its links."""
+    return _each_text(call, lambda text: _LINK.sub(lambda link: reference(link[1], link[2]), text))
+
+
+def as_links(call: ToolCall, places: Mapping[str, int], handles: Mapping[str, tuple[int, str]]) -> ToolCall:
+    """A call that was made as a plan's: links in the place of references, and of outputs that it holds as they are.
+
+    Args:
+        call: as the planner wrote it.
+        places: of the calls before it, by the number of their step.
+        handles: what each call before it returned: by value the call's place and the field.
+    """
+
+    def of_reference(match: re.Match[str]) -> str:
+        return _link(places[match[1]], match[2]) if match[1] in places else match[0]
+
+    def linked(text: str) -> str:
+        text = PATTERN.sub(of_reference, text)
+        for value, (place, field) in handles.items():
+            text = text.replace(value, _link(place, field))
+        return text
+
+    return _each_text(call, linked)
+
+
+def _each_text(call: ToolCall, change: Callable[[str], str]) -> ToolCall:
+    arguments: dict[str, Json] = {
+        name: change(value) if isinstance(value, str) else value for name, value in call.arguments.items()
+    }
+    return ToolCall(call.tool, arguments)
