@@ -1,0 +1,172 @@
+"""Tool, Arg, Plan and Exec F1 of closed tool sets (tooltree §4.2, table 1).
+
+ToolTree reports the four and defines none. Ours are built from what its two benchmarks count: tool names (GTA's and
+m&m's tool F1), `tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that
+ran and gave what was wanted. Each is the F1 of two multisets of one case, 2 · hits / (predicted + gold), where every
+item of the reference is hit once at most: calls too many cost precision. Over cases the mean is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from grid.text import references
+from grid.types import Json, Reference, Step, ToolCall, Trajectory, to_json
+from grid.worlds.equivalence import equivalent
+
+Outcome: TypeAlias = Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A call of a path: as it was run, as it was written (with references), and what it returned where known."""
+
+    place: str
+    call: ToolCall
+    written: ToolCall
+    outcome: Outcome | None
+
+
+class _Argument(NamedTuple):
+    value: Json
+    linked: str | None
+    """As it was written, steps named by their tools; None where it refers to none."""
+
+
+def closed_set_scores(
+    trajectory: Trajectory,
+    reference: Reference,
+    concrete: Mapping[str, ToolCall] = MappingProxyType({}),
+    outcomes: Mapping[str, Outcome] | None = None,
+    done: Sequence[Step] = (),
+) -> dict[str, float | None]:
+    """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
+
+    tool_f1: of tool names. argument_f1: of (tool, argument, value); two values are one where they are `equivalent`, or
+    refer to the same field of results of the same tool; empty arguments are none. plan_f1: of tool names and links
+    (tool whose result is used, tool that uses it): an argument uses results that it refers to or, where it refers to
+    none, the latest that it repeats as a whole. execution_f1: of (tool, outcome): a call that ran hits a call of the
+    reference that returned the same.
+
+    Args:
+        trajectory: a planner's; its steps without the gold prefix.
+        reference: the case's; None among its calls stands for no call.
+        concrete: the reference's calls by substep, earlier results filled in, as far as they are known.
+        outcomes: by substep what the reference's calls return; without them execution_f1 is None.
+        done: the gold prefix, its steps under the reference's substeps. What comes before counts for links alone.
+
+    A metric is None where the reference (behind the prefix) has nothing to find.
+    """
+    before = {step.substep.id for step in done}
+    known = outcomes or {}
+    gold = [
+        _Made(place, concrete.get(place, call), call, known.get(place))
+        for place, call in reference.calls.items()
+        if call
+    ]
+    new, wanted = _made(trajectory.steps), [one for one in gold if one.place not in before]
+    made = _made(done) + new
+    names, gold_names = (Counter[Hashable](one.call.tool for one in calls) for calls in (new, wanted))
+    links, gold_links = Counter(_links(made, len(made) - len(new))), Counter(_links(gold, len(gold) - len(wanted)))
+    returned, gold_returned = Counter(map(_returned, new)), Counter(map(_returned, wanted))
+    return {
+        "tool_f1": _f1(names, gold_names),
+        "argument_f1": _argument_f1(_arguments(new, made), _arguments(wanted, gold)),
+        "plan_f1": _f1(names + links, gold_names + gold_links),
+        "execution_f1": None if outcomes is None else _f1(returned, gold_returned),
+    }
+
+
+def f1(hits: float, predicted: float, gold: float) -> float | None:
+    """2 · hits / (predicted + gold); None where there is nothing to find."""
+    return 2 * hits / (predicted + gold) if gold else None
+
+
+def _f1(predicted: Counter[Hashable], gold: Counter[Hashable]) -> float | None:
+    return f1((predicted & gold).total(), predicted.total(), gold.total())
+
+
+def _made(steps: Sequence[Step]) -> list[_Made]:
+    return [
+        _Made(
+            step.substep.id,
+            step.call,
+            step.written or step.call,
+            step.observation.content if step.observation else None,
+        )
+        for step in steps
+        if step.call
+    ]
+
+
+def _returned(one: _Made) -> Hashable:
+    return one.call.tool, None if one.outcome is None else to_json(dict(sorted(one.outcome.items())))
+
+
+def _links(calls: Sequence[_Made], first: int) -> Iterator[Hashable]:
+    """The links into the calls from number `first` on: a pair of calls is linked once, whatever it hands over."""
+    for number, one in enumerate(calls):
+        earlier, producers = calls[:number], set[int]()
+        for name, value in one.written.arguments.items():
+            referred = {place for place, _ in references.found_in(ToolCall("", {name: value}))}
+            if referred:
+                producers |= {at for at, other in enumerate(earlier) if other.place in referred}
+            else:
+                producers |= _repeated(one.call.arguments.get(name), earlier)
+        if number >= first:
+            yield from ((calls[at].call.tool, one.call.tool) for at in producers)
+
+
+def _repeated(value: Json, earlier: Sequence[_Made]) -> set[int]:
+    """The latest call that returned the value, or each item of it, as a field."""
+    items = value if isinstance(value, list) else [value]
+    texts = {str(item) for item in items if isinstance(item, (str, int, float)) and not isinstance(item, bool)} - {""}
+    found = (
+        next((at for at in range(len(earlier) - 1, -1, -1) if text in _fields(earlier[at])), None) for text in texts
+    )
+    return {at for at in found if at is not None}
+
+
+def _fields(one: _Made) -> set[str]:
+    return {str(field) for field in (one.outcome or {}).values()}
+
+
+def _arguments(calls: Sequence[_Made], path: Sequence[_Made]) -> dict[tuple[str, str], list[_Argument]]:
+    """The arguments that are not empty, by tool and name; `path` has the calls that they may refer to."""
+    tools = {one.place: one.call.tool for one in path}
+    found: dict[tuple[str, str], list[_Argument]] = {}
+    for one in calls:
+        for name, value in one.call.arguments.items():
+            if value in (None, ""):
+                continue
+            raw = ToolCall("", {name: one.written.arguments.get(name)})
+            linked = references.PATTERN.sub(
+                lambda match: f"{tools.get(match[1])}.{match[2]}", to_json(raw.arguments[name])
+            )
+            pair = _Argument(value, linked if references.refers(raw) else None)
+            found.setdefault((one.call.tool, name), []).append(pair)
+    return found
+
+
+def _argument_f1(
+    predicted: Mapping[tuple[str, str], list[_Argument]], gold: Mapping[tuple[str, str], list[_Argument]]
+) -> float | None:
+    hits = sum(_pairs(key[1], predicted[key], gold[key]) for key in predicted.keys() & gold.keys())
+    return f1(hits, sum(map(len, predicted.values())), sum(map(len, gold.values())))
+
+
+def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
+    """How many can be paired off (`equivalent` is not transitive, so that counting groups would not do)."""
+    same = np.array([[_same(about, one, other) for other in gold] for one in predicted])
+    return int(same[linear_sum_assignment(same, maximize=True)].sum())
+
+
+def _same(about: str, one: _Argument, other: _Argument) -> bool:
+    return (one.linked is not None and one.linked == other.linked) or equivalent(other.value, one.value, about)
