@@ -113,7 +113,7 @@ def _shuffled(made: list[ToolCall], rng: random.Random) -> list[ToolCall]:
 
 
 def _reordered(made: list[ToolCall], rng: random.Random) -> list[ToolCall]:
-    return [ToolCall(call.tool, dict(reversed(call.arguments.items()))) for call in made]
+    return [ToolCall(call.tool, dict(list(call.arguments.items())[::-1])) for call in made]
 
 
 def _renamed(made: list[ToolCall], rng: random.Random) -> list[ToolCall]:

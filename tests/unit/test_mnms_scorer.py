@@ -61,7 +61,7 @@ def authors_evaluate() -> Evaluate:
         kept = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Assign)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            exec(compile(ast.Module(kept, []), file, "exec"), known)  # noqa: S102
+            exec(compile(ast.Module([*kept], []), file, "exec"), known)  # noqa: S102
     return partial(_evaluate, known["MNMEvaluator"])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -23,8 +24,9 @@ from grid.datasets.mnms.tools import SPECS
 from grid.datasets.mnms.world import MadeState, MnmsWorld
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
+from grid.metrics.closed_set import closed_set_scores
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, Step, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Plan, Reference, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""
@@ -37,6 +39,28 @@ class _Usable:
     record: Record
     world: MnmsWorld
     steps: tuple[Step, ...]
+
+    def behind(self, place: int) -> MnmsWorld:
+        """The world of the call at a place: it begins behind those before it and is resolved with this one."""
+        own = self.record.plans[0]
+        begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
+        return MnmsWorld(self.world.files, (end,), begin)
+
+    def closed_set(self, trajectory: Trajectory, reference: Reference, place: int | None) -> Mapping[str, Any]:
+        """ToolTree's four, of a path or of the step at a place; whatever alternatives there are, of the reference.
+
+        An earlier output that a call holds as it is counts as the reference to it, also within a text.
+        """
+        done = self.steps[: place or 0]
+        plan, made = made_plan((*done, *trajectory.steps)), [step for step in trajectory.steps if step.call]
+        steps = tuple(
+            replace(step, substep=Substep(str(number), "", ""), written=as_references(plan[number]))
+            for number, step in enumerate(made, len(done))
+        )
+        concrete = {step.substep.id: step.call for step in self.steps if step.call}
+        outcomes = {step.substep.id: step.observation.content for step in self.steps if step.observation}
+        part = reference.part(0, None if place is None else place + 1)
+        return closed_set_scores(replace(trajectory, steps=steps), part, concrete, outcomes, done)
 
 
 @dataclass(config=STRICT)
@@ -73,9 +97,10 @@ class Mnms:
         """The split, the adapter's version, and the file's fingerprint."""
         return f"mnms-{self.split}-a{ADAPTER}-{fingerprint(self._file)}"
 
-    @property
+    @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The closed set."""
+        """The closed set. No file defines it, but a folder that lacks the requests is told here too."""
+        folder("dataset.path", self.path, f"{self.split}.json")
         return SPECS
 
     @property
@@ -96,25 +121,21 @@ class Mnms:
         """One request, or one step of it. It is offered the closed set."""
         name, place = self._cases[case_id]
         used = self._read[0][name]
-        own = used.record.plans[0]
-        calls = {str(number): as_references(call) for number, call in enumerate(own)}
+        calls = {str(number): as_references(call) for number, call in enumerate(used.record.plans[0])}
         last, done, world = tuple(calls), used.steps[: place or 0], used.world
-        if place is None:
-            measured = partial(measure, tuple(map(labels_of, used.record.plans)))
-        else:
-            last = (str(place),)
-            behind = [used.world.run(own[:count])[1] for count in (place, place + 1)]
-            world = MnmsWorld(used.world.files, (behind[1],), behind[0])
-            measured = partial(measure_step, own[place], done)
-        tools = tuple(SPECS.values())
+        measured = partial(measure, tuple(map(labels_of, used.record.plans)))
+        if place is not None:
+            last, world = (str(place),), used.behind(place)
+            measured = partial(measure_step, used.record.plans[0][place], done)
+        tools, reference = tuple(SPECS.values()), Reference(calls, last, followed=False)
         return Problem(
             case=Case(case_id, used.record.query, Plan(()), done=done, decisions=None if place is None else 1),
-            reference=Reference(calls, last, followed=False),
+            reference=reference,
             world=world,
             candidates=lambda case, substep: tools,
             library=SPECS,
             same_function={},
-            measure=measured,
+            measure=lambda trajectory: {**measured(trajectory), **used.closed_set(trajectory, reference, place)},
         )
 
     def _steps(self, case_id: str) -> tuple[Step, ...]:
@@ -160,7 +181,7 @@ class Mnms:
 
 
 def measure(golds: Sequence[Labels], trajectory: Trajectory) -> Mapping[str, Any]:
-    """m&m's metrics of a path (`plan_scores`), and ToolTree's of the same."""
+    """m&m's metrics of a path (`plan_scores`)."""
     made = labels_of(made_plan(trajectory.steps))
     return plan_scores(nearest(golds, made), made)
 
