@@ -46,6 +46,7 @@ def closed_set_scores(
     concrete: Mapping[str, ToolCall] = MappingProxyType({}),
     outcomes: Mapping[str, Outcome] | None = None,
     done: Sequence[Step] = (),
+    decisions: int | None = None,
 ) -> dict[str, float | None]:
     """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
 
@@ -60,21 +61,22 @@ def closed_set_scores(
         reference: the case's; None among its calls stands for no call.
         concrete: the reference's calls by substep, earlier results filled in, as far as they are known.
         outcomes: by substep what the reference's calls return; without them execution_f1 is None.
-        done: the gold prefix, its steps under the reference's substeps. What comes before counts for links alone.
+        done: the gold prefix (`Case.done`), which counts for links alone.
+        decisions: how many steps of the reference behind it are wanted (`Case.decisions`); None: all.
 
     A metric is None where the reference (behind the prefix) has nothing to find.
     """
-    before = {step.substep.id for step in done}
+    part = reference.part(len(done), decisions).calls
     known = outcomes or {}
     gold = [
         _Made(place, concrete.get(place, call), call, known.get(place))
         for place, call in reference.calls.items()
         if call
     ]
-    new, wanted = _made(trajectory.steps), [one for one in gold if one.place not in before]
+    new, wanted = _made(trajectory.steps), [one for one in gold if one.place in part]
     made = _made(done) + new
     names, gold_names = (Counter[Hashable](one.call.tool for one in calls) for calls in (new, wanted))
-    links, gold_links = Counter(_links(made, len(made) - len(new))), Counter(_links(gold, len(gold) - len(wanted)))
+    links, gold_links = Counter(_links(made, new)), Counter(_links(gold, wanted))
     returned, gold_returned = Counter(map(_returned, new)), Counter(map(_returned, wanted))
     return {
         "tool_f1": _f1(names, gold_names),
@@ -110,8 +112,9 @@ def _returned(one: _Made) -> Hashable:
     return one.call.tool, None if one.outcome is None else to_json(dict(sorted(one.outcome.items())))
 
 
-def _links(calls: Sequence[_Made], first: int) -> Iterator[Hashable]:
-    """The links into the calls from number `first` on: a pair of calls is linked once, whatever it hands over."""
+def _links(calls: Sequence[_Made], into: Sequence[_Made]) -> Iterator[Hashable]:
+    """The links of some of the calls with earlier ones: a pair is linked once, whatever is handed over."""
+    wanted = set(map(id, into))
     for number, one in enumerate(calls):
         earlier, producers = calls[:number], set[int]()
         for name, value in one.written.arguments.items():
@@ -120,7 +123,7 @@ def _links(calls: Sequence[_Made], first: int) -> Iterator[Hashable]:
                 producers |= {at for at, other in enumerate(earlier) if other.place in referred}
             else:
                 producers |= _repeated(one.call.arguments.get(name), earlier)
-        if number >= first:
+        if id(one) in wanted:
             yield from ((calls[at].call.tool, one.call.tool) for at in producers)
 
 

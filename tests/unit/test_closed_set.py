@@ -96,6 +96,8 @@ def test_behind_a_gold_prefix_only_what_is_left_counts_and_links_reach_back() ->
     gold = gold_steps()
     assert scores(gold[3], done=tuple(gold[:3])) == PERFECT
     assert scores(gold[2], done=tuple(gold[:3])) == dict.fromkeys(PERFECT, 0)
+    one = closed_set_scores(Trajectory((gold[1],), ()), GOLD, CONCRETE, OUTCOMES, gold[:1], decisions=1)
+    assert one == PERFECT, "step by step the next call alone is wanted"
     assert scores(gold[3], done=tuple(gold)) == dict.fromkeys(PERFECT, None)
 
 
