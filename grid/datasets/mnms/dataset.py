@@ -59,8 +59,8 @@ class _Usable:
         )
         concrete = {step.substep.id: step.call for step in self.steps if step.call}
         outcomes = {step.substep.id: step.observation.content for step in self.steps if step.observation}
-        part = reference.part(0, None if place is None else place + 1)
-        return closed_set_scores(replace(trajectory, steps=steps), part, concrete, outcomes, done)
+        decisions = None if place is None else 1
+        return closed_set_scores(replace(trajectory, steps=steps), reference, concrete, outcomes, done, decisions)
 
 
 @dataclass(config=STRICT)
