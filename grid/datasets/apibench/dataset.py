@@ -5,8 +5,9 @@ identifying values written by itself; the world takes the call down and says not
 counts. Code that a planner finishes with is its answer too, and counts before what it called. Either is held against
 the hub's APIs as the authors do it (`scorer.py`): right when the API called is of the reference's domain.
 
-Records of the hub that are no Python call (`./run.sh ...`) are no tools. A reference that is not among the hub's records (Hugging Face: about one in ten) is added behind them, so
-that every case can be solved with the tools there are.
+Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python call
+(`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is added
+behind them, so that every case can be solved with the tools there are.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class APIBench:
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """One tool a record."""
+        """One tool an API."""
         return {name: record.spec for name, record in self._records.items()}
 
     @property
@@ -119,7 +120,7 @@ class APIBench:
 
     @cached_property
     def _same_function(self) -> dict[str, str]:
-        """Tools by the first that has the same call: 220 records of TensorFlow Hub have one call."""
+        """Tools by the first that has the same call, for whatever domain."""
         first: dict[str, str] = {}
         return {name: first.setdefault(record.code, name) for name, record in self._records.items()}
 
@@ -128,20 +129,22 @@ class APIBench:
         """The cases, the records that are tools, in the order of the hub and then of the pairs, and what is neither."""
         hub, pairs = ([row for _, row in read_jsonl(path)] for path in self._files)
         own = [pair["api_data"] for pair in pairs if isinstance(pair.get("api_data"), dict)]
-        rows = [*hub, *{_key(row): row for row in own}.values()]
-        known: dict[str, str | None] = {}  # the tool of each record that was seen
+        apis: dict[str, list[dict[str, Any]]] = {}  # by what tells them apart, in the order of the hub
+        for row in hub:
+            apis.setdefault(_key(row), []).append(row)
+        for row in own:
+            apis.setdefault(_key(row), [row])
+        known: dict[str, str | None] = dict.fromkeys(apis)  # each API's tool
         records: dict[str, Record] = {}
-        skipped: list[Skipped] = []
-        for number, (row, name) in enumerate(zip(rows, names_of(rows), strict=True), 1):
-            added = number > len(hub)
-            if added and _key(row) in known:
-                continue
-            made = read_record(self.hub, row, name)
-            known.setdefault(_key(row), name if isinstance(made, Record) else None)
+        unread: dict[str, str] = {}
+        for (key, rows), name in zip(apis.items(), names_of([rows[0] for rows in apis.values()]), strict=True):
+            made = read_record(self.hub, rows, name)
             if isinstance(made, Record):
-                records[name] = made
-            elif not added:
-                skipped.append(Skipped(f"{self._files[0].name}:{number}", made))
+                known[key], records[name] = name, made
+            else:
+                unread[key] = made
+        told = ((f"{self._files[0].name}:{line}", unread.get(_key(row))) for line, row in enumerate(hub, 1))
+        skipped = [Skipped(place, reason) for place, reason in told if reason]
         questions: dict[str, _Question] = {}
         for number, pair in enumerate(pairs, 1):
             case_id = f"apibench-{self.hub}-{_number(pair, number):04d}"
@@ -156,8 +159,8 @@ class APIBench:
 
 
 def _key(row: Mapping[str, Any]) -> str:
-    """A record by all that it says."""
-    return to_json(dict(sorted(row.items())))
+    """What tells an API from others: its call and the domain that it is for."""
+    return to_json([row.get("api_call"), row.get("domain")])
 
 
 def _number(pair: Mapping[str, Any], line: int) -> int:

@@ -7,7 +7,9 @@ that cannot be read is neither.
 
 As in the authors' code, where no sub-tree has the function, the last one that is looked at takes its place (the
 innermost at the left): of `load('bert-base-uncased')` that is the text in the brackets, so that the name of a function
-may be wrong where the value is right. Values are looked for as parts of the text.
+may be wrong where the value is right. Values are looked for as parts of the text. Of
+`BartForConditionalGeneration.load('x')` the last one is the function, and as `ner` stands in it, that is taken for a
+call of `pipeline('ner')`: on Hugging Face some made-up models count as that API, and not as hallucinations.
 
 One thing is added: the reference's own record comes first. The hubs have the same call under several domains (Hugging
 Face 3 calls, TensorFlow Hub 4), of which the authors' scorer knows the first; whoever gives the very call of the
@@ -127,8 +129,8 @@ def written_call(text: str) -> str | None:
     """The call that an answer in words holds; None where it holds none.
 
     As the authors read answers: what stands behind `api_call` and its colon, up to the last bracket before
-    `api_provider`; without that word the whole answer, here without the fence that may be around it. What cannot be read
-    as code or has no call in it says nothing.
+    `api_provider`; without that word the whole answer, here without the fence that may be around it. What cannot be
+    read as code or has no call in it says nothing.
     """
     fenced = _FENCED.fullmatch(text)
     call = fenced[1] if fenced else text

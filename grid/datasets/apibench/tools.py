@@ -1,9 +1,9 @@
-"""API records as tools: the call that a record documents, with its arguments for the planner to write.
+"""APIs as tools: the call that a record documents, with its arguments for the planner to write.
 
-A tool is one record of the hub. What a planner is told is the record's functionality, domain, description and example
-call; the arguments that identify an API (a model's name, a repository, a handle) are required, and whoever calls the
-tool writes their values, as it would in code: nothing holds it to those of the example, so that it can name an API that
-there is not. A call is rendered as the code that it stands for.
+A tool is one API of the hub. What a planner is told is the record's functionality (all of them where an API has several
+records), domain, description and example call. The arguments that identify an API (a model's name, a repository, a
+handle) are required, and whoever calls the tool writes their values, as it would in code: nothing holds it to those of
+the example, so that it can name an API that there is not. A call is rendered as the code that it stands for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolSpec
 RECORDED = "recorded"
 """The field of an outcome that has the call's code."""
 _RESERVED = frozenset({FINISH, GIVE_UP, NO_TOOL})
+_MOST = 400  # characters of what the records of an API say that it is for
 _TEXTS = ("domain", "api_name", "api_call", "description")
 
 
@@ -36,7 +37,7 @@ class Slot(NamedTuple):
 
 @dataclass(frozen=True)
 class Record:
-    """An API record that can be a tool. `code` is its documented call; `rest` are arguments such as `**kwargs`."""
+    """An API that can be a tool. `code` is its documented call; `rest` are arguments such as `**kwargs`."""
 
     code: str
     api: Api
@@ -61,9 +62,10 @@ class Record:
         return f"{self.api.function}({', '.join([*placed, *splats, *named, *others])})"
 
 
-def read_record(hub: Hub, data: Any, name: str = "") -> Record | str:
-    """A record as a tool called `name` (its own name by default); why it cannot be one where it cannot."""
-    if not isinstance(data, dict) or not all(isinstance(data.get(key), str) for key in _TEXTS):
+def read_record(hub: Hub, records: Sequence[Mapping[str, Any]], name: str) -> Record | str:
+    """The records of one API as a tool called `name`; why it cannot be one where it cannot. The first describes it."""
+    data = records[0]
+    if not all(isinstance(data.get(key), str) for key in _TEXTS):
         return f"it lacks one of {', '.join(_TEXTS)}"
     code, api = parse(data["api_call"]), read_api(hub, data["api_call"], data["domain"])
     call = call_in(code) if code else None
@@ -80,23 +82,22 @@ def read_record(hub: Hub, data: Any, name: str = "") -> Record | str:
         place = len(slots) + 1
         own = argument.name or f"argument_{place}"
         kind, quote, value = _kind(argument.value, code.text(argument.value))
-        what = "" if argument.name else f"argument {place}, without a name in the code"
-        if kind == "string" and not quote:
-            what = f"{what}, Python code" if what else "Python code"
+        what = ("Python code, " if kind == "string" and not quote else "") + "as in the example"
         slots.append(Slot(own, argument.name is not None, quote))
         parameters.append(Parameter(own, kind, what, identifying(hub, code, argument) is not None))
         given[own] = value
-    text = f"{_text(data.get('functionality'))} ({data['domain']}): {data['description']} Example: {data['api_call']}"
-    spec = ToolSpec(name or data["api_name"], text, tuple(parameters), (RECORDED,), data["domain"])
+    uses = "; ".join(dict.fromkeys(_text(one.get("functionality")) for one in records))[:_MOST]
+    text = f"{uses} ({data['domain']}): {data['description']} Example: {data['api_call']}"
+    spec = ToolSpec(name, text, tuple(parameters), (RECORDED,), data["domain"])
     return Record(data["api_call"], api, spec, tuple(slots), tuple(rest), given)
 
 
-def names_of(records: Sequence[Any]) -> list[str]:
+def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A name of its own for each record: the API's, with a number behind it where others before have the same."""
     taken, found = set(_RESERVED), list[str]()
     counts: dict[str, int] = {}
     for data in records:
-        base = "_".join(str(data.get("api_name") if isinstance(data, dict) else "").split()) or "api"
+        base = "_".join(str(data.get("api_name") or "").split()) or "api"
         name = base
         while name in taken:
             counts[base] = counts.get(base, 1) + 1

@@ -73,7 +73,8 @@ class Code:
     def _node(self, node: ast.AST) -> _Node:
         start, end = self._span(node)
         children = list(_placed(node))
-        inside = tuple(child for child in children if not _is_leaf(child))
+        typed = node.annotation if isinstance(node, ast.AnnAssign) else None  # a name there is a node in a node
+        inside = tuple(child for child in children if child is typed or not _is_leaf(child))
         head = next((e for s, e in map(self._span, children[:1]) if s == start), start)
         if isinstance(node, ast.Expr):  # a bare tuple's parts are the statement's own
             bare = isinstance(node.value, ast.Tuple) and self._source[start : start + 1] != b"("
@@ -101,17 +102,22 @@ def parse(text: str) -> Code | None:
         return None
     if not encoded or len(encoded) > MAX_BYTES:
         return None
-    tree = _tree(source) or _tree(_compared(source))
-    return Code(encoded, tree) if tree and tree.body else None
-
-
-def _tree(source: str) -> ast.Module | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes that mean nothing
-            return ast.parse(source)
+            tree = _tree(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # the last two: nested too deeply
         return None
+    return Code(encoded, tree) if tree.body else None
+
+
+def _tree(source: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except SyntaxError as error:
+        if "positional argument follows keyword" not in error.msg:
+            raise
+        return ast.parse(_compared(source))
 
 
 def _compared(source: str) -> str:
