@@ -77,7 +77,7 @@ def _write(path: Path, rows: Sequence[Any]) -> None:
 def mutations(calls: Sequence[str], count: int, seed: int) -> list[str]:
     """So many calls, each changed in one to three ways; they remain Python, as a rule."""
     rng = random.Random(seed)
-    found = []
+    found: list[str] = []
     while len(found) < count:
         code = rng.choice(calls)
         for _ in range(rng.randint(1, 3)):

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def small(folder: str) -> APIBench:
     return APIBench(folder)
 
 
-def called(problem: Problem, *calls: tuple[str, dict[str, Json]]) -> tuple[Any, list[Observation]]:
+def called(problem: Problem, *calls: tuple[str, Mapping[str, Json]]) -> tuple[Any, list[Observation]]:
     state, seen = problem.world.start(), list[Observation]()
     for tool, arguments in calls:
         state, observation = asyncio.run(problem.world.apply(state, ToolCall(tool, arguments)))

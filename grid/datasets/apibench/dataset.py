@@ -5,9 +5,9 @@ identifying values written by itself; the world takes the call down and says not
 counts. Code that a planner finishes with is its answer too, and counts before what it called. Either is held against
 the hub's APIs as the authors do it (`scorer.py`): right when the API called is of the reference's domain.
 
-Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python call
-(`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is added
-behind them, so that every case can be solved with the tools there are.
+Records of the same call and domain are one tool: TensorFlow Hub has 696 records of 87 APIs. Those that are no Python
+call (`./run.sh ...`) are none. A reference that is not among the hub's records (Hugging Face: about one in ten) is
+added behind them, so that every case can be solved with the tools there are.
 """
 
 from __future__ import annotations
