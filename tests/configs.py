@@ -36,6 +36,7 @@ FOLDERS = {
     "restbench": "small_restbench",
     "mnms": "small_mnms",
     "stabletoolbench": "small_stabletoolbench",
+    "apibench": "small_apibench",
 }
 """The datasets that need files, by the fixture that has them."""
 

@@ -62,6 +62,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("tooltree_table2", "dataset.api=tmdb,spotify"): {("tooltree", "2"): 12, ("tooltree", "11"): 1},
     ("tooltree_table2", "dataset=stabletoolbench"): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
     ("tooltree_table3",): {("tooltree", "3"): 18},
+    ("tooltree_table5",): {("tooltree", "5"): 12},
 }  # fmt: skip
 """Of each preset, with further arguments, how many rows of which table ours stand beside."""
 

@@ -23,21 +23,24 @@ ROWS = {
     ("traject_bench", "2"): (2, 10), ("traject_bench", "3"): (1, 10), ("traject_bench", "4"): (12, 2),
     ("traject_bench", "6"): (6, 2), ("traject_bench", "7"): (3, 2), ("traject_bench", "10"): (2, 10),
     ("traject_bench", "11"): (1, 10), ("tooltree", "2"): (18, 2), ("tooltree", "3"): (27, 1),
-    ("tooltree", "11"): (8, 1),
+    ("tooltree", "5"): (16, 2), ("tooltree", "11"): (8, 1),
 }  # fmt: skip
 """Of each table the rows that the paper has, and its models."""
 SUMS = {
     ("traject_bench", "2"): 166.904, ("traject_bench", "3"): 104.029, ("traject_bench", "4"): 165.673,
     ("traject_bench", "6"): 99.097, ("traject_bench", "7"): 62.3, ("traject_bench", "10"): 158.131,
     ("traject_bench", "11"): 101.483, ("tooltree", "2"): 5953.24, ("tooltree", "3"): 1939.9, ("tooltree", "11"): 463.75,
+    ("tooltree", "5"): 2183.5,
 }  # fmt: skip
 """Of each table the sum of all figures, added up from the paper's text."""
+LEFT_OUT = {("tooltree", "5"): 24}
+"""How many figures a paper leaves out: hallucination on one hub alone."""
 HARD = {**SIMPLE, "level": "hard"}
 
 
 def figures(table: Published) -> list[float]:
     found = [figure for row in table.rows for values in row.figures.values() for figure in values]
-    assert None not in found, "these papers leave nothing out"
+    assert found.count(None) == LEFT_OUT.get((table.paper, table.table), 0)
     return [figure for figure in found if figure is not None]
 
 
@@ -46,14 +49,14 @@ def test_every_figure_of_the_paper_is_there(table: Published) -> None:
     key = (table.paper, table.table)
     published = [row for row in table.rows if row.figures]
     assert (len(published), len(table.models)) == ROWS[key]
-    assert len(figures(table)) == len(published) * len(table.models) * len(table.metrics), "every row has every model"
+    every = len(published) * len(table.models) * len(table.metrics)
+    assert len(figures(table)) == every - LEFT_OUT.get(key, 0), "every row has every model"
     assert sum(figures(table)) == pytest.approx(SUMS[key], abs=1e-6)
     assert len({tuple(row.labels) for row in table.rows}) == len(table.rows), "rows can be told apart"
     for row in published:
         for values in row.figures.values():
             for figure, metric in zip(values, table.metrics.values(), strict=True):
-                assert figure is not None
-                assert 0 <= figure <= {"share": 1, "percent": 100, "score": 10}[metric.unit]
+                assert figure is None or 0 <= figure <= {"share": 1, "percent": 100, "score": 10}[metric.unit]
 
 
 def test_the_average_of_pass_and_win_is_the_papers_but_for_three() -> None:
