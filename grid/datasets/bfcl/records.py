@@ -12,7 +12,7 @@ from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grounding import children, described, listed, required, type_of
 from grid.errors import ConfigError
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import Json, Parameter, ToolCall, ToolSpec, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec, to_json
 
 Category = Literal[
     "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
@@ -117,6 +117,8 @@ def _function(given: Any) -> Function:
     name, schema = (given.get("name"), given.get("parameters")) if isinstance(given, dict) else (None, None)
     if not isinstance(name, str) or not name.strip() or _NO_TOOL & set(name) or not name.isprintable():
         raise UnusableError("a function has no name, or one that no tool can have")
+    if name in (NO_TOOL, FINISH, GIVE_UP):
+        raise UnusableError(f"a function is called {name}, which is an option of every decision")
     if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
         raise UnusableError(f"{name}: its parameters are no object with properties")
     if depth(schema) > MAX_DEPTH:
