@@ -20,12 +20,14 @@ from grid.datasets.bfcl.records import (
     gold_of,
     query_of,
 )
+from grid.seeds import derive_seed
 from grid.types import Case, Observation, Plan, Reference, ToolCall, ToolSpec, Trajectory, to_json
 from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 
 Calls: TypeAlias = tuple[tuple[str, str], ...]
 """The tools that were called, each with its arguments as JSON, in the order of their names."""
+_RECEIPTS = 10**6
 _WITHOUT_GOLD = (
     "exact_match", "inclusion", "inclusion_set", "usage", "retrieval_rate", "tool_precision", "tool_recall",
 )  # fmt: skip
@@ -51,13 +53,15 @@ class Recorder:
         return ()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[Calls, Observation]:
-        """The calls with this one, and that it was recorded."""
+        """The calls with this one, and that it was recorded; the same call has the same receipt."""
         made: Calls = own_state(state, tuple)
-        after = (*made, (call.tool, to_json(dict(sorted(call.arguments.items())))))
+        arguments = to_json(dict(sorted(call.arguments.items())))
+        after = (*made, (call.tool, arguments))
         wrong = self._fault(call)
         if wrong:
             return after, Observation({ERROR: wrong}, failed=True)
-        return after, Observation({"status": "recorded", "call": call.text()})
+        receipt = derive_seed(0, call.tool, arguments) % _RECEIPTS
+        return after, Observation({"status": "recorded", "receipt": receipt})
 
     def resolved(self, state: State) -> bool:
         """What the check says of all calls."""
@@ -100,7 +104,7 @@ class Turn:
 def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], wanted: Wanted, parallel: bool) -> Turn:
     """A record as a case; its reference are the first accepted calls.
 
-    Where any call will do, it is an example call of the first function: no record says which is right.
+    Where any call will do, it is an example call of the first function, which is not needed: no record says what is.
 
     Raises:
         UnusableError: it cannot be one.
@@ -114,7 +118,8 @@ def read_case(case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any], w
     if not all_accepted(world.signatures, gold, calls) and wanted == "gold":
         raise UnusableError("its answer accepts no calls")
     steps = {str(place): call for place, call in enumerate(calls)}
-    reference = Reference(steps, tuple(steps), followed=False, ordered=False)
+    resolution = () if wanted == "some" else tuple(steps)
+    reference = Reference(steps, resolution, followed=False, ordered=False)
     return Turn(Case(case_id, query, Plan(())), reference, world, _specs(functions))
 
 
