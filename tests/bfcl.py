@@ -18,6 +18,9 @@ def typed(kind: str, described: str = "", **more: Any) -> dict[str, Any]:
     return {"type": kind, "description": described, **more}
 
 
+DEEP: dict[str, Any] = typed("dict")
+for _ in range(60):
+    DEEP = typed("dict", properties={"inner": DEEP})
 TEXTS, NUMBERS = ({"type": "array", "description": "Several.", "items": {"type": kind}} for kind in ("string", "float"))
 WEATHER = function(
     "weather.get",

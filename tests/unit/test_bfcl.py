@@ -23,15 +23,12 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, episode_of, run_chunk
 from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from tests import bfcl
-from tests.bfcl import CATEGORIES, CLOCK, OTHER_WEATHER, WEATHER, function, typed
+from tests.bfcl import CATEGORIES, CLOCK, DEEP, OTHER_WEATHER, WEATHER, function, typed
 from tests.configs import setting_of
 from tests.oracle import oracle_of
 
 ALL: list[Any] = [*CATEGORIES]
 BUDGET = BudgetConfig()
-DEEP: dict[str, Any] = typed("dict")
-for _ in range(60):
-    DEEP = typed("dict", properties={"inner": DEEP})
 
 
 def played(problem: Problem, calls: Iterable[ToolCall]) -> tuple[bool, list[Observation]]:
@@ -146,8 +143,7 @@ def test_what_the_lists_say_of_parameters(small_bfcl: str) -> None:
         ("id", "string", True),
         ("profile", "object", True),
     ]
-    form = "{mail*: string (Address.), age: integer, tags: [string] (Several. Form: [string].)}"
-    form = form.replace("tags: [string] (", "tags: array (")
+    form = "{mail*: string (Address.), age: integer, tags: array (Several. Form: [string].)}"
     assert tool.parameters[1].description == f"What is changed. Form: {form}."
     unit = BFCL(small_bfcl).problem("simple_python_0").library["weather.get"].parameters[1]
     assert unit.description == 'Unit of temperature. One of: "celsius", "fahrenheit". Default: "celsius".'
