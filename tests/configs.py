@@ -37,6 +37,7 @@ FOLDERS = {
     "mnms": "small_mnms",
     "stabletoolbench": "small_stabletoolbench",
     "apibench": "small_apibench",
+    "bfcl": "small_bfcl",
 }
 """The datasets that need files, by the fixture that has them."""
 

@@ -84,7 +84,7 @@ class Oracle:
         """The actions of the whole case."""
         known, calls = self._reference(prompt), self._calls(prompt)
         outline = [line.split(" ")[0] for line in prompt.entries("task")[2:]]
-        if outline == list(known.calls):
+        if outline and outline == list(known.calls):
             return [_written(call, {}) if call else NOTHING for call in known.calls.values()]
         numbers = outline or [str(place) for place in range(len(calls))]
         places = dict(zip((step for step, call in known.calls.items() if call), numbers, strict=True))

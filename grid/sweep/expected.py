@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed, SinglePass, Stage
 from grid.planners.base import Planner
@@ -10,8 +12,8 @@ from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
 from grid.sweep.build import Built
-from grid.text.references import found_in, needed
-from grid.types import UNKNOWN, Case, ToolCall
+from grid.text.references import found_in, needed, resolve
+from grid.types import UNKNOWN, Case, Json, ToolCall
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
@@ -64,7 +66,7 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
                 needed=step in resolving,
                 calls=True,
                 offered=found,
-                arguments=await _can_be_wrong(problem, call),
+                arguments=await _can_be_wrong(problem, step, call),
                 uses=tuple(sorted({places[producer] for producer, _ in found_in(call)})),
                 others=len(offered) + 1 - found if substeps else 0,
             )
@@ -72,10 +74,21 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
     return tuple(stages)
 
 
-async def _can_be_wrong(problem: Problem, call: ToolCall) -> bool:
-    """Whether other arguments make the call fail; some are left open by the data."""
+async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
+    """Whether other arguments spoil the call: it fails, or the case is not resolved; some are left open by the data."""
     if not call.arguments:
         return False
     wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
     _, observation = await problem.world.apply(problem.world.start(), wrong)
-    return observation.failed
+    return observation.failed or not await _resolved_with(problem, step, wrong)
+
+
+async def _resolved_with(problem: Problem, place: str, wrong: ToolCall) -> bool:
+    """Whether the reference's calls resolve the case with a wrong one at one place."""
+    state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
+    for step, call in problem.reference.calls.items():
+        if call:
+            made = resolve(wrong if step == place else call, outputs)
+            state, observation = await problem.world.apply(state, made)
+            outputs[step] = observation.content
+    return problem.world.resolved(state)

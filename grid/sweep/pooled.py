@@ -15,6 +15,7 @@ from grid.datasets.base import Dataset, Problem
 from grid.errors import ConfigError
 from grid.pools.base import Pool
 from grid.retrievers.base import Index, Retriever, Told
+from grid.retrievers.redefined import RedefinedIndex
 from grid.sweep.make import make
 from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 
@@ -25,7 +26,8 @@ _KEPT = 64
 class Pooled:
     """A dataset's cases, each with its pool, and that made searchable.
 
-    `stock` are all tools that any of the pools has, `index` finds them.
+    A case's own tools are as its problem's library defines them. `stock` are all tools that any of the pools has,
+    `index` finds them.
     """
 
     def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
@@ -54,7 +56,12 @@ class Pooled:
         tools, index = self._pool.tools(problem, self._stock), self._index
         if tools is not self._stock:
             index = index.of(tools, at_least=len(tools) if len(tools) <= self._pool.in_context else 0)
-        return tools, index.told(problem.reference) if isinstance(index, Told) else index
+        if isinstance(index, Told):
+            index = index.told(problem.reference)
+        # Of a name that several cases define in their own ways the stock has one definition.
+        own = {name: problem.library[name] for name in problem.own if name in tools}
+        changed = {name: tool for name, tool in own.items() if tool != tools[name]}
+        return ({**tools, **changed}, RedefinedIndex(index, changed)) if changed else (tools, index)
 
 
 @lru_cache(maxsize=8)

@@ -164,7 +164,7 @@ def _read(text: str, start: int) -> Found:
         except ValueError as error:
             why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise _BrokenError(f"a broken JSON object: {why}", end, begun=True) from None
-    if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+    if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _BrokenError(f"a JSON object of more than {MAX_DEPTH} levels", end, begun=True)
     if not text.isascii() or "\\" in text:
         try:
@@ -261,7 +261,7 @@ def _balanced(text: str, start: int) -> int:
     return len(text)
 
 
-def _depth(value: Json) -> int:
+def depth(value: Json) -> int:
     """Levels of nesting, counted no further than one past the limit."""
     deepest, level = 0, [value]
     while level and deepest <= MAX_DEPTH:

@@ -30,7 +30,8 @@ class World(Protocol):
     async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
         """The state after a call, and what it returned.
 
-        A call that failed leaves the state as it was, but one that is right as it is (`Reference.failing`).
+        A call that failed leaves the state as it was, but one that is right as it is (`Reference.failing`), and where
+        what counts is that it was made.
 
         Raises:
             ToolError: the world itself breaks.

@@ -1,0 +1,244 @@
+"""BFCL's files: which hold a category, their functions as tools, and what a record accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from grid.datasets.bfcl.checker import KINDS, LISTS, OPTIONAL, Accepted, Gold, Kind, Signature, accepts, value_accepted
+from grid.datasets.files import folder, read_jsonl
+from grid.datasets.grounding import children, described, listed, required, type_of
+from grid.errors import ConfigError
+from grid.text.objects import MAX_DEPTH, depth
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec, to_json
+
+Category = Literal[
+    "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
+    "live_simple", "live_multiple", "live_parallel", "live_parallel_multiple", "live_irrelevance", "live_relevance",
+    "multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context",
+]  # fmt: skip
+Wanted: TypeAlias = Literal["gold", "none", "some"]
+"""What resolves a record: the calls that it accepts, no call at all, or any call."""
+ANSWERS = "possible_answer"
+_DOCS = "multi_turn_func_doc"
+_PREFIX = "BFCL_v4_"
+_UNLISTED: Mapping[Category, Wanted] = {"irrelevance": "none", "live_irrelevance": "none", "live_relevance": "some"}
+_JSON_TYPES = {"float": "number", "dict": "object", "tuple": "array", "any": "string"}
+_NO_TOOL = frozenset('(:"\\')
+"""What ends a tool's name where options are listed, or needs an escape."""
+_EXAMPLES: Mapping[type, Json] = {str: "example", int: 1, float: 1.0, bool: True, list: [], dict: {}}
+
+Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function as it is offered, and as it is checked."""
+
+    spec: ToolSpec
+    signature: Signature
+
+
+class UnusableError(ValueError):
+    """A record that cannot be a case, and why."""
+
+
+def wanted_of(category: Category) -> Wanted:
+    """What resolves the records of a category of single turns."""
+    return _UNLISTED.get(category, "gold")
+
+
+def is_parallel(category: Category) -> bool:
+    """Whether its records may take several calls."""
+    return "parallel" in category
+
+
+def is_multi_turn(category: Category) -> bool:
+    """Whether its records have several turns, with simulated APIs."""
+    return category.startswith("multi_turn")
+
+
+def files_of(path: str | None, category: Category) -> list[Path]:
+    """A category's records, its answers where it has any, and for several turns the APIs' functions behind them.
+
+    The folder that holds `data` will do too. Raises ConfigError for `path`.
+    """
+    name = f"{_PREFIX}{category}.json"
+    needed = [name] if category in _UNLISTED else [name, f"{ANSWERS}/{name}"]
+    inner = Path(path).expanduser() / "data" if path else None
+    root = folder("dataset.path", str(inner) if inner and (inner / name).is_file() else path, *needed)
+    found = [root / one for one in needed]
+    if is_multi_turn(category):
+        docs = sorted((root / _DOCS).glob("*.json"))
+        if not docs:
+            raise ConfigError("dataset.path", path, f"a folder with {_DOCS}/<api>.json")
+        found += docs
+    return found
+
+
+def read_docs(files: Sequence[Path]) -> dict[str, list[dict[str, Any]]]:
+    """The functions of each API, by its file's name without the end; raises DataError."""
+    return {path.stem: [row for _, row in read_jsonl(path)] for path in files}
+
+
+def read_rows(files: Sequence[Path]) -> tuple[list[tuple[int, dict[str, Any]]], Answers]:
+    """The records with their lines, and the answers by id; raises DataError for what is no JSON."""
+    answers = {str(row.get("id")): row for _, row in read_jsonl(files[1])} if len(files) > 1 else {}
+    return list(read_jsonl(files[0])), answers
+
+
+def query_of(row: Mapping[str, Any]) -> str:
+    """What is asked: the user's message, or all messages with who wrote them; raises UnusableError."""
+    turns = row.get("question")
+    if not isinstance(turns, list) or len(turns) != 1 or not isinstance(turns[0], list):
+        raise UnusableError("its question is no list of one turn")
+    said = [(one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None) for one in turns[0]]
+    texts = [(role, text.strip()) for role, text in said if isinstance(role, str) and isinstance(text, str)]
+    if len(texts) < len(said) or not any(text for _, text in texts):
+        raise UnusableError("its question is no list of messages, each with a role and a content")
+    return texts[0][1] if len(texts) == 1 else "\n".join(f"{role}: {text}" for role, text in texts)
+
+
+def functions_of(row: Mapping[str, Any]) -> dict[str, Function]:
+    """The functions of a record by name, of several of one name the first; raises UnusableError."""
+    given = row.get("function")
+    if not isinstance(given, list) or not given:
+        raise UnusableError("it offers no function" if given == [] else "its functions are no list")
+    found: dict[str, Function] = {}
+    for one in given:
+        made = _function(one)
+        found.setdefault(made.spec.name, made)
+    return found
+
+
+def _function(given: Any) -> Function:
+    name, schema = (given.get("name"), given.get("parameters")) if isinstance(given, dict) else (None, None)
+    if not isinstance(name, str) or not name.strip() or _NO_TOOL & set(name) or not name.isprintable():
+        raise UnusableError("a function has no name, or one that no tool can have")
+    if name in (NO_TOOL, FINISH, GIVE_UP):
+        raise UnusableError(f"a function is called {name}, which is an option of every decision")
+    if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
+        raise UnusableError(f"{name}: its parameters are no object with properties")
+    if depth(schema) > MAX_DEPTH:
+        raise UnusableError(f"{name}: its parameters are nested more than {MAX_DEPTH} levels deep")
+    properties, must = children(schema), schema.get("required") or []
+    if not isinstance(must, list) or not all(isinstance(one, str) and one in properties for one in must):
+        raise UnusableError(f"{name}: a required parameter is not among its properties")
+    kinds = {key: _kind(f"{name}: {key}", one) for key, one in properties.items()}
+    parameters = tuple(
+        Parameter(key, _json_type(type_of(one)), details(one), key in must, listed(one))
+        for key, one in properties.items()
+    )
+    spec = ToolSpec(name, " ".join(described(given).split()), parameters)
+    return Function(spec, Signature(kinds, tuple(must)))
+
+
+def _kind(where: str, schema: Any) -> Kind:
+    kind = type_of(schema)
+    if kind not in KINDS:
+        raise UnusableError(f"{where} is of type {kind:.40}, which is none of {', '.join(KINDS)}")
+    if kind not in LISTS:
+        return Kind(KINDS[kind])
+    items = schema.get("items")
+    inner = items.get("type") if isinstance(items, dict) else None
+    if not isinstance(inner, str) or inner not in KINDS:
+        raise UnusableError(f"{where} is a list of which the items have no known type")
+    return Kind(KINDS[kind], KINDS[inner])
+
+
+def _json_type(kind: str) -> str:
+    return _JSON_TYPES.get(kind, kind)
+
+
+def details(schema: Any) -> str:
+    """What a parameter's schema says besides its type, on one line: text, form, listed values and default."""
+    told = " ".join(described(schema).split())
+    form = _form(schema)
+    parts = [told and f"{told.rstrip('.')}.", f"Form: {form}." if form != _json_type(type_of(schema)) else ""]
+    if isinstance(schema, dict) and isinstance(schema.get("enum"), list):
+        parts.append(f"One of: {', '.join(map(to_json, schema['enum']))}.")
+    if isinstance(schema, dict) and "default" in schema:
+        parts.append(f"Default: {to_json(schema['default'])}.")
+    return " ".join(filter(None, parts))
+
+
+def _form(schema: Any) -> str:
+    """A type: `[number]` of a list, `{name*: string (details), ...}` of an object whose parts are told."""
+    parts, items = children(schema), schema.get("items") if isinstance(schema, dict) else None
+    if parts:
+        must = required({"parameters": schema}, "parameters")
+        return f"{{{', '.join(_part(key, one, key in must) for key, one in parts.items())}}}"
+    return f"[{_form(items)}]" if isinstance(items, dict) else _json_type(type_of(schema))
+
+
+def _part(name: str, schema: Any, must: bool) -> str:
+    told = details(schema)
+    return f"{name}{'*' if must else ''}: {_json_type(type_of(schema))}{f' ({told})' if told else ''}"
+
+
+def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel: bool) -> tuple[Gold, ...]:
+    """The wanted calls of an answer; raises UnusableError."""
+    given = row.get("ground_truth")
+    if not isinstance(given, list) or not given or depth(given) > MAX_DEPTH:
+        raise UnusableError("its answer names no call")
+    if len(given) > 1 and not parallel:
+        raise UnusableError("its answer names several calls, where one is asked for")
+    found: list[Gold] = []
+    for one in given:
+        name, arguments = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else (None, None)
+        if name not in functions:
+            raise UnusableError("its answer names a function that it does not offer")
+        if not isinstance(arguments, dict) or not all(isinstance(values, list) for values in arguments.values()):
+            raise UnusableError("its answer has no list of accepted values for each argument")
+        found.append(Gold(str(name), arguments))
+    return tuple(found)
+
+
+def accepted_call(wanted: Gold, function: Function) -> ToolCall:
+    """The first call that is accepted: of each argument the first value, none where that may be left out.
+
+    Raises:
+        UnusableError: none is accepted.
+    """
+    found: dict[str, Json] = {}
+    for name, values in wanted.arguments.items():
+        kind = function.signature.parameters.get(name)
+        optional = OPTIONAL in values and name not in function.signature.required
+        if kind is None or (optional and values[0] == OPTIONAL):
+            continue
+        concrete = (_concrete(value, kind) for value in values)
+        chosen = [value for value in concrete if value_accepted(value, kind, values)]
+        if chosen:
+            found[name] = chosen[0]
+    call = ToolCall(wanted.tool, found)
+    if not accepts({wanted.tool: function.signature}, wanted, call):
+        raise UnusableError(f"its answer accepts no call of {wanted.tool}")
+    return call
+
+
+def _concrete(value: Any, kind: Kind) -> Any:
+    """An accepted value as it is given: objects have a list of accepted values for each key."""
+    if kind.outer is dict and isinstance(value, dict):
+        return _first_of(value)
+    if kind.inner is dict and isinstance(value, list):
+        return [_first_of(one) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+def _first_of(accepted: Accepted) -> dict[str, Json]:
+    """The first value of each key, without those that may be left out and have that first."""
+    firsts = {key: values[0] for key, values in accepted.items() if isinstance(values, list) and values}
+    return {key: value for key, value in firsts.items() if value != OPTIONAL}
+
+
+def example_call(function: Function) -> ToolCall:
+    """A call with what is required: the first listed value, or an example of the type."""
+    kinds = function.signature.parameters
+    values = {one.name: one.values for one in function.spec.parameters}
+    arguments = {
+        name: values[name][0] if values[name] and kinds[name].outer is str else _EXAMPLES[kinds[name].outer]
+        for name in function.signature.required
+    }
+    return ToolCall(function.spec.name, arguments)
