@@ -7,6 +7,7 @@ the case's. So no deadline depends on how busy a machine is, or on how many case
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import selectors
 import threading
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _LEAST_SECONDS = 0.05  # between two looks at a case's time
+_READINGS = 5
 _LATE_SECONDS = 2.0  # between two pulses: what is beyond it, the process was stopped
 
 
@@ -33,7 +35,7 @@ class LoopClock:
     def __init__(self) -> None:
         self.idle = 0.0
         self.running: tuple[CaseTime, float] | None = None
-        self._lost = 0.0
+        self._lost, self._last = 0.0, -math.inf
         self._pulse: tuple[float, float] | None = None
         try:  # Linux tells how long a thread waited for a CPU
             self._delays: int | None = os.open(
@@ -43,8 +45,17 @@ class LoopClock:
             self._delays = None
 
     def now(self) -> float:
-        """The time, from whatever moment."""
-        return time.monotonic() - self._delay() - self._lost - self._late()
+        """The time, from whatever moment; it never goes back.
+
+        A wait for a CPU between two readings would be taken off a time that does not hold it: they are taken again.
+        """
+        delay = self._delay()
+        for _ in range(_READINGS):
+            before, now, delay = delay, time.monotonic(), self._delay()
+            if delay == before:
+                break
+        self._last = max(self._last, now - delay - self._lost - self._late())
+        return self._last
 
     def pulse(self) -> None:
         """Say, every second or so and from another thread, that the process runs."""

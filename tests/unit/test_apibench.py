@@ -185,7 +185,7 @@ def test_the_outcome_says_that_the_call_is_recorded_never_whether_it_is_right(sm
     right = (HEARS, {"argument_1": HEARS})
     wrong = ("acme/short", {"argument_1": "summarization", "model": "acme/short"})
     state, (one, other) = called(problem, right, wrong)
-    assert one.content.keys() == other.content.keys() == {"recorded"}
+    assert one.content.keys() == other.content.keys() == {"recorded", "status"}
     assert (one.failed, other.failed) == (False, False)
     assert not problem.world.resolved(state), "the last call counts"
     assert problem.world.resolved(called(problem, wrong, right)[0])
