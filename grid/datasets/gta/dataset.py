@@ -47,7 +47,7 @@ ADAPTER = 1
 
 
 @plain_dataclass(frozen=True)
-class _Gold:
+class Gold:
     """A record and what its gold path is as a reference and as a world."""
 
     number: str
@@ -122,15 +122,15 @@ class Gta:
 
     def case_ids(self) -> Sequence[str]:
         """The cases, at most `limit` of them; a sample has its share of facts, free texts and images."""
-        return ordered(list(self._cases), self.order, (self._kind, self.cluster))[: self.limit]
+        return ordered(list(self.cases), self.order, (self._kind, self.cluster))[: self.limit]
 
     def cluster(self, case_id: str) -> str:
         """The query: steps of one are a cluster."""
-        return self._cases[case_id][0].number
+        return self.cases[case_id][0].number
 
     def problem(self, case_id: str) -> Problem:
         """A query, or a step of its gold path."""
-        gold, place = self._cases[case_id]
+        gold, place = self.cases[case_id]
         tools = tuple(self.tools.values())
         return Problem(
             case=Case(
@@ -153,11 +153,11 @@ class Gta:
         )
 
     def _kind(self, case_id: str) -> str:
-        wanted = self._cases[case_id][0].record.wanted
+        wanted = self.cases[case_id][0].record.wanted
         return "image" if wanted is None else "facts" if isinstance(wanted, Lists) else "text"
 
     @cached_property
-    def _cases(self) -> dict[str, tuple[_Gold, int | None]]:
+    def cases(self) -> dict[str, tuple[Gold, int | None]]:
         """Case id to record and, step by step, the step's place."""
         if self.mode == "end_to_end":
             return {f"gta-{number}": (gold, None) for number, gold in self._read[0].items()}
@@ -168,7 +168,7 @@ class Gta:
         }
 
     @cached_property
-    def _read(self) -> tuple[dict[str, _Gold], Mapping[str, ToolSpec], list[Skipped]]:
+    def _read(self) -> tuple[dict[str, Gold], Mapping[str, ToolSpec], list[Skipped]]:
         records, tools, skipped = read(self._file)
         found = {}
         for number, record in records.items():
@@ -180,7 +180,7 @@ class Gta:
                 skipped.append(Skipped(number, str(error)))
                 continue
             reference = Reference(dict(calls), tuple(calls), followed=False, answer=record.conclusion)
-            found[number] = _Gold(number, record, reference, entries)
+            found[number] = Gold(number, record, reference, entries)
         if not found:
             raise ConfigError("dataset.path", self.path, f"{FILE} holds no query that can be a case")
         return found, tools, skipped
@@ -200,7 +200,7 @@ class Gta:
         return None if self._model is None else partial(_cosine, self._model)
 
 
-def measure(gold: _Gold, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
+def measure(gold: Gold, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
     """End to end: tool_counts, answer_score (of an image's query, its image score), and ToolTree's four F1.
 
     answer_score is 0 where nothing was answered.
@@ -215,7 +215,7 @@ def measure(gold: _Gold, alike: Alike | None, trajectory: Trajectory) -> Mapping
     return {"tool_counts": to_json(counts), "answer_score": score, **own}
 
 
-def measure_step(gold: _Gold, place: int, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
+def measure_step(gold: Gold, place: int, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
     """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the one call.
 
     Where it is right to answer, success is that an answer was given: there is no outcome to obtain.
