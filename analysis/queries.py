@@ -119,6 +119,21 @@ def failure_patterns(root: Path, model: str, dataset: str, patterns: Sequence[st
     )
 
 
+def tool_counts(root: Path, model: str, dataset: str, small: float) -> str:
+    """By setting and kind of tool hits, calls made and gold calls over all cells, and their F1."""
+    counts = ", ".join(
+        f"sum((tool_counts->('$.\"' || kind || '\"[{place}]'))::BIGINT) AS {name}"
+        for place, name in enumerate(("hits", "predicted", "gold"))
+    )
+    return (
+        f"{latest(root, _of(model, dataset))},\n"
+        "k AS (SELECT *, unnest(json_keys(tool_counts)) AS kind FROM e WHERE tool_counts IS NOT NULL),\n"
+        f"c AS (SELECT {_SETTING}, kind, count(*) AS cells, {counts} FROM k GROUP BY ALL),\n"
+        f"r AS (SELECT *, hits / (predicted + {small}) AS p, hits / nullif(gold, 0) AS r FROM c)\n"
+        f"SELECT * EXCLUDE (p, r), 2 * p * r / (p + r + {small}) AS f1 FROM r ORDER BY ALL"
+    )
+
+
 _ALL_TOKENS = "input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0)"
 _ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
 _TERMS = f"{_SETTING}, config->'budget' AS budget"

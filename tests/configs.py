@@ -38,6 +38,7 @@ FOLDERS = {
     "stabletoolbench": "small_stabletoolbench",
     "apibench": "small_apibench",
     "bfcl": "small_bfcl",
+    "gta": "small_gta",
 }
 """The datasets that need files, by the fixture that has them."""
 

@@ -156,7 +156,7 @@ def setting_for(planner: str, dataset: str, path: str | None = None, **values: A
     return replace(setting, config={**setting.config, "retriever": retriever})
 
 
-@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench", "traject_bench"])
+@pytest.mark.parametrize("dataset", ["slate", "ultratool", "kqa_synthetic", "restbench", "traject_bench", "gta"])
 def test_a_uniform_policy_is_at_chance(request: pytest.FixtureRequest, dataset: str) -> None:
     path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
     hits, decisions, options = taken(setting_for("react", dataset, path), UniformRandom(), trials=2)

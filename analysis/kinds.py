@@ -1,0 +1,77 @@
+"""F1 of tool choice by kind of tool, over all cases: GTA's four categories, m&m's tools one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load, queries
+from analysis.load import SETTING
+from analysis.render import Sheet
+from grid.text.untrusted import loads
+
+COLUMN = "tool_counts"
+SMALL = 1e-5
+"""What GTA's evaluator adds to denominators that may be 0; nothing that is shown depends on it."""
+_SHOWN = 8  # kinds at most that have a column of their own
+_COUNTS = ["hits", "predicted", "gold"]
+_CAPTION = (
+    "F1 in %, of hits, calls made and gold calls summed over all cells; macro: mean over kinds with gold calls, the "
+    "others are none; GTA counts a gold call as hit whose tool was called at all, so that its F1 can exceed 100"
+)
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """A table for each model and dataset whose tools are counted by kind."""
+    cells = load.episodes(root, [COLUMN], pc.field(COLUMN).is_valid())
+    if cells.empty:
+        return []
+    groups = by_kind(cells).groupby(SETTING[:2], sort=False, observed=True)
+    return [_sheet(root, str(model), str(dataset), own) for (model, dataset), own in groups]
+
+
+def by_kind(cells: pd.DataFrame) -> pd.DataFrame:
+    """By setting and kind the cells that count it, sums of hits, predicted and gold, and f1: NaN without gold calls."""
+    rows = [
+        [*setting, kind, *counts]
+        for *setting, found in cells[[*SETTING, COLUMN]].astype(object).itertuples(index=False)
+        for kind, counts in loads(found).items()
+    ]
+    frame = pd.DataFrame(rows, columns=[*SETTING, "kind", *_COUNTS])
+    grouped = frame.groupby([*SETTING, "kind"], sort=False)
+    summed = grouped.agg(cells=("hits", "size"), **{name: (name, "sum") for name in _COUNTS}).reset_index()
+    return summed.assign(f1=f1(summed))
+
+
+def f1(counts: pd.DataFrame) -> pd.Series[float]:
+    """F1 as GTA's evaluator has it, of columns hits, predicted and gold; NaN without gold calls."""
+    precision = counts["hits"] / (counts["predicted"] + SMALL)
+    recall = counts["hits"] / counts["gold"].where(counts["gold"] > 0)
+    return 2 * precision * recall / (precision + recall + SMALL)
+
+
+def _sheet(root: Path, model: str, dataset: str, own: pd.DataFrame) -> Sheet:
+    kinds = list(dict.fromkeys(own["kind"]))
+    shown = kinds if len(kinds) <= _SHOWN else []
+    rows = []
+    for (robustness, planner), found in own.groupby(SETTING[2:], sort=False):
+        values = found.set_index("kind")["f1"]
+        figures = [values.mean(), *(values.get(kind) for kind in shown)]
+        rows.append([str(robustness), str(planner), f"{found['gold'].sum():,}", *map(_figure, figures)])
+    return Sheet(
+        name=f"tool F1 by category {model} {dataset}",
+        title=f"{model} on {dataset}: F1 of tool choice by kind of tool",
+        caption=_CAPTION,
+        labels=SETTING[2:],
+        figures=["gold calls", "macro", *shown],
+        rows=rows,
+        values=own,
+        query=queries.tool_counts(root, model, dataset, SMALL),
+        notes=[] if shown else [f"each of the {len(kinds)} kinds: in the table's CSV file, and by its query"],
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "none" if value is None or pd.isna(value) else f"{100 * value:.1f}"
