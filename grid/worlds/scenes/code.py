@@ -183,7 +183,7 @@ def power(base: Any, exponent: Any) -> Any:
     """`base ** exponent`, where that stays small."""
     if isinstance(base, int | Fraction) and isinstance(exponent, int | Fraction):
         size = max(Fraction(base).numerator.bit_length(), Fraction(base).denominator.bit_length())
-        if size * abs(exponent) > _MAX_BITS:
+        if size * abs(float(exponent)) > _MAX_BITS:
             raise CodeError("a number of too many digits")
     return base**exponent
 

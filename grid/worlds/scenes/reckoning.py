@@ -54,8 +54,8 @@ def search(given: Given) -> Outcome:
     found = given.web.found(given.text("query"), given.whole("k", _MOST_RESULTS, _MOST_RESULTS))
     if not found:
         raise CallError("no good result was found")
-    told = "\n".join(f"{place} - {title}: {text}" for place, (title, text) in enumerate(found, 1))
-    return Outcome({"results": told}, frozenset(("GoogleSearch", title) for title, _ in found))
+    told = "\n".join(f"{place} - {one.title}: {one.text}" for place, one in enumerate(found, 1))
+    return Outcome({"results": told}, frozenset(("GoogleSearch", one.title) for one in found))
 
 
 def number(value: float | Fraction) -> Hashable:
@@ -66,7 +66,7 @@ def number(value: float | Fraction) -> Hashable:
         raise CodeError("a number of too many digits") from None
 
 
-def _numbers(value: Any) -> list[float]:
+def _numbers(value: Any) -> list[float | Fraction]:
     """The numbers that solutions hold."""
     if isinstance(value, dict):
         value = list(value.values())

@@ -19,6 +19,7 @@ SIZE = (1000, 750)
 PARTS = tuple(column + row for row in "tmb" for column in "lmr")
 """The nine parts of an image: left, middle or right, then top, middle or bottom."""
 _SAME_BOX = 0.8  # intersection over union
+_MORE_WORDS = 6
 T = TypeVar("T")
 
 
@@ -114,7 +115,7 @@ def same_picture(wanted: Scene, made: Scene) -> bool:
 
     What it was made from, its marks and texts, in whatever order they came, and its chart are the same; a box may be
     off a little, and what was left open (a color, an annotation) may be anything. Free words (what an image was
-    generated from or changed to) hold all that were wanted and at most twice as many.
+    generated from or changed to) hold all that were wanted and six more at most.
     """
     return (
         _same_origin(wanted, made)
@@ -141,7 +142,7 @@ def _holds(wanted: str | None, made: str | None) -> bool:
     if wanted is None or made is None:
         return wanted is made
     least, found = set(stems(wanted)), set(stems(made))
-    return least <= found and len(found) <= 2 * len(least)
+    return least <= found and len(found) <= len(least) + _MORE_WORDS
 
 
 def _same_chart(wanted: Chart | None, made: Chart | None) -> bool:

@@ -10,7 +10,9 @@ from grid.worlds.scenes.given import CallError, Given, Outcome
 from grid.worlds.scenes.scene import Box, Scene, Thing, area, centre_in, overlap
 
 _SURE = 97  # the score, in percent, of the best detection; each further one has two less
-_INSIDE = 0.3  # how far a region must be one with an object that it is asked about
+_INSIDE = 0.5  # how far a region must be one with an object that it is asked about
+_MANY = {"goose": "geese", "person": "people", "sheep": "sheep"}
+_ONE = {stem: stems(name)[0] for name, many in _MANY.items() for stem in stems(many)}
 _COLOR = frozenset(stems("color colour colored coloured"))
 
 
@@ -37,7 +39,7 @@ def read_formulas(given: Given) -> Outcome:
 def describe(given: Given) -> Outcome:
     """ImageDescription: the caption, what kinds of things there are, and what was done to the image."""
     image = given.image()
-    kinds = ", ".join(_plural(name) if count > 1 else f"a {name}" for name, count in _kinds(image).items())
+    kinds = ", ".join(plural(name) if count > 1 else one(name) for name, count in _kinds(image).items())
     parts = [image.caption, f"with {kinds}" if kinds else ""]
     parts += [f"in the style {style!r}" for style in image.styles]
     parts += ["with a red frame drawn on it"] if image.marks else []
@@ -55,7 +57,7 @@ def find(given: Given) -> Outcome:
         raise CallError("no object found")
     told = [f"{written(thing.box)}, score {max(_SURE - 2 * at, 51)}" for at, thing in enumerate(found)]
     content = {"bbox": written(found[0].box), "detections": "\n".join(told)}
-    return Outcome(content, frozenset({("TextToBbox", image.handle, found[0].box, len(found))}))
+    return Outcome(content, frozenset(("TextToBbox", image.handle, thing.box) for thing in found))
 
 
 def count(given: Given) -> Outcome:
@@ -93,18 +95,28 @@ def written(box: Box) -> str:
 
 def _meant(things: Sequence[Thing], text: str) -> list[Thing]:
     """Those that have all of the words, as their names or among their attributes."""
-    wanted = set(stems(text))
-    return [one for one in things if wanted and wanted <= set(stems(" ".join([one.name, *dict(one.attributes).values()])))]
+    wanted = {_ONE.get(stem, stem) for stem in stems(text)}
+    return [
+        one for one in things if wanted and wanted <= set(stems(" ".join([one.name, *dict(one.attributes).values()])))
+    ]
 
 
 def _kinds(image: Scene) -> Counter[str]:
     return Counter(thing.name for thing in image.things)
 
 
-def _plural(name: str) -> str:
+def plural(name: str) -> str:
+    """Several of them."""
     if name.endswith(("s", "x", "ch", "sh")):
         return f"{name}es"
-    return f"{name[:-1]}ies" if name.endswith("y") and name[-2] not in "aeiou" else f"{name}s"
+    if name.endswith("y") and name[-2] not in "aeiou":
+        return f"{name[:-1]}ies"
+    return _MANY.get(name, f"{name}s")
+
+
+def one(name: str) -> str:
+    """One of them."""
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
 def _obtained(tool: str, image: Scene) -> frozenset[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """GTA's fourteen tools as planners see them: names, arguments and types as published, descriptions in our own words.
 
 Names and arguments are those of the authors' tool server (open-compass/GTA, `agentlego/benchmark.py` and
-`agentlego/tools`), categories those of their scorer (`gettype`). What a tool returns has a field each, since later calls
-refer to it; there it is one text or one image.
+`agentlego/tools`), categories those of their scorer (`gettype`). What a tool returns, there one text or one image,
+has a name here, since later calls refer to it.
 """
 
 from __future__ import annotations

@@ -5,29 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from grid.text.words import stems
 
-_ENOUGH = 0.5  # of an entry's title
+
+class Entry(NamedTuple):
+    """What a page says of something that has a name."""
+
+    name: str
+    title: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Web:
-    """Entries, each a title and a text. A query finds those at least half of whose title it has, most of it first."""
+    """Entries. A query finds those whose whole names it has, first the one with which it shares most other words.
 
-    entries: tuple[tuple[str, str], ...]
+    So a search for watches finds the watch of no brand: whoever looks for one must have read its name.
+    """
+
+    entries: tuple[Entry, ...]
 
     @cached_property
-    def _stems(self) -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
-        return {title: (frozenset(stems(title)), frozenset(stems(text))) for title, text in self.entries}
+    def _words(self) -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
+        return {
+            one.title: (frozenset(stems(one.name)), frozenset(stems(f"{one.title} {one.text}"))) for one in self.entries
+        }
 
-    def found(self, query: str, most: int) -> Sequence[tuple[str, str]]:
+    def found(self, query: str, most: int) -> Sequence[Entry]:
         """At most so many entries."""
         wanted = frozenset(stems(query))
         ranked = []
-        for title, text in self.entries:
-            names, words = self._stems[title]
-            share = len(names & wanted) / len(names)
-            if share >= _ENOUGH:
-                ranked.append((-share, -len(words & wanted), title, text))
-        return [(title, text) for _, _, title, text in sorted(ranked)[:most]]
+        for entry in self.entries:
+            name, words = self._words[entry.title]
+            if name <= wanted:
+                ranked.append((-len(words & wanted), entry))
+        return [entry for _, entry in sorted(ranked)[:most]]

@@ -15,6 +15,7 @@ from grid.worlds.scenes.scene import Scene, same_picture
 from grid.worlds.scenes.web import Web
 from grid.worlds.schema import ERROR
 
+
 @dataclass(frozen=True)
 class SceneState:
     """The images that were made, and what was obtained so far.
