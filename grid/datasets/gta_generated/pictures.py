@@ -82,8 +82,8 @@ def greeting_card(draft: Draft) -> Sequence[Call]:
     draft.ask(
         "Make a card for {name}: a picture of {creature} in the color of the {vehicle} in {image}, and the name "
         "{name} in the upper left corner.",
-        "For {name} I want a picture of {creature} in exactly the color of the {vehicle} in {image}, with {name} written "
-        "at the top left.",
+        "For {name} I want a picture of {creature} in exactly the color of the {vehicle} in {image}, with {name} "
+        "written at the top left.",
         "Create {creature} that has the color of the {vehicle} in {image}, and put the name {name} into the top left "
         "corner of the picture.",
         name=name, creature=one(creature), vehicle=vehicle, image=image,
