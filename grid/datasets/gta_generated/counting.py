@@ -135,8 +135,8 @@ def food_for_a_herd(draft: Draft) -> Sequence[Call]:
         "need a day?",
         "How much food, in kg, must be brought every day for the animals in the photo {image}, when {a} takes {p} kg, "
         "{b} takes {q} kg and {c} takes {r} kg?",
-        "These are our animals: {image}. {a} gets {p} kg of food a day, {b} {q} kg, {c} {r} kg. What is that in a day "
-        "for all of them?",
+        "In our herd, {image}, {a} gets {p} kg of food a day, {b} {q} kg, {c} {r} kg. What is that in a day for all of "
+        "them?",
         a=a, b=b, c=c, p=eats[0], q=eats[1], r=eats[2], image=image,
     )  # fmt: skip
     found = [draft.call("CountGivenObject", image=image, text=kind) for kind in kinds]

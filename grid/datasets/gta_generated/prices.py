@@ -113,7 +113,7 @@ def price_of_a_kilo(draft: Draft) -> Sequence[Call]:
         for price, g in zip(goods.values(), grams, strict=True)
     ]
     draft.tell(
-        f"{a} costs {found[0]['result']} euros per kg, {b} {found[1]['result']}.",
+        f"1 kg of {a.lower()} is {euros(found[0]['result'])}, 1 kg of {b.lower()} {euros(found[1]['result'])}.",
         *(forms(one["result"]) for one in found),
     )
     return found
@@ -158,7 +158,7 @@ def two_receipts(draft: Draft) -> Sequence[Call]:
     draft.call("OCR", image=two)
     sides = (f"{n}*x + {m}*y, {total}" for (n, m), total in zip(orders, sums, strict=True))
     found = draft.call("Solver", command=solver_code("x, y", *sides))
-    draft.tell(f"{a} costs {p} and {b} {q} euros.", forms(p), forms(q))
+    draft.tell(f"One {a.lower()} costs {p} and one {b.lower()} {q} euros.", forms(p), forms(q))
     return [found]
 
 

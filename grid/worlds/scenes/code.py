@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import islice
@@ -75,7 +77,8 @@ def _parsed(text: str) -> ast.Module:
     if len(text) > MAX_CHARACTERS:
         raise CodeError(f"more than {MAX_CHARACTERS:,} characters")
     try:
-        tree = ast.parse(text.strip("\n") if "\n" in text.strip() else text.strip())
+        with warnings.catch_warnings(action="ignore"):  # of what is odd in the code, and no concern of ours
+            tree = ast.parse(textwrap.dedent(text).strip())
         nodes = sum(1 for _ in ast.walk(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise CodeError(f"no readable Python ({type(error).__name__})") from None

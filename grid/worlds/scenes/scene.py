@@ -152,7 +152,8 @@ def _same_chart(wanted: Chart | None, made: Chart | None) -> bool:
 
 
 def _same_point(wanted: tuple[str, float], made: tuple[str, float]) -> bool:
-    return equivalent(wanted[0], made[0]) and math.isclose(wanted[1], made[1], rel_tol=1e-6)
+    same = equivalent(wanted[0], made[0]) or (stems(wanted[0]) and stems(wanted[0]) == stems(made[0]))
+    return bool(same) and math.isclose(wanted[1], made[1], rel_tol=1e-6)
 
 
 def _same_mark(wanted: Mark, made: Mark) -> bool:
