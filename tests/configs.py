@@ -37,6 +37,7 @@ FOLDERS = {
     "mnms": "small_mnms",
     "stabletoolbench": "small_stabletoolbench",
     "apibench": "small_apibench",
+    "gta": "small_gta",
 }
 """The datasets that need files, by the fixture that has them."""
 

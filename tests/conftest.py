@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import apibench, mnms_files, restbench
+from tests import apibench, gta, mnms_files, restbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -107,3 +107,9 @@ def small_mnms(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_apibench(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the form in which APIBench is released, with a few APIs of each hub."""
     return apibench.write(tmp_path_factory.mktemp("apibench"))
+
+
+@pytest.fixture(scope="session")
+def small_gta(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a small file in the form in which GTA is released."""
+    return gta.write(tmp_path_factory.mktemp("gta"))

@@ -68,8 +68,9 @@ class LookupSimulator:
     """A case's tools, played from its table of reference calls.
 
     The state is the set of substeps whose outcome was obtained, by whatever path. The case is resolved when it
-    holds every substep of `resolution`. An argument that a call gives and an entry lacks is no fault where the tool
-    declares it optional; of several entries the call then means the one that lacks the fewest.
+    holds every substep of `resolution`; it starts with those of `begun`. An argument that a call gives and an entry
+    lacks is no fault where the tool declares it optional; of several entries the call then means the one that lacks the
+    fewest.
 
     With `same`, a call that means no entry by the rules means those from which it differs in free texts alone, each of
     which is said to mean the same.
@@ -79,6 +80,7 @@ class LookupSimulator:
     resolution: frozenset[str]
     same_function: Mapping[str, SameFunction] = field(default_factory=dict)
     same: Same | None = None
+    begun: frozenset[str] = frozenset()
     branches: ClassVar[bool] = True
 
     def asking(self, same: Same) -> LookupSimulator:
@@ -86,8 +88,8 @@ class LookupSimulator:
         return replace(self, same=same)
 
     def start(self) -> frozenset[str]:
-        """Nothing obtained."""
-        return frozenset()
+        """What was obtained before; else nothing."""
+        return self.begun
 
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
