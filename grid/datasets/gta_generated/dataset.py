@@ -16,13 +16,14 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.datasets.gta.answers import answer_score
+from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
-from grid.datasets.gta_generated.answers import answer_score
 from grid.datasets.gta_generated.draft import Draft, Record
 from grid.datasets.sampling import Order, ordered
 from grid.metrics.closed_set import closed_set_scores
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, Step, Substep, ToolSpec, Trajectory
+from grid.types import Case, Plan, Reference, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
 
@@ -99,7 +100,9 @@ class GtaGenerated:
             library=TOOLS,
             same_function={},
             own=tuple(TOOLS),
-            measure=partial(measure, record, reference, done, step),
+            measure=partial(measure, record, reference)
+            if step is None
+            else partial(measure_step, record, reference, done),
         )
 
     @cached_property
@@ -114,24 +117,25 @@ class GtaGenerated:
         }
 
 
-def measure(
-    record: Record, reference: Reference, done: Sequence[Step], step: int | None, trajectory: Trajectory
-) -> Mapping[str, Any]:
-    """ToolTree's four F1 (`grid.metrics.closed_set`); end to end the answer's score, 0 without an answer.
+def measure(record: Record, reference: Reference, trajectory: Trajectory) -> Mapping[str, Any]:
+    """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score (0 without one).
 
-    Step by step the reference is the one call that is to be decided.
+    Queries for an image have no answer_score.
     """
-    wanted = reference if step is None else reference.part(0, step + 1)
-    found: dict[str, Any] = closed_set_scores(
-        trajectory,
-        wanted,
-        {call.place: call.concrete for call in record.calls},
-        {call.place: call.outcome.content for call in record.calls},
-        done,
-    )
-    if step is None and record.groups:
-        found["answer_score"] = answer_score(trajectory.answer, record.groups)
-    return found
+    made = [step.call.tool for step in trajectory.steps if step.call]
+    counts = tool_counts(made, [call.written.tool for call in record.calls])
+    score = answer_score(trajectory.answer, record.wanted, None) if record.wanted else None
+    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes)
+    return {"tool_counts": to_json(counts), "answer_score": score, **own}
+
+
+def measure_step(
+    record: Record, reference: Reference, done: Sequence[Step], trajectory: Trajectory
+) -> Mapping[str, Any]:
+    """Step by step: ToolTree's F1 of the one call that is to be decided, and GTA's accuracies of it."""
+    step = trajectory.steps[0] if trajectory.steps else None
+    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done=done, decisions=1)
+    return {**step_scores(step, record.calls[len(done)].concrete), **own}
 
 
 @cache

@@ -7,10 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from grid.datasets.gta.answers import Lists
 from grid.datasets.gta_generated.stock import Facts, words
 from grid.text.references import reference, resolve
 from grid.types import Json, Observation, ToolCall
-from grid.worlds.scenes.scene import Line, Scene, Thing
+from grid.worlds.scenes.scene import Box, Line, Scene, Thing
 from grid.worlds.scenes.world import SceneState, SceneWorld
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """A finished case. `groups` are the texts that its answer must hold, one of each group; none for an image."""
+    """A finished case. `wanted` is what its answer must hold; None where an image is asked for."""
 
     id: str
     template: str
@@ -47,7 +48,17 @@ class Record:
     calls: tuple[Call, ...]
     resolution: tuple[str, ...]
     answer: str | None
-    groups: tuple[tuple[str, ...], ...]
+    wanted: Lists | None
+
+    @property
+    def concrete(self) -> dict[str, ToolCall]:
+        """By substep the calls with concrete arguments."""
+        return {call.place: call.concrete for call in self.calls}
+
+    @property
+    def outcomes(self) -> dict[str, Mapping[str, Json]]:
+        """By substep what the calls return."""
+        return {call.place: call.outcome.content for call in self.calls}
 
 
 @dataclass
@@ -61,7 +72,7 @@ class Draft:
     calls: list[Call] = field(default_factory=list)
     query: str = ""
     answer: str | None = None
-    groups: tuple[tuple[str, ...], ...] = ()
+    wanted: Lists | None = None
 
     def pick(self, name: str, count: int) -> list[str]:
         """So many different words of a list of the stock."""
@@ -109,15 +120,15 @@ class Draft:
         self.query = self.rng.choice(phrasings).format(**values)
 
     def tell(self, answer: str, *groups: Sequence[str]) -> None:
-        """The answer, and what it must hold."""
-        self.answer, self.groups = answer, tuple(map(tuple, groups))
+        """The answer, and what it must hold: of each group one text."""
+        self.answer, self.wanted = answer, Lists(tuple(map(tuple, groups)), ())
 
     def finished(self, case_id: str, template: str, resolution: Sequence[Call]) -> Record:
         """The case, resolved by these calls' outcomes."""
         wanted = frozenset[Hashable]().union(*(call.obtained for call in resolution))
         world = SceneWorld(tuple(self.images), self.facts.web, wanted)
         places = tuple(call.place for call in resolution)
-        return Record(case_id, template, self.query, world, tuple(self.calls), places, self.answer, self.groups)
+        return Record(case_id, template, self.query, world, tuple(self.calls), places, self.answer, self.wanted)
 
 
 Template = Callable[[Draft], Sequence[Call]]
@@ -137,11 +148,11 @@ def listed(goods: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(f"{name} {price}" for name, price in goods.items())
 
 
-def places(count: int, rng: random.Random, area: tuple[int, int, int, int] = (0, 0, 1000, 750)) -> list[Any]:
+def places(count: int, rng: random.Random, area: Box = (0, 0, 1000, 750)) -> list[Box]:
     """So many boxes that do not touch, from left to right."""
     left, top, right, bottom = area
     width = (right - left) // count
-    boxes = []
+    boxes: list[Box] = []
     for at in range(count):
         x, y = left + at * width + rng.randint(4, width // 5 + 4), top + rng.randint(10, (bottom - top) // 3)
         boxes.append(
@@ -155,9 +166,7 @@ def places(count: int, rng: random.Random, area: tuple[int, int, int, int] = (0,
     return boxes
 
 
-def crowd(
-    counts: Mapping[str, int], rng: random.Random, area: tuple[int, int, int, int] = (0, 0, 1000, 750)
-) -> tuple[Thing, ...]:
+def crowd(counts: Mapping[str, int], rng: random.Random, area: Box = (0, 0, 1000, 750)) -> tuple[Thing, ...]:
     """So many things of each kind, mixed."""
     names = [name for name, count in counts.items() for _ in range(count)]
     rng.shuffle(names)
