@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import pytest
 from rich.console import Console
@@ -15,7 +15,7 @@ from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated
 from grid.datasets.gta_generated.draft import Record
 from grid.datasets.gta_generated.stats import GTA_QUERIES, categories, named_tools, statistics, tools_used
 from grid.text import references
-from grid.types import Step, Substep, Trajectory
+from grid.types import Json, Step, Substep, Trajectory
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState
 from tests.walks import Walk
@@ -145,7 +145,8 @@ def test_each_outcome_that_resolves_a_case_is_needed(case_id: str) -> None:
 def test_calls_may_come_in_any_order_that_their_references_allow(case_id: str) -> None:
     record, rng = RECORDS[case_id], random.Random(case_id)
     needs = {call.place: {step for step, _ in references.found_in(call.written)} for call in record.calls}
-    walk, outputs, waiting = Walk(record.world), {}, list(record.calls)
+    outputs: dict[str, Mapping[str, Json]] = {}
+    walk, waiting = Walk(record.world), list(record.calls)
     while waiting:
         call = rng.choice([one for one in waiting if needs[one.place] <= outputs.keys()])
         waiting.remove(call)

@@ -230,7 +230,7 @@ def furthest_left(draft: Draft) -> Sequence[Call]:
     asked = draft.rng.sample(things, 3)
     draft.ask(
         "Which of these is furthest to the left in {image}: the {a}, the {b} or the {c}?",
-        "From left to right, in which order do the {a}, the {b} and the {c} stand in {image}?",
+        "Of the {a}, the {b} and the {c} in {image}, which one stands to the left of the two others?",
         "Where in {image} are the {a}, the {b} and the {c}? I want to know which one is on the left of the others.",
         a=asked[0].name, b=asked[1].name, c=asked[2].name, image=image,
     )  # fmt: skip

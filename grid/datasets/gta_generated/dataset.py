@@ -146,7 +146,7 @@ def records(seed: int) -> Mapping[str, Record]:
     for template in TEMPLATES:
         for number in range(OF_EACH):
             name = f"gta-generated-{template.__name__}-{number}"
-            draft = Draft(random.Random(f"{name}-{seed}"), facts, first)
+            draft = Draft(random.Random(f"{name}-{seed}"), facts, number, first)
             found[name] = draft.finished(name, template.__name__, template(draft))
             first += len(draft.images)
     return found

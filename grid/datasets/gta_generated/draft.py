@@ -63,10 +63,11 @@ class Record:
 
 @dataclass
 class Draft:
-    """Whatever is drawn comes from `rng`; `first` is the number of the first image."""
+    """Whatever is drawn comes from `rng`; `number` is the case's of its template, `first` that of its first image."""
 
     rng: random.Random
     facts: Facts
+    number: int
     first: int
     images: list[tuple[str, Scene]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -116,8 +117,8 @@ class Draft:
         return call
 
     def ask(self, *phrasings: str, **values: Any) -> None:
-        """What the user says: one of several ways to say it."""
-        self.query = self.rng.choice(phrasings).format(**values)
+        """What the user says: the ways to say it take turns."""
+        self.query = phrasings[self.number % len(phrasings)].format(**values)
 
     def tell(self, answer: str, *groups: Sequence[str]) -> None:
         """The answer, and what it must hold: of each group one text."""

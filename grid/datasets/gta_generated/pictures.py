@@ -101,7 +101,7 @@ def national_flower(draft: Draft) -> Sequence[Call]:
     draft.ask(
         "Make a picture of the national flower of the country that the stamp in {image} is from.",
         "Which country issued the stamp in {image}? I want a picture of its national flower, in the right color.",
-        "For my album I need a picture of the national flower that belongs to the stamp {image}.",
+        "For my album I need a picture of the national flower of the country that issued the stamp in {image}.",
         image=image,
     )  # fmt: skip
     draft.call("OCR", image=image)
