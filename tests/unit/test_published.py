@@ -167,6 +167,12 @@ def test_ours_stand_beside_the_rows_that_name_their_settings(tmp_path: Path) -> 
     assert rows["theirs alone", "–", "EM"]["tiny (ours)"] == "–"
 
 
+def test_a_row_may_have_any_of_several_datasets(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": [episode(case, exact_match=True) for case in range(4)]})
+    either = VALUES["ours"] | {"dataset": ["another", "traject_bench"]}
+    assert by_labels(beside(tmp_path, ours=either))["simple", "zero_shot", "EM"]["cases"] == "4"
+
+
 def test_metrics_of_ours_alone_stand_below_the_papers(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": [episode(0, success=True)]})
     sheet = beside(tmp_path, unpublished={"Success": {"column": "success", "unit": "percent"}})
