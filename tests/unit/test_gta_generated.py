@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -14,10 +16,16 @@ from grid.datasets.gta_generated.__main__ import check
 from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated, records
 from grid.datasets.gta_generated.draft import Record
 from grid.datasets.gta_generated.stats import GTA_QUERIES, categories, named_tools, statistics, tools_used
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
+from grid.sweep.run import Stamp, run_chunk
 from grid.text import references
 from grid.types import Json, Step, Substep, Trajectory
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState
+from tests.configs import setting_of
+from tests.oracle import oracle_of
 from tests.walks import Walk
 
 RECORDS = records(0)
@@ -165,3 +173,19 @@ def test_calls_at_random_resolve_next_to_nothing() -> None:
             walk.call(tool.name, **{one.name: rng.choice(words) for one in tool.parameters if one.required})
         resolved += walk.resolved
     assert resolved <= 0.05 * len(CASES)
+
+
+@pytest.mark.parametrize("mode", ["end_to_end", "step_by_step"])
+def test_whoever_knows_the_references_resolves_all_through_a_planner(mode: str) -> None:
+    setting = setting_of({"mode": mode, "limit": None}, {"max_calls": 10}, dataset="gta_generated", planner="react")
+    built = build(setting, BudgetConfig())
+    ids = built.dataset.case_ids()
+    some = ids if mode == "end_to_end" else ids[::20]
+    rows = []
+    for chunk in [some] if mode == "end_to_end" else [[case_id] for case_id in some]:  # steps share a query
+        one = replace(built, engine=oracle_of(built.dataset, chunk))
+        made = list(cells(setting, built.dataset.version, chunk, 1))
+        rows += asyncio.run(run_chunk(one, setting, made, Stamp("test", None))).take()["episodes"]
+    assert [row["case_id"] for row in rows if row["success"] is not True or row["error_message"]] == []
+    assert len(rows) == len(some)
+    assert {row["execution_f1"] for row in rows} == {row["argument_f1"] for row in rows} == {1.0}
