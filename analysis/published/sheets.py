@@ -56,7 +56,8 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
 def _datasets(tables: Sequence[Published]) -> list[str]:
     """The files of conf/dataset on which settings can stand beside these tables."""
     found = [(table.conditions(row) or {}).get("dataset") for table in tables for row in table.rows]
-    return sorted({name for name in found if isinstance(name, str)})
+    named = (one for names in found for one in (names if isinstance(names, list) else [names]))
+    return sorted({name for name in named if isinstance(name, str)})
 
 
 def _known(block: Block, table: Published) -> bool:

@@ -41,7 +41,11 @@ def told(setting: Setting) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("dataset", "outline"),
     [
-        *((name, outline) for name in ("slate", "kqa_synthetic", *FOLDERS) for outline in outlines(name)),
+        *(
+            (name, outline)
+            for name in ("slate", "kqa_synthetic", "gta_generated", *FOLDERS)
+            for outline in outlines(name)
+        ),
         ("traject_bench sequential", "hidden"),
     ],
 )

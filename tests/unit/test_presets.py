@@ -35,7 +35,7 @@ def cells() -> Iterator[Cells]:
         def found(*arguments: str) -> pd.DataFrame:
             from launch.jobs import _resolved
 
-            arguments = (*arguments, "dataset.path=/data")
+            arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
             sweeper = instantiate(master.hydra.sweeper)
             sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
@@ -58,6 +58,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("traject_table4",): {("traject_bench", "4"): 8},
     ("traject_table4", "retriever=dense", "retriever.hub.id=BAAI/bge-large-en-v1.5"): {("traject_bench", "4"): 4},
     ("traject_table6_7",): {("traject_bench", "6"): 6, ("traject_bench", "7"): 3},
+    ("tooltree_table1",): {("tooltree", "1"): 18},
     ("tooltree_table2",): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
     ("tooltree_table2", "dataset.api=tmdb,spotify"): {("tooltree", "2"): 12, ("tooltree", "11"): 1},
     ("tooltree_table2", "dataset=stabletoolbench"): {("tooltree", "2"): 6, ("tooltree", "11"): 1},

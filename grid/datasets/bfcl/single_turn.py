@@ -61,7 +61,7 @@ class Recorder:
         if wrong:
             return after, Observation({ERROR: wrong}, failed=True)
         receipt = derive_seed(0, call.tool, arguments) % _RECEIPTS
-        return after, Observation({"status": "recorded", "receipt": receipt})
+        return after, Observation({"status": "taken; nothing is returned here", "receipt": receipt})
 
     def resolved(self, state: State) -> bool:
         """What the check says of all calls."""

@@ -1,0 +1,1 @@
+"""A generated closed set over the signatures of GTA's tools."""

@@ -1,0 +1,73 @@
+"""The set's statistics beside GTA's, as its authors publish them (open-compass/GTA, figs/statistics.jpg)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from grid.datasets.gta_generated.dataset import GtaGenerated
+from grid.datasets.gta_generated.draft import Record
+from grid.text.words import stems
+from grid.worlds.scenes.tools import TOOLS
+
+GTA_QUERIES = 229
+_STEPS = {2: 44, 3: 130, 4: 36, 5: 13, 6: 2, 7: 3, 8: 1}
+_TOOLS_USED = {1: 17, 2: 147, 3: 50, 4: 15}
+_CATEGORIES = {"P+L": 69, "P+O": 41, "L": 35, "P": 33, "P+C": 19, "P+O+C": 17, "P+O+L": 13, "P+L+C": 1, "O+L": 1}
+_LETTERS = "POLC"
+"""Perception, operation, logic, creativity."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """One figure: GTA's, ours, and both as shares of the queries (None: no share)."""
+
+    name: str
+    gta: float
+    ours: float
+    shares: tuple[float, float] | None = None
+
+
+def statistics(dataset: GtaGenerated) -> list[Statistic]:
+    """The published figures beside ours."""
+    records = list(dataset.records.values())
+    calls, images = sum(len(one.calls) for one in records), sum(len(one.world.images) for one in records)
+    return [
+        Statistic("queries", GTA_QUERIES, len(records)),
+        Statistic("tools", 14, len(dataset.tools)),
+        Statistic("tool calls", 728, calls, (728 / GTA_QUERIES, calls / len(records))),
+        Statistic("images", 252, images, (252 / GTA_QUERIES, images / len(records))),
+        _counted("queries with a text answer", 172, sum(one.answer is not None for one in records), records),
+        _counted("queries with an image answer", 57, sum(one.answer is None for one in records), records),
+        *_distribution("queries of {} steps", _STEPS, Counter(len(one.calls) for one in records), records),
+        *_distribution("queries of {} tools", _TOOLS_USED, Counter(map(tools_used, records)), records),
+        *_distribution("queries of {}", _CATEGORIES, Counter(map(categories, records)), records),
+    ]
+
+
+def tools_used(record: Record) -> int:
+    """How many different tools its reference calls."""
+    return len({call.written.tool for call in record.calls})
+
+
+def categories(record: Record) -> str:
+    """The categories of the tools that its reference calls, as P+O+L."""
+    found = {TOOLS[call.written.tool].category[0].upper() for call in record.calls}
+    return "+".join(letter for letter in _LETTERS if letter in found)
+
+
+def named_tools(record: Record) -> list[str]:
+    """The tools all of whose names' words stand in the query."""
+    words = set(stems(record.query))
+    return [name for name in TOOLS if set(stems(name)) <= words]
+
+
+def _counted(name: str, gta: int, ours: int, records: list[Record]) -> Statistic:
+    return Statistic(name, gta, ours, (gta / GTA_QUERIES, ours / len(records)))
+
+
+def _distribution(
+    name: str, published: Mapping[int, int] | Mapping[str, int], ours: Counter[Hashable], records: list[Record]
+) -> list[Statistic]:
+    return [_counted(name.format(key), gta, ours[key], records) for key, gta in published.items()]

@@ -1,0 +1,1 @@
+"""Fourteen tools on images that are described by facts, with GTA's signatures."""
