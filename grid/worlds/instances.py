@@ -86,9 +86,7 @@ def same_public_state(one: bytes, other: bytes) -> bool:
     """Whether all public attributes of the second are equal to those of the first; not where that cannot be told."""
     first, second = _copy(one), _copy(other)
     try:
-        return all(
-            not getattr(first, name) != value for name, value in vars(second).items() if not name.startswith("_")
-        )
+        return all(getattr(first, name) == value for name, value in vars(second).items() if not name.startswith("_"))
     except (AttributeError, RecursionError):
         return False
 

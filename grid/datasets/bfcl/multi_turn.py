@@ -3,47 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
 
 from grid.datasets.bfcl.classes import FILES, loaded, parameters
 from grid.datasets.bfcl.conversation import Conversation
-from grid.datasets.files import read_jsonl
-from grid.types import Case, Json, Parameter, Plan, Reference, ToolCall, ToolSpec, UserMessage
+from grid.datasets.bfcl.records import UnusableError, functions_of
+from grid.datasets.grounding import children
+from grid.types import Case, Json, Plan, Reference, ToolCall, ToolSpec, UserMessage
 from grid.worlds.instances import UncontrolledError
 
-CATEGORIES = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
-DOCUMENTS = "multi_turn_func_doc"
-"""The folder of the functions' documents, a file for each class."""
 ADDED = "There are more functions now that you can call. Please try it again with them."
 """What the user says when functions that were held back are handed over; the records have no text for it."""
-_TYPES = {"string": "string", "integer": "integer", "float": "number", "boolean": "boolean", "array": "array"}
 _MOST_CHARACTERS = 20_000  # of a gold call
 _MOST_TURNS = 50
 _MOST_CALLS = 100  # of a turn
 
-Documents = Mapping[str, Mapping[str, ToolSpec]]
+Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
 """By class its functions by name, in the order of its file."""
 
 
-class UnusableError(Exception):
-    """A record that cannot be a case."""
-
-
-@dataclass(frozen=True)
-class MultiTurn:
-    """One record. `tools` are all functions that its case offers, those that come later included.
-
-    Records of one `scenario` share it, across the four categories.
-    """
+class MultiTurn(NamedTuple):
+    """One record. `tools` are all functions that its case offers, those that are held back at first among them."""
 
     case: Case
     reference: Reference
     world: Conversation
-    tools: Mapping[str, ToolSpec]
-    scenario: str
+    tools: tuple[ToolSpec, ...]
 
 
 class _Turn(NamedTuple):
@@ -51,60 +38,55 @@ class _Turn(NamedTuple):
     calls: tuple[ToolCall, ...]
 
 
-def read_documents(root: Path) -> Documents:
-    """The functions of all classes; raises DataError for a file that cannot be read."""
+def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
+    """The functions of each class, from the files of documents by their names; raises UnusableError for a broken one.
+
+    A class whose file is missing has none.
+    """
     found = {}
     for name, file in FILES.items():
-        rows = (row for _, row in read_jsonl(root / DOCUMENTS / f"{file}.json"))
-        found[name] = {spec.name: spec for spec in (_spec(row, name) for row in rows)}
+        rows = [*files.get(file, ())]
+        functions = functions_of({"function": rows}) if rows else {}
+        returns = {row["name"]: tuple(children(row.get("response"))) for row in rows}
+        found[name] = {tool: replace(one.spec, returns=returns[tool], category=name) for tool, one in functions.items()}
     return found
 
 
-def read_case(row: Mapping[str, Any], answer: Mapping[str, Any], documents: Documents) -> MultiTurn | str:
-    """A record with its answer as a case; why it cannot be one where it cannot.
+def read_case(row: Mapping[str, Any], answer: Mapping[str, Any], known: Documents) -> MultiTurn:
+    """A record with its answer as a case.
 
-    Held back until their turn are the functions that `missed_function` names. `excluded_function` is not looked at, as
-    the authors' code does not.
+    Functions that `missed_function` names are held back until their turn. `excluded_function` is not looked at: the
+    authors' code does not either.
 
     Raises:
+        UnusableError: it cannot be a case, for example since a gold call cannot be read or a scenario not be loaded.
         ConfigError: the package of the classes is not installed.
     """
-    try:
-        return _read_case(row, answer, documents)
-    except (UnusableError, UncontrolledError) as error:
-        return str(error)
-
-
-def _read_case(row: Mapping[str, Any], answer: Mapping[str, Any], documents: Documents) -> MultiTurn:
-    case_id, classes = row.get("id"), row.get("involved_classes")
-    if not isinstance(case_id, str):
-        raise UnusableError("it has no id")
-    if not isinstance(classes, list) or not classes or not all(name in documents for name in map(str, classes)):
-        raise UnusableError("it names no classes, or one that has no documents")
-    if answer.get("id") != case_id:
-        raise UnusableError("its answer has another id")
+    case_id, classes = str(row.get("id")), row.get("involved_classes")
+    if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
+        raise UnusableError("it names no classes, or one without functions")
     # Of two classes with a function of one name the later one has it.
-    places = {tool: place for place, name in enumerate(classes) for tool in documents[name]}
+    places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
     turns = _turns(row, answer, classes, places)
-    config = row.get("initial_config")
-    if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
-        raise UnusableError("it has no initial state")
-    long_context = "long_context" in case_id
-    world = Conversation(
-        case_id,
-        tuple(loaded(name, config.get(name, {}), long_context) for name in classes),
-        places,
-        tuple(turn.calls for turn in turns),
-    )
     if turns[0].message.tools:
-        raise UnusableError("functions are held back from its first turn, and handed over in it")
+        raise UnusableError("functions that are held back are handed over in its first turn")
+    world = Conversation(case_id, _scenario(row, classes), places, tuple(turn.calls for turn in turns))
     return MultiTurn(
         Case(case_id, turns[0].message.text, Plan(()), tuple(turn.message for turn in turns[1:])),
         _reference(world),
         world,
-        {tool: documents[classes[place]][tool] for tool, place in places.items()},
-        case_id.rpartition("_")[2],
+        tuple(known[classes[place]][tool] for tool, place in places.items()),
     )
+
+
+def _scenario(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
+    config = row.get("initial_config")
+    if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
+        raise UnusableError("it has no initial state")
+    try:
+        return tuple(loaded(name, config.get(name, {}), "long_context" in str(row.get("id"))) for name in classes)
+    except UncontrolledError as error:
+        raise UnusableError(f"its initial state cannot be loaded: {error}") from None
 
 
 def _reference(world: Conversation) -> Reference:
@@ -179,31 +161,3 @@ def _json(value: Any) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ValueError(f"a {type(value).__name__} among its arguments")
-
-
-def _spec(row: Mapping[str, Any], category: str) -> ToolSpec:
-    """A function's document; its fields are those that the files have, and missing ones are empty."""
-    declared, response = _object(row.get("parameters")), _object(row.get("response"))
-    required = frozenset(map(str, declared.get("required") or ()))
-    own = tuple(
-        Parameter(name, _TYPES.get(item.get("type"), "object"), _described(item), name in required)
-        for name, item in _properties(declared)
-    )
-    returns = tuple(name for name, _ in _properties(response))
-    return ToolSpec(str(row.get("name")), str(row.get("description") or ""), own, returns, category)
-
-
-def _described(item: Mapping[str, Any]) -> str:
-    """A parameter's description, with its default value and the fields of an object."""
-    fields = [f"{name}: {_described(field)}".strip() for name, field in _properties(item)]
-    default = item.get("default")
-    told = (str(item.get("description") or ""), "; ".join(fields), "" if default is None else f"(default: {default})")
-    return " ".join(text for text in told if text)
-
-
-def _properties(schema: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    return ((name, _object(item)) for name, item in _object(schema.get("properties")).items())
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
