@@ -70,7 +70,7 @@ def read_case(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     turns = _turns(row, answer, classes, places)
     if turns[0].message.tools:
         raise UnusableError("functions that are held back are handed over in its first turn")
-    world = Conversation(case_id, _scenario(row, classes), places, tuple(turn.calls for turn in turns))
+    world = Conversation(case_id, _initial(row, classes), places, tuple(turn.calls for turn in turns))
     return MultiTurn(
         Case(case_id, turns[0].message.text, Plan(()), tuple(turn.message for turn in turns[1:])),
         _reference(world),
@@ -79,7 +79,12 @@ def read_case(row: Mapping[str, Any], answer: Mapping[str, Any], known: Document
     )
 
 
-def _scenario(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
+def scenario(case_id: str) -> str:
+    """What a record shares with those of the other three categories that were made from the same one."""
+    return f"multi_turn_{case_id.rpartition('_')[2]}"
+
+
+def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
     config = row.get("initial_config")
     if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
         raise UnusableError("it has no initial state")
