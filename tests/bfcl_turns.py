@@ -9,7 +9,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from grid.datasets.bfcl.multi_turn import Documents, documents
+from grid.datasets.bfcl.multi_turn import Documents, MultiTurn, documents, read_case
 from grid.types import ToolCall
 from tests.bfcl import write_category
 
@@ -152,6 +152,13 @@ def write(root: Path) -> str:
 def known() -> Documents:
     """The functions of the small files."""
     return documents(FILES)
+
+
+def case_of(category: str, number: int, **changes: Any) -> MultiTurn:
+    """The case of a record with some of its fields changed, or its gold calls."""
+    rows, answers = rows_of(category)
+    gold = changes.pop("ground_truth", answers[number]["ground_truth"])
+    return read_case({**rows[number], **changes}, {"ground_truth": gold}, known())
 
 
 def mutated(turns: Sequence[Sequence[ToolCall]], rng: random.Random) -> Turns:

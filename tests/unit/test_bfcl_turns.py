@@ -6,7 +6,6 @@ import asyncio
 import pickle
 import time
 import tracemalloc
-from copy import deepcopy
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,14 +13,13 @@ import pytest
 
 from grid.datasets.bfcl import classes
 from grid.datasets.bfcl.conversation import Conversation, Talk
-from grid.datasets.bfcl.multi_turn import ADDED, MultiTurn, documents, read_case
-from grid.datasets.bfcl.records import UnusableError
+from grid.datasets.bfcl.multi_turn import ADDED
 from grid.sweep.build import build
 from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Json, Observation, ToolCall
-from tests.bfcl_turns import CATEGORIES, FILES, known, rows_of, write
+from tests.bfcl_turns import CATEGORIES, FILES, case_of, write
 from tests.configs import names, setting_of
 
 SKILLED = {"tool_skill": 1.0, "argument_skill": 1.0, "foresight": 0.0, "malformed": 0.0, "judge_auc": 1.0}
@@ -33,12 +31,6 @@ pytestmark = pytest.mark.skipif(find_spec("bfcl_eval") is None, reason=classes.I
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write(tmp_path_factory.mktemp("bfcl_turns"))
-
-
-def case_of(category: str, number: int, **changes: Any) -> MultiTurn:
-    rows, answers = rows_of(category)
-    gold = changes.pop("ground_truth", answers[number]["ground_truth"])
-    return read_case({**rows[number], **changes}, {"ground_truth": gold}, known())
 
 
 def played(world: Conversation, *calls: ToolCall | None, start: Talk | None = None) -> tuple[Talk, list[Observation]]:
@@ -114,44 +106,6 @@ def test_arguments_without_a_name_are_in_the_order_of_the_class_not_of_the_docum
         insurance_cost=20,
         card_id="c1",
     )
-
-
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"involved_classes": None}, "no classes"),
-    ({"involved_classes": ["WebSearchAPI"]}, "no classes"),
-    ({"involved_classes": ["VehicleControlAPI"]}, "no classes, or one without functions"),
-    ({"initial_config": [1]}, "no initial state"),
-    ({"initial_config": {"GorillaFileSystem": 3}}, "no initial state"),
-    ({"initial_config": {"GorillaFileSystem": {"root": {"a": 1}}}}, "cannot be loaded: TypeError"),
-    ({"initial_config": {"GorillaFileSystem": {"root": {}}}}, "cannot be loaded: IndexError"),
-    ({"question": None}, "no turns"),
-    ({"question": [[]]}, "1 turns and 3 lists"),
-    ({"ground_truth": [[]] * 4}, "3 turns and 4 lists"),
-    ({"question": [[{"role": "user", "content": "Hi"}], [], []]}, "the user says nothing in turn 1"),
-    ({"question": [[{"role": "system", "content": "Hi"}]] * 3}, "turn 0 is no list"),
-    ({"question": [["Hi"]] * 3}, "turn 0 is no list"),
-    ({"missed_function": {"1": ["fly"]}}, "turn 1 hands over"),
-    ({"missed_function": {"0": ["ls"]}}, "in its first turn"),
-    ({"ground_truth": [["ls()"] * 101, [], []]}, "turn 0 has no list of gold calls, or more than 100"),
-    ({"ground_truth": ["ls()", [], []]}, "turn 0 has no list"),
-]
-GOLD = [
-    "ls(", "1 + 1", "ls", "fly()", "self.ls()", "cd(ls())", "cd(**{'folder': 'x'})", "cd(*['x'])", "cd('x', 'y')",
-    "cd('x', folder='y')", "cd(__import__('os').name)", "cd((1, 2))", "cd({1: 2})", "cd(b'x')", "cd(2j)", "cd({1})",
-    f"cd({'[' * 5000}{']' * 5000})", f"cd('{'x' * 100_000}')", "cd(" * 500 + ")" * 500, "ls(); ls()", "", "cd('\0')",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("changes", "why"), BAD)
-def test_a_broken_record_is_no_case(changes: dict[str, Any], why: str) -> None:
-    with pytest.raises(UnusableError, match=why):
-        case_of("multi_turn_base", 0, **deepcopy(changes))
-
-
-@pytest.mark.parametrize("text", GOLD, ids=lambda text: text[:20])
-def test_a_gold_call_is_one_call_of_literals(text: str) -> None:
-    with pytest.raises(UnusableError, match="gold call cannot be read"):
-        case_of("multi_turn_base", 0, ground_truth=[[text], [], []])
 
 
 def test_branches_share_nothing_and_the_same_calls_lead_to_equal_states() -> None:
@@ -269,11 +223,6 @@ def test_long_context_fills_the_objects_and_a_thousand_branches_stay_small() -> 
         assert tracemalloc.get_traced_memory()[0] < 50_000_000
     finally:
         tracemalloc.stop()
-
-
-def test_a_document_without_a_name_is_none() -> None:
-    with pytest.raises(UnusableError, match="no name"):
-        documents({"math_api": [{"description": "?"}]})
 
 
 @pytest.mark.parametrize("category", CATEGORIES)
