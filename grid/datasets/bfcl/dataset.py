@@ -15,7 +15,8 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING, REFERENCES, Measure, Outline, Problem, no_measure
-from grid.datasets.bfcl import single_turn
+from grid.datasets.bfcl import multi_turn, single_turn
+from grid.datasets.bfcl.classes import installed
 from grid.datasets.bfcl.records import (
     Category,
     UnusableError,
@@ -69,8 +70,9 @@ class BFCL:
 
     @cached_property
     def version(self) -> str:
-        """The category, the adapter's version, and the files' fingerprint."""
-        return f"bfcl-{self.category}-a{ADAPTER}-{fingerprint(*self._files)}"
+        """The category, the adapter's version, the files' fingerprint, and of several turns the APIs' version."""
+        apis = f"-apis{installed()}" if is_multi_turn(self.category) else ""
+        return f"bfcl-{self.category}-a{ADAPTER}-{fingerprint(*self._files)}{apis}"
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -91,7 +93,9 @@ class BFCL:
         return ordered(list(self._read[0]), self.order, (self.cluster,))[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The names of the functions that it offers."""
+        """The names of the functions that it offers; of several turns the scenario."""
+        if is_multi_turn(self.category):
+            return multi_turn.scenario(case_id)
         return " ".join(sorted(self._read[0][case_id].tools))
 
     def problem(self, case_id: str) -> Problem:
@@ -130,15 +134,13 @@ class BFCL:
     def _record(self, case_id: str, row: Mapping[str, Any], answer: Mapping[str, Any]) -> _Record:
         """Raises UnusableError."""
         if is_multi_turn(self.category):
-            from grid.datasets.bfcl.multi_turn import read_case  # type: ignore[import-not-found]
-
-            case, reference, world, tools = read_case(row, answer, self._docs)
-            return _Record(case, reference, world, {tool.name: tool for tool in tools})
+            talk = multi_turn.read_case(row, answer, self._docs)
+            return _Record(talk.case, talk.reference, talk.world, {tool.name: tool for tool in talk.tools})
         found = single_turn.read_case(case_id, row, answer, wanted_of(self.category), is_parallel(self.category))
         tools = {tool.name: tool for tool in found.tools}
         return _Record(found.case, found.reference, found.world, tools, found.measure)
 
     @cached_property
-    def _docs(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """The functions of the simulated APIs, by file."""
-        return read_docs(self._files[2:])
+    def _docs(self) -> multi_turn.Documents:
+        """The functions of the simulated APIs."""
+        return multi_turn.documents(read_docs(self._files[2:]))

@@ -1,0 +1,168 @@
+"""BFCL's cases of several turns: base, missing functions, missing parameters, long context (BFCL v3 and v4)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+from grid.datasets.bfcl.classes import FILES, loaded, parameters
+from grid.datasets.bfcl.conversation import Conversation
+from grid.datasets.bfcl.records import UnusableError, functions_of
+from grid.datasets.grounding import children
+from grid.types import Case, Json, Plan, Reference, ToolCall, ToolSpec, UserMessage
+from grid.worlds.instances import UncontrolledError
+
+ADDED = "There are more functions now that you can call. Please try it again with them."
+"""What the user says when functions that were held back are handed over; the records have no text for it."""
+_MOST_CHARACTERS = 20_000  # of a gold call
+_MOST_TURNS = 50
+_MOST_CALLS = 100  # of a turn
+
+Documents: TypeAlias = Mapping[str, Mapping[str, ToolSpec]]
+"""By class its functions by name, in the order of its file."""
+
+
+class MultiTurn(NamedTuple):
+    """One record. `tools` are all functions that its case offers, those that are held back at first among them."""
+
+    case: Case
+    reference: Reference
+    world: Conversation
+    tools: tuple[ToolSpec, ...]
+
+
+class _Turn(NamedTuple):
+    message: UserMessage
+    calls: tuple[ToolCall, ...]
+
+
+def documents(files: Mapping[str, Sequence[Mapping[str, Any]]]) -> Documents:
+    """The functions of each class, from the files of documents by their names; raises UnusableError for a broken one.
+
+    A class whose file is missing has none.
+    """
+    found = {}
+    for name, file in FILES.items():
+        rows = [*files.get(file, ())]
+        functions = functions_of({"function": rows}) if rows else {}
+        returns = {row["name"]: tuple(children(row.get("response"))) for row in rows}
+        found[name] = {tool: replace(one.spec, returns=returns[tool], category=name) for tool, one in functions.items()}
+    return found
+
+
+def read_case(row: Mapping[str, Any], answer: Mapping[str, Any], known: Documents) -> MultiTurn:
+    """A record with its answer as a case.
+
+    Functions that `missed_function` names are held back until their turn. `excluded_function` is not looked at: the
+    authors' code does not either.
+
+    Raises:
+        UnusableError: it cannot be a case, for example since a gold call cannot be read or a scenario not be loaded.
+        ConfigError: the package of the classes is not installed.
+    """
+    case_id, classes = str(row.get("id")), row.get("involved_classes")
+    if not isinstance(classes, list) or not classes or not all(known.get(str(name)) for name in classes):
+        raise UnusableError("it names no classes, or one without functions")
+    # Of two classes with a function of one name the later one has it.
+    places = {tool: place for place, name in enumerate(classes) for tool in known[name]}
+    turns = _turns(row, answer, classes, places)
+    if turns[0].message.tools:
+        raise UnusableError("functions that are held back are handed over in its first turn")
+    world = Conversation(case_id, _initial(row, classes), places, tuple(turn.calls for turn in turns))
+    return MultiTurn(
+        Case(case_id, turns[0].message.text, Plan(()), tuple(turn.message for turn in turns[1:])),
+        _reference(world),
+        world,
+        tuple(known[classes[place]][tool] for tool, place in places.items()),
+    )
+
+
+def scenario(case_id: str) -> str:
+    """What a record shares with those of the other three categories that were made from the same one."""
+    return f"multi_turn_{case_id.rpartition('_')[2]}"
+
+
+def _initial(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[bytes, ...]:
+    config = row.get("initial_config")
+    if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in classes):
+        raise UnusableError("it has no initial state")
+    try:
+        return tuple(loaded(name, config.get(name, {}), "long_context" in str(row.get("id"))) for name in classes)
+    except UncontrolledError as error:
+        raise UnusableError(f"its initial state cannot be loaded: {error}") from None
+
+
+def _reference(world: Conversation) -> Reference:
+    """The gold calls in their order, None where a turn ends and another begins."""
+    calls: dict[str, ToolCall | None] = {}
+    failing = set()
+    for turn, expected in zip(world.gold, world.expected, strict=True):
+        if turn is not world.gold[0] or calls:
+            calls[str(len(calls))] = None
+        for call, outcome in zip(turn, expected.outcomes, strict=True):
+            if outcome.observation.failed:
+                failing.add(str(len(calls)))
+            calls[str(len(calls))] = call
+    resolution = tuple(step for step, call in calls.items() if call)
+    return Reference(calls, resolution, followed=False, failing=frozenset(failing))
+
+
+def _turns(
+    row: Mapping[str, Any], answer: Mapping[str, Any], classes: Sequence[str], places: Mapping[str, int]
+) -> list[_Turn]:
+    questions, truths, missed = row.get("question"), answer.get("ground_truth"), row.get("missed_function", {})
+    if not isinstance(questions, list) or not isinstance(truths, list) or not isinstance(missed, dict):
+        raise UnusableError("it has no turns, or no gold calls")
+    if not 0 < len(questions) == len(truths) <= _MOST_TURNS:
+        raise UnusableError(f"{len(questions)} turns and {len(truths)} lists of gold calls, at most {_MOST_TURNS}")
+    turns = []
+    for number, (said, truth) in enumerate(zip(questions, truths, strict=True)):
+        if not isinstance(truth, list) or len(truth) > _MOST_CALLS or not all(isinstance(one, str) for one in truth):
+            raise UnusableError(f"turn {number} has no list of gold calls, or more than {_MOST_CALLS}")
+        message = _message(number, said, missed.get(str(number), ()), places)
+        turns.append(_Turn(message, tuple(_call(text, classes, places) for text in truth)))
+    return turns
+
+
+def _message(number: int, said: Any, added: Any, places: Mapping[str, int]) -> UserMessage:
+    if not isinstance(said, list) or not all(
+        isinstance(one, dict) and one.get("role") == "user" and isinstance(one.get("content"), str) for one in said
+    ):
+        raise UnusableError(f"turn {number} is no list of the user's messages")
+    if not isinstance(added, list | tuple) or not all(isinstance(name, str) and name in places for name in added):
+        raise UnusableError(f"turn {number} hands over functions that its classes do not have")
+    text = "\n".join(one["content"] for one in said).strip() or (ADDED if added else "")
+    if not text:
+        raise UnusableError(f"the user says nothing in turn {number}")
+    return UserMessage(text, frozenset(added))
+
+
+def _call(text: str, classes: Sequence[str], places: Mapping[str, int]) -> ToolCall:
+    """A gold call `tool(1, name='x')` of literals; arguments without a name are those of the method, in its order."""
+    try:
+        node = ast.parse(text[: _MOST_CHARACTERS + 1].strip(), mode="eval").body
+        if len(text) > _MOST_CHARACTERS or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            raise ValueError("a call of literals is expected")
+        tool = node.func.id
+        if tool not in places:
+            raise ValueError("its classes have no such function")
+        order = parameters(classes[places[tool]], tool)
+        named = [*zip(order, node.args, strict=False), *((word.arg, word.value) for word in node.keywords)]
+        arguments = {name: _json(ast.literal_eval(value)) for name, value in named if name}
+        if len(arguments) < len(node.args) + len(node.keywords):
+            raise ValueError("an argument comes twice, or has no name")
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise UnusableError(f"a gold call cannot be read: {error}; {text[:80]!r}") from None
+    return ToolCall(tool, arguments)
+
+
+def _json(value: Any) -> Json:
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {name: _json(item) for name, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"a {type(value).__name__} among its arguments")
