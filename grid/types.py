@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
@@ -162,7 +162,7 @@ class Case:
     query: str
     plan: Plan
     messages: tuple[UserMessage, ...] = ()
-    done: tuple[Step, ...] = ()
+    done: tuple[Step, ...] = field(default=(), hash=False)  # calls have no hash; the id tells cases apart
     decisions: int | None = None
 
 

@@ -139,12 +139,13 @@ def test_the_last_step_is_the_answer(small_gta: str) -> None:
     assert [more[name] for name in ("success", "instruction_accuracy", "answer_score")] == [False, 0, 0]
 
 
+@pytest.mark.parametrize("robustness", ["none", "extraneous"])
 @pytest.mark.parametrize("planner", names("planner"))
-def test_who_knows_the_gold_path_is_right_at_every_step(small_gta: str, planner: str) -> None:
+def test_who_knows_the_gold_path_is_right_at_every_step(small_gta: str, planner: str, robustness: str) -> None:
     setting = setting_of(
         {"path": small_gta, "mode": "step_by_step", "limit": 12},
         model_values={"tool_skill": 1.0, "argument_skill": 1.0, "foresight": 0.0, "malformed": 0.0, "judge_auc": 1.0},
-        model="simulated", planner=planner, dataset="gta", retriever="oracle",
+        model="simulated", planner=planner, dataset="gta", retriever="oracle", robustness=robustness,
     )  # fmt: skip
     built = build(setting, BudgetConfig(llm_calls=300))
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
