@@ -99,4 +99,4 @@ def too_large(method: str, arguments: Mapping[str, Json]) -> str | None:
 
 
 def _missing() -> ConfigError:
-    return ConfigError("dataset.categories", "multi_turn", f"these categories run the authors' classes: {INSTALL}")
+    return ConfigError("dataset.category", "multi_turn_...", f"these categories run the authors' classes: {INSTALL}")
