@@ -111,22 +111,22 @@ def warranty_of_a_watch(draft: Draft) -> Sequence[Call]:
 
 
 def two_dogs(draft: Draft) -> Sequence[Call]:
-    """Which of two breeds grows higher."""
+    """Which of two breeds grows taller."""
     (a, (high, _)), (b, (low, _)) = draft.of(draft.facts.dogs, 2)
     photos = [
         draft.image(Scene(f"A photo of {one(breed)} on a lawn", (Thing("dog", (200, 150, 700, 600)),)))
         for breed in (a, b)
     ]
     draft.ask(
-        "Which breed grows higher, that of the dog in {a} or that of the dog in {b}? How high do they grow?",
-        "There is a dog in {a} and another in {b}. How high does each of the two breeds get?",
+        "Which breed grows taller, that of the dog in {a} or that of the dog in {b}? How tall do they grow?",
+        "There is a dog in {a} and another in {b}. How tall does each of the two breeds get?",
         "I need a kennel for the dogs in {a} and {b}. What height do dogs of these breeds reach?",
         a=photos[0], b=photos[1],
     )  # fmt: skip
     for photo in photos:
         draft.call("ImageDescription", image=photo)
     found = [draft.call("GoogleSearch", query=f"{breed} height") for breed in (a, b)]
-    draft.tell(f"{a}s grow {high} cm and {b}s {low} cm high.", [str(high)], [str(low)])
+    draft.tell(f"{a}s grow {high} cm and {b}s {low} cm tall.", [str(high)], [str(low)])
     return found
 
 
