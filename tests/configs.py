@@ -35,6 +35,7 @@ FOLDERS = {
     "traject_bench": "small_traject_bench",
     "restbench": "small_restbench",
     "stabletoolbench": "small_stabletoolbench",
+    "workbench": "small_workbench",
 }
 """The datasets that need files, by the fixture that has them."""
 

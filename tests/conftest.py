@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import restbench
+from tests import restbench, workbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -95,3 +95,9 @@ def released_stabletoolbench() -> str:
 def small_restbench(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the form in which RestBench is released, with a small API."""
     return restbench.write(tmp_path_factory.mktemp("restbench"))
+
+
+@pytest.fixture(scope="session")
+def small_workbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the form in which WorkBench is released, with a small workplace."""
+    return workbench.write(tmp_path_factory.mktemp("workbench"))

@@ -23,7 +23,7 @@ import types
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 
@@ -58,7 +58,9 @@ def plain(value: Any) -> Any:
 class Stand(types.ModuleType):
     """A module of a package that is not installed: any name in it is there, and does nothing."""
 
-    __path__: ClassVar[list[str]] = []
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
         if name == "tool":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import date
+
+import pandas as pd
 
 from grid.worlds.workbench.matching import moment
 from grid.worlds.workbench.table import Cell, shown
@@ -56,7 +58,7 @@ def search_emails(
     found = [email for email in place.emails.records() if all(word in _searched(email) for word in words)]
     if len({type(email["sent_datetime"]) for email in found}) > 1:
         raise RefusedError("emails that were just sent are among these, and cannot be put in order with the others")
-    dated: list[dict[str, Any]] = sorted(found, key=lambda email: str(email["sent_datetime"]), reverse=True)
+    dated = sorted(found, key=lambda email: str(email["sent_datetime"]), reverse=True)
     if date_min:
         dated = [email for email in dated if _day(email["sent_datetime"]) >= _day(date_min)]
     if date_max:
@@ -68,11 +70,11 @@ def _searched(email: Mapping[str, Cell]) -> str:
     return f"{email['subject']} {email['body']} {email['sender/recipient']}".lower()
 
 
-def _day(given: object) -> Any:
-    try:
-        return moment(given).date()
-    except ValueError:
-        raise RefusedError(f"no date: {given!s:.40}") from None
+def _day(given: object) -> date:
+    found = moment(given)
+    if pd.isna(found):
+        raise RefusedError(f"no date: {given!s:.40}")
+    return found.date()
 
 
 @tool(
