@@ -34,7 +34,7 @@ TABLES = (
     ("project_management", "PROJECT_TASKS"),
     ("customer_relationship_manager", "CRM_DATA"),
 )
-EVENT_FIELDS = 5
+EVENT = ("event_id", "event_name", "participant_email", "event_start", "duration")
 
 
 def digest(columns: list[str], rows: list[list[Any]]) -> str:
@@ -100,7 +100,7 @@ def results(modules: dict[str, Any], calls: list[tuple[str, dict[str, str]]]) ->
         toolkit, _, function = name.partition(".")
         try:
             returned = getattr(modules[toolkit], function).func(**arguments)
-            found.append(["returned", plain(returned)])
+            found.append(["returned", unfilled(plain(returned)) if toolkit == "calendar" else plain(returned)])
         except Exception:  # noqa: BLE001 - as their scorer does
             found.append(["raised"])
     return found
@@ -111,16 +111,20 @@ def tables(modules: dict[str, Any]) -> list[str]:
     found = []
     for toolkit, name in TABLES:
         frame = getattr(modules[toolkit], name)
-        rows = [[int(label), *map(plain, row)] for label, row in zip(frame.index, frame.values.tolist(), strict=True)]
-        if toolkit == "calendar":
-            rows = [[*row[: EVENT_FIELDS + 1], *map(unfilled, row[EVENT_FIELDS + 1 :])] for row in rows]
+        records = plain(frame.to_dict(orient="records"))
+        records = unfilled(records) if toolkit == "calendar" else records
+        rows = [[int(label), *record.values()] for label, record in zip(frame.index, records, strict=True)]
         found.append(digest([*frame.columns], rows))
     return found
 
 
-def unfilled(cell: Any) -> Any:
-    """Where an update makes a new column their pandas fills it with the text "nan", cut to the new value's length."""
-    return None if cell in ("nan", "na", "n") else cell
+def unfilled(value: Any) -> Any:
+    """Events whose new fields are unknown: their pandas fills these with the text "nan", as long as the new value."""
+    if isinstance(value, list):
+        return [unfilled(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: None if name not in EVENT and cell in ("nan", "na", "n") else cell for name, cell in value.items()}
 
 
 def reset(modules: dict[str, Any]) -> None:

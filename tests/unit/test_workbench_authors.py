@@ -93,7 +93,7 @@ def is_refusal(tool: str, value: Any) -> bool:
 def same(tool: str, content: Any, value: Any) -> None:
     """Their results have no names, and success is told in their own words."""
     if tool.endswith("_by_id") and "visitor" not in tool:
-        assert content == value or value in [{name: "nan"[:size]} for name in content for size in (1, 2, 3)]
+        assert content == value
         return
     (ours,) = content.values()
     if value in NOTHING:

@@ -57,8 +57,9 @@ class Tool:
 
 
 def text(name: str, description: str, *values: str, required: bool = False) -> Parameter:
-    """An argument: all of them are texts."""
-    return Parameter(name, "string", description, required, values)
+    """An argument: all of them are texts. Where it has `values`, its description names them."""
+    told = f"{description} One of: {', '.join(values)}." if values else description
+    return Parameter(name, "string", told, required, values)
 
 
 def needed(name: str, description: str, *values: str) -> Parameter:
