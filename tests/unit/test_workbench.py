@@ -1,9 +1,8 @@
-"""WorkBench: what the loader makes of its files, and what calls do to the tables."""
+"""WorkBench: its cases, what calls do to the tables, and how it is scored."""
 
 from __future__ import annotations
 
 import asyncio
-import csv
 import os
 import pickle
 import random
@@ -20,15 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.workbench.dataset import TOLD, WorkBench
-from grid.datasets.workbench.records import ADDRESSES, FILES, QUERIES, TABLES, gold_call
-from grid.errors import ConfigError, DataError
+from grid.datasets.workbench.records import gold_call
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, ToolCall, Trajectory
 from grid.worlds.workbench import table, world
 from grid.worlds.workbench.tool import NOW, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 from tests import workbench
+from tests.configs import setting_of
 
-EVENTS, EMAILS = "data/processed/calendar_events.csv", "data/processed/emails.csv"
+IDLE = "workbench-analytics-001", "workbench-project_management-001"
 MOST_MB, MOST_MS = 200, 2
 
 
@@ -70,17 +73,21 @@ def solved_by(data: WorkBench, calls: Callable[[str], Sequence[ToolCall]]) -> fl
     return statistics.mean(asyncio.run(resolved(case_id)) for case_id in data.case_ids())
 
 
-def check_scores(data: WorkBench) -> None:
-    """Gold calls resolve every case, doing nothing those that want nothing, and random calls next to none."""
-    idle = [case_id for case_id in data.case_ids() if played(data.before, gold(data, case_id)) == data.before]
+def random_calls(data: WorkBench) -> float:
+    """The share that random calls of random tools resolve of those cases where something has to change."""
     lots = workbench.Mutations(data.before, [()], seed=3)
+    busy = [case_id for case_id in data.case_ids() if not data.problem(case_id).world.resolved(data.before)]
+    return statistics.mean(
+        data.problem(case_id).world.resolved(played(data.before, lots.pair()[0])) for case_id in busy
+    )
+
+
+def check_scores(data: WorkBench) -> None:
+    """Gold calls resolve every case, doing nothing those that want nothing, and random calls none."""
+    idle = [case_id for case_id in data.case_ids() if played(data.before, gold(data, case_id)) == data.before]
     assert solved_by(data, lambda case_id: gold(data, case_id)) == 1
     assert solved_by(data, lambda case_id: ()) == len(idle) / len(data.case_ids())
-    assert (
-        solved_by(data, lambda case_id: lots.pair()[0] if case_id not in idle else ())
-        - len(idle) / len(data.case_ids())
-        < 0.01
-    )
+    assert random_calls(data) < 0.01
 
 
 def test_scores_of_small_cases(small: WorkBench) -> None:
@@ -94,6 +101,20 @@ def test_the_released_cases(released: WorkBench) -> None:
     check_scores(released)
     assert (len(released.tools), released.skipped) == (27, [])
     assert not any(released.problem(name).reference.failing for name in released.case_ids())
+
+
+@pytest.mark.parametrize("outline", ["hidden", "drafted"])
+def test_where_nothing_may_change_the_simulated_policy_does_nothing(small: WorkBench, outline: str) -> None:
+    values = {"path": small.path, "outline": outline}
+    setting = setting_of(values, model="simulated", dataset="workbench", model_values={"malformed": 0.0})
+    built = build(setting, BudgetConfig())
+    chunk = list(cells(setting, built.dataset.version, IDLE, 20))
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
+    assert {(row["status"], row["success"], row["side_effect"], row["exact_match"]) for row in rows} == {
+        ("ok", True, False, None)
+    }
+    calls = [row["tool_calls"] for row in rows]
+    assert max(calls) == 0 if outline == "hidden" else 0 in calls
 
 
 def test_what_a_case_says(small: WorkBench) -> None:
@@ -137,20 +158,15 @@ def test_the_score_looks_at_the_tables_alone(small: WorkBench) -> None:
 
 
 def test_the_case_of_letters_counts_where_lists_do(small: WorkBench) -> None:
-    found = WorkBenchWorld(small.before, [gold_call(workbench.CASES["project_management"][0][1][0])])
-    other = (
-        "project_management.update_task",
-        {"task_id": "00000002", "field": "task_name", "new_value": "FIX THE LOGIN"},
-    )
-    lead = "customer_relationship_manager.add_customer", {
-        "customer_name": "x", "assigned_to_email": "a@b", "status": "lead",
-    }  # fmt: skip
-    shouted = run(small.before, other)[0]
-    assert WorkBenchWorld(small.before, ()).resolved(shouted)
-    assert not WorkBenchWorld(small.before, ()).side_effect(shouted)
-    low = run(small.before, lead)[0]
-    assert not WorkBenchWorld(small.before, [ToolCall(lead[0], lead[1] | {"status": "Lead"})]).resolved(low)
-    assert not found.resolved(small.before)
+    shouted = {"task_id": "00000002", "field": "task_name", "new_value": "FIX THE LOGIN"}
+    state = run(small.before, ("project_management.update_task", shouted))[0]
+    nothing = WorkBenchWorld(small.before, ())
+    assert (nothing.resolved(state), nothing.side_effect(state)) == (True, False)
+    lead = {"customer_name": "x", "assigned_to_email": "a@b", "status": "Lead"}
+    tool = "customer_relationship_manager.add_customer"
+    found = WorkBenchWorld(small.before, [ToolCall(tool, lead)])
+    tried = [lead, lead | {"customer_name": "X"}, lead | {"status": "lead"}]
+    assert [found.resolved(run(small.before, (tool, one))[0]) for one in tried] == [True, True, False]
 
 
 def test_line_breaks_may_be_written_either_way(small: WorkBench) -> None:
@@ -283,100 +299,3 @@ def test_branches_share_what_no_call_changed(released: WorkBench) -> None:
     assert held < MOST_MB
     assert grown < MOST_MB
     assert median < MOST_MS
-
-
-@pytest.mark.parametrize("name", [*TABLES, *QUERIES.values()])
-def test_a_file_without_a_column(tmp_path: Path, name: str) -> None:
-    root = Path(workbench.write(tmp_path))
-    rows = read(root / name)
-    place = rows[0].index("sent_datetime" if name == EMAILS else "answer" if "queries" in name else rows[0][1])
-    lost = rows[0][place]
-    save(root / name, [row[:place] + row[place + 1 :] for row in rows])
-    data = WorkBench(str(root))
-    with pytest.raises(DataError, match=rf"{Path(name).name}:1: the column {lost} is missing"):
-        data.problem(data.case_ids()[0])
-
-
-def test_columns_come_in_any_order(small: WorkBench, tmp_path: Path) -> None:
-    root = Path(workbench.write(tmp_path))
-    rows = read(root / EVENTS)
-    save(root / EVENTS, [row[::-1] for row in rows])
-    data = WorkBench(str(root))
-    check_scores(data)
-    assert data.version != small.version
-
-
-@pytest.mark.parametrize(
-    ("broken", "why"),
-    [
-        (lambda rows: [*rows, ["00000009", "short"]], r":9: 2 cells, where there are 5 columns"),
-        (lambda rows: [[*rows[0][:4], rows[0][0]], *rows[1:]], r":1: the column duration is missing"),
-        (lambda rows: [[*rows[0], rows[0][0]], *rows[1:]], r":1: two columns have one name"),
-        (lambda rows: [*rows, *[rows[1]] * 4000], r"a table of more than 4,000 rows"),
-    ],
-)
-def test_a_broken_table(tmp_path: Path, broken: Callable[[list[list[str]]], list[list[str]]], why: str) -> None:
-    root = Path(workbench.write(tmp_path))
-    save(root / EVENTS, broken(read(root / EVENTS)))
-    with pytest.raises(DataError, match=rf"calendar_events\.csv{why}|calendar_events\.csv:\d+: {why}"):
-        _ = WorkBench(str(root)).before
-
-
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
-    root = Path(workbench.write(tmp_path))
-    (root / EVENTS).write_bytes(b"event_id,\xff\xfe\n")
-    with pytest.raises(DataError, match="no CSV in UTF-8"):
-        _ = WorkBench(str(root)).before
-    (root / ADDRESSES).unlink()
-    with pytest.raises(ConfigError, match=r"lacks data/raw/email_addresses\.csv"):
-        WorkBench(str(root)).case_ids()
-    assert ADDRESSES in FILES
-
-
-@pytest.mark.parametrize(
-    ("answer", "domains", "why"),
-    [
-        ("[", "['email']", "its answer is no list of texts"),
-        ("'x'", "['email']", "its answer is no list"),
-        ("[1]", "['email']", "its answer has something that is no text"),
-        ("[" * 5000, "['email']", "its answer is no list of texts"),
-        ("['" + "x" * 100_000 + "']", "['email']", "more than 100,000 characters"),
-        (str(["__import__('os').system('touch owned')"]), "['email']", "no call with named arguments"),
-        (str(["email.delete_email.func('00000001')"]), "['email']", "no call with named arguments"),
-        (str(["email.delete_email.func(**{'email_id': '1'})"]), "['email']", "an argument that it does not have"),
-        (str(["email.delete_email.func(email_id=str(1))"]), "['email']", "something that is no text"),
-        (str(["email.delete_email(email_id='1')"]), "['email']", "its gold call is none of a tool"),
-        (str(["os.system.func(command='x')"]), "['email']", "an unknown tool, os.system"),
-        (str(["email.delete_email.func(email_id='1'"]), "['email']", "cannot be read"),
-        (str(["email.delete_email.func(email_id='1')"] * 65), "['email']", "at most 64 texts"),
-        (str(["email.delete_email.func(email_id='" + "1" * 20_000 + "')"]), "['email']", "more than 20,000 characters"),
-        ("[]", "['weather']", "its domains are unknown: weather"),
-        ("[]", "[]", "its domains are unknown: none"),
-        ("[]", "email", "its domains is no list"),
-    ],
-)
-def test_an_answer_that_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, domains: str, why: str
-) -> None:
-    """The record is skipped, with the reason, and nothing of it is run."""
-    root = Path(workbench.write(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    path = root / QUERIES["email"]
-    rows = read(path)
-    save(path, [rows[0], ["Do it", answer, "t", "t", domains], *rows[1:]])
-    data = WorkBench(str(root))
-    (skipped,) = data.skipped
-    assert skipped.record == "workbench-email-000"
-    assert why in skipped.reason
-    assert "workbench-email-001" in data.case_ids()
-    assert not (tmp_path / "owned").exists()
-
-
-def read(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
-
-
-def save(path: Path, rows: list[list[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
