@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.workbench.dataset import TOLD, WorkBench
-from grid.datasets.workbench.records import gold_call
 from grid.sweep.build import build
 from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
@@ -97,7 +96,6 @@ def test_scores_of_small_cases(small: WorkBench) -> None:
 
 
 def test_the_released_cases(released: WorkBench) -> None:
-    """Those of the issue's part of the data; and 2 of their gold answers change nothing, besides the empty ones."""
     check_scores(released)
     assert (len(released.tools), released.skipped) == (27, [])
     assert not any(released.problem(name).reference.failing for name in released.case_ids())
