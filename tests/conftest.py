@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import apibench, bfcl, gta, mnms_files, restbench
+from tests import apibench, bfcl, gta, mnms_files, restbench, workbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -119,3 +119,9 @@ def small_bfcl(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_gta(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder with a small file in the form in which GTA is released."""
     return gta.write(tmp_path_factory.mktemp("gta"))
+
+
+@pytest.fixture(scope="session")
+def small_workbench(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the form in which WorkBench is released, with a small workplace."""
+    return workbench.write(tmp_path_factory.mktemp("workbench"))

@@ -56,7 +56,9 @@ class Oracle:
         )
         if isinstance(prompt.answer, OutlineAnswer):
             calls = self._calls(prompt)
-            told: Any = {"outline": [f"{call.tool}: {self.tools[call.tool].description}"[:400] for call in calls]}
+            told: Any = {
+                "outline": [f"{call.tool}: {self.tools[call.tool].description}"[:400] for call in calls] or ["None."]
+            }
         elif isinstance(prompt.answer, PlanAnswer):
             plan = self._plan(prompt)
             told = {"plan": plan[-prompt.answer.least :] if prompt.answer.may_decline else plan}
@@ -84,6 +86,8 @@ class Oracle:
         """The actions of the whole case."""
         known, calls = self._reference(prompt), self._calls(prompt)
         outline = [line.split(" ")[0] for line in prompt.entries("task")[2:]]
+        if outline and not calls:
+            return [NOTHING] * len(outline)
         if outline and outline == list(known.calls):
             return [_written(call, {}) if call else NOTHING for call in known.calls.values()]
         numbers = outline or [str(place) for place in range(len(calls))]

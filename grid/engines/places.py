@@ -31,7 +31,8 @@ class Place:
     """A decision point: the reference's step there, its number in the prompt, and the call as it is written there.
 
     `step` None: all calls are made. `call` None: no tool is right. `known`: no outline of the policy's own leads astray
-    here. `blind`: earlier steps were made, and what they returned is not shown.
+    here. `blind`: earlier steps were made, and what they returned is not shown. `outlined`: an outline has substeps for
+    which no call is left.
     """
 
     step: str | None
@@ -39,11 +40,12 @@ class Place:
     call: ToolCall | None
     known: bool = True
     blind: bool = False
+    outlined: bool = False
 
     @property
     def right(self) -> str:
         """The right option."""
-        return self.call.tool if self.call else NO_TOOL if self.step else FINISH
+        return self.call.tool if self.call else NO_TOOL if self.step or self.outlined else FINISH
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Places:
             for place, ((step, call), number) in enumerate(zip(calls.items(), numbers, strict=False))
         ]
         end = max(done + least, len(places) + 1)
-        return [*places, *(Place(None, str(place), None) for place in range(len(places), end))][done:]
+        rest = (Place(None, str(place), None, outlined=place < len(drafted)) for place in range(len(places), end))
+        return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
         """Of what is `left` the decisions up to the end of the present turn, so many at least."""
@@ -137,7 +140,7 @@ def is_right(prompt: Prompt, places: Places) -> bool:
     here = at[0]
     if here.call:
         return call == here.call.text()
-    return call.startswith(_FINISH) if here.step is None else call == _NONE
+    return call.startswith(_FINISH) if here.right == FINISH else call == _NONE
 
 
 def is_whole(prompt: Prompt) -> bool:

@@ -67,11 +67,11 @@ def cache(fresh_cache: Path) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The case of fewest calls among the first ones: they are there to be run, not to be solved."""
+    """The case of fewest calls, but any, among the first ones: they are there to be run, not to be solved."""
     found = make("dataset", yaml("dataset", dataset) | {"limit": 20} | ({"path": path} if path else {}))
     data: Any = found
     sizes = {case_id: len(data.problem(case_id).reference.calls) for case_id in data.case_ids()}
-    return (min(sizes, key=lambda case_id: sizes[case_id]),)
+    return (min(sizes, key=lambda case_id: (not sizes[case_id], sizes[case_id])),)
 
 
 def run(built: Built, setting: Setting, chunk: list[Cell]) -> dict[str, list[dict[str, Any]]]:

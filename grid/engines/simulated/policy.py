@@ -36,6 +36,7 @@ UNREADABLE = (
 )
 """Answers that hold no object of the form that is asked for, however leniently they are read."""
 NO_LESSON = "It is not clear which step was at fault. Go through all of them with care."
+NOTHING_TO_DO = "See that nothing has to be done."
 _LOW = 3  # of MAX_SCORE; what is worth less is given up
 _MOST_CHARACTERS = 400  # of a substep that it drafts
 
@@ -151,7 +152,7 @@ class Policy:
                 tool = self.deciding.draw(place, names, bonus, uniforms(base, index, 1 + ahead)[0])
                 described = self.deciding.tools[tool].description if tool in self.deciding.tools else ""
                 lines.append(f"{tool}: {' '.join(described.split())}"[:_MOST_CHARACTERS])
-        return lines
+        return lines or [NOTHING_TO_DO]
 
     def _bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
         """What a lesson adds at a place, less what is lost where it is planned ahead or without observations."""
