@@ -153,9 +153,8 @@ class UserMessage:
 class Case:
     """All that a planner may know of a case: the query and the plan to follow.
 
-    `messages` are the user's later ones, each the beginning of a turn; a planner is told of one when the turn before
-    has ended. `done` are steps that were taken before, the reference's own, and `decisions` how many more may be taken
-    (None: as many as the planner's keys allow): together the evaluation step by step of GTA and m&m's.
+    `messages` are the user's later ones; a planner is told of one when the turn before has ended. `done` are steps of
+    the reference taken before, `decisions` how many more may be (None: as many as the planner's keys allow).
     """
 
     id: str

@@ -9,6 +9,12 @@ from grid.engines.roles import ASKED
 SCHEMA_VERSION = "9"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
+_SCORES = (
+    "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
+    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1",
+)  # fmt: skip
+_PLANS = ("plan_accuracy", "plan_names_accuracy", "plan_values_accuracy")
+
 EPISODES = pa.schema(
     [
         ("cell_id", pa.string()),
@@ -51,20 +57,8 @@ EPISODES = pa.schema(
         ("accuracy", pa.bool_()),
         ("passed", pa.float64()),
         ("passed_sd", pa.float64()),
-        ("instruction_accuracy", pa.float64()),
-        ("tool_accuracy", pa.float64()),
-        ("argument_accuracy", pa.float64()),
-        ("answer_score", pa.float64()),
-        ("tool_f1", pa.float64()),
-        ("argument_f1", pa.float64()),
-        ("plan_f1", pa.float64()),
-        ("execution_f1", pa.float64()),
-        ("argument_name_f1", pa.float64()),
-        ("argument_value_f1", pa.float64()),
-        ("edge_f1", pa.float64()),
-        ("plan_accuracy", pa.bool_()),
-        ("plan_names_accuracy", pa.bool_()),
-        ("plan_values_accuracy", pa.bool_()),
+        *((name, pa.float64()) for name in _SCORES),
+        *((name, pa.bool_()) for name in _PLANS),
         ("edit_distance", pa.float64()),
         ("tool_counts", pa.string()),
         ("hallucinated", pa.bool_()),
