@@ -24,7 +24,9 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     """
     if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
-    if case.messages or case.done or problem.dynamic:  # what a step is offered follows from those before it
+    if problem.dynamic:  # what a step is offered follows from those before it
+        return None
+    if case.messages or case.decisions is not None:  # a pass is not all of the case
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):

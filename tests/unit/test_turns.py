@@ -19,7 +19,11 @@ from grid.metrics.stepwise import scored
 from grid.planners.base import Budget, Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.turns import all_turns
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
 from grid.sweep.make import make
+from grid.sweep.run import Stamp, run_chunk
 from grid.types import (
     FINISH,
     USER,
@@ -37,7 +41,7 @@ from grid.types import (
     UserMessage,
 )
 from grid.worlds.base import State
-from tests.configs import names, yaml
+from tests.configs import names, setting_of, yaml
 
 TOOLS = {
     name: ToolSpec(name, f"{name} a thing", (Parameter("thing", "string", "what"),), ("result",), "box")
@@ -206,3 +210,14 @@ def test_one_decision_behind_steps_of_the_reference(name: str, done: int) -> Non
     assert scores.inclusion == 1.0
     text = "\n".join(line for message in episode.messages for s in message.prompt.sections for line in s.lines())
     assert all(step.call.text() in text for step in GIVEN[:done] if step.call)
+
+
+@pytest.mark.parametrize(("mode", "closed"), [("end_to_end", True), ("step_by_step", False)])
+def test_a_closed_form_is_of_whole_cases(mode: str, closed: bool) -> None:
+    setting = setting_of(
+        dataset="gta_generated", planner="react", model="simulated", dataset_values={"limit": 3, "mode": mode}
+    )
+    built = build(setting, BudgetConfig())
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
+    assert [row["expected_success"] is not None for row in rows["episodes"]] == [closed] * 3
