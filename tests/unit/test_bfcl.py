@@ -298,3 +298,8 @@ def test_of_the_release_few_records_are_left_out(category: Any) -> None:
         problem = data.problem(case_id)
         assert played(problem, reference_of(problem))[0]
         assert played(problem, [])[0] == ("irrelevance" in category)
+
+
+def test_no_outline_can_be_drafted_of_messages_that_are_not_known_yet() -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.outline='drafted': hidden"):
+        BFCL("folder", "multi_turn_base", outline="drafted")

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Measure, Outline, Problem, no_measure
+from grid.datasets.base import BRANCHING, DRAFTED, REFERENCES, Measure, Outline, Problem, no_measure
 from grid.datasets.bfcl import multi_turn, single_turn
 from grid.datasets.bfcl.classes import installed
 from grid.datasets.bfcl.records import (
@@ -63,6 +63,12 @@ class BFCL:
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     outline: Outline = "hidden"
+
+    def __post_init__(self) -> None:
+        if self.outline == DRAFTED and is_multi_turn(self.category):
+            raise ConfigError(
+                "dataset.outline", DRAFTED, f"hidden: of {self.category} the first message alone is known"
+            )
 
     @cached_property
     def _files(self) -> list[Path]:
