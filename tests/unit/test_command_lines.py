@@ -37,11 +37,11 @@ def assert_clean(line: Sequence[str], one: Outcome, *, refused: bool) -> None:
 
 def test_a_sample_of_hostile_lines(tmp_path: Path, fresh_cache: Path) -> None:
     draw = random.Random(SEED)
-    check(draw.sample(REFUSED, 40), tmp_path, fresh_cache, refused=True)
+    check(draw.sample(REFUSED, 20), tmp_path, fresh_cache, refused=True)
 
 
 def test_a_sample_of_random_lines(tmp_path: Path, fresh_cache: Path) -> None:
-    check(random_lines(20, SEED), tmp_path, fresh_cache, refused=False)
+    check(random_lines(10, SEED), tmp_path, fresh_cache, refused=False)
 
 
 @pytest.mark.slow

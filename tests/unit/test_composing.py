@@ -70,7 +70,7 @@ def attempt(compose: Callable[[], Composed]) -> object:
         return f"{type(error).__name__}: {error}"
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [25, pytest.param(600, marks=pytest.mark.slow)])
 def test_a_setting_is_what_hydra_composes(hydra: tuple[Composer, DictConfig], count: int) -> None:
     draw = random.Random(count)
     composed = 0
