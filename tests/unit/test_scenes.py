@@ -248,4 +248,6 @@ def test_any_call_of_any_values_is_answered(seed: int) -> None:
     for _ in range(200):
         tool = rng.choice(list(TOOLS))
         names = [one.name for one in TOOLS[tool].parameters if one.required or rng.random() < 0.5]
-        walk.call(tool, **{name: rng.choice(values) for name in names})
+        found = walk.call(tool, **{name: rng.choice(values) for name in names})
+        assert found.content, "an outcome or an error, and never an exception"
+        assert found.failed == ("error" in found.content)
