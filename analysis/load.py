@@ -27,8 +27,8 @@ _EPISODES = [
 ]  # fmt: skip
 _FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = [
-    "success", "solvable", "exact_match", "repeated_call", "correct_path", "accuracy", "plan_accuracy",
-    "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
+    "success", "solvable", "exact_match", "repeated_call", "repeated_call_in_a_row", "finished", "correct_path",
+    "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 

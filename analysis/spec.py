@@ -18,9 +18,10 @@ from grid.store.schema import EPISODES
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")
 _NUMBERS = (
     "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
-    "depth", "breadth", "plan_nodes", "n_steps", "tool_calls", "resolved_checks", "replans", "branches",
-    "branched_steps", "solvable", "repeated_call", "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls",
-    "forward_passes", "wall_seconds", "case_seconds", "n_nodes",
+    "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes", "n_steps", "tool_calls", "resolved_checks",
+    "replans", "branches", "branched_steps", "solvable", "repeated_call", "repeated_call_in_a_row", "failed_calls",
+    "finished", "replaced_arguments", "wrongly_replaced_arguments", "input_tokens", "cached_input_tokens",
+    "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "case_seconds", "n_nodes",
 )  # fmt: skip
 COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name."""

@@ -18,6 +18,11 @@ class Scores:
     `traj_satisfy` is from 0 to 10, `passed` 1 for Solved, 0.5 for Unsure, 0 for Unsolved (`passed_sd`: over repeated
     judgements), `extra_calls` counts calls beyond the reference's; the other numbers are shares.
 
+    `repeated_call` and `repeated_call_in_a_row` are of `grid.metrics.repeats`; `failed_calls` counts those that
+    returned nothing valid, `finished` says whether the path ended by its own decision. `replaced_arguments` were put by
+    a tool in the place of others that it did not know, `wrongly_replaced_arguments` are those of them that the
+    reference does not have; None where no tool replaces any.
+
     `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
     `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.
     """
@@ -58,3 +63,8 @@ class Scores:
     side_effect: bool | None = None
     failure_patterns: tuple[str, ...] | None = None
     repeated_call: bool = False
+    repeated_call_in_a_row: bool = False
+    failed_calls: int = 0
+    finished: bool = False
+    replaced_arguments: int | None = None
+    wrongly_replaced_arguments: int | None = None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from grid.datasets.base import Problem
+from grid.metrics import repeats
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
-from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory, to_json
+from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory
 from grid.worlds.lookup import concrete_calls
 
 SCORING = "3"
@@ -31,7 +31,14 @@ def score(
     A substep that the trajectory does not reach counts as wrong; for the retrieval rate it does not count. Where a plan
     was given to follow, that rate is of its steps, each by what it was offered; without one, rates of steps are None.
     """
-    found: dict[str, Any] = {"success": resolved, "repeated_call": repeats_a_call(trajectory.steps)}
+    path = trajectory.steps
+    found: dict[str, Any] = {
+        "success": resolved,
+        "repeated_call": repeats.any_two(path),
+        "repeated_call_in_a_row": repeats.in_a_row(path),
+        "failed_calls": sum(step.observation is not None and step.observation.failed for step in path),
+        "finished": bool(path) and path[-1].finished,
+    }
     found |= trajectory_scores(trajectory.steps, reference, concrete)
     if reference.followed:
         steps = {step.substep.id: step for step in trajectory.steps}
@@ -59,12 +66,6 @@ def tool_matches(step: Step, reference: Reference) -> bool | None:
     """Whether the chosen tool is the reference's; None where the substep needs none."""
     wanted = _reference_tool(step, reference)
     return None if wanted == NO_TOOL else step.chosen == wanted
-
-
-def repeats_a_call(steps: Sequence[Step]) -> bool:
-    """Whether one tool was called twice with identical arguments (planning_horizon §4.5)."""
-    calls = Counter(to_json([step.call.tool, dict(sorted(step.call.arguments.items()))]) for step in steps if step.call)
-    return any(count > 1 for count in calls.values())
 
 
 def _acted_rightly(step: Step, reference: Reference) -> bool:

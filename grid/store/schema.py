@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from grid.engines.roles import ASKED
 
-SCHEMA_VERSION = "9"
+SCHEMA_VERSION = "10"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -67,6 +67,8 @@ EPISODES = pa.schema(
         ("answer", pa.string()),
         ("depth", pa.int32()),
         ("breadth", pa.float64()),
+        ("depth_edges", pa.int32()),
+        ("breadth_edges", pa.float64()),
         ("plan_nodes", pa.int32()),
         ("last_step", pa.string()),
         ("n_steps", pa.int32()),
@@ -81,6 +83,11 @@ EPISODES = pa.schema(
         ("branched_steps", pa.int32()),
         ("unassigned", pa.float64()),
         ("repeated_call", pa.bool_()),
+        ("repeated_call_in_a_row", pa.bool_()),
+        ("failed_calls", pa.int32()),
+        ("finished", pa.bool_()),
+        ("replaced_arguments", pa.int32()),
+        ("wrongly_replaced_arguments", pa.int32()),
         ("input_tokens", pa.int64()),
         ("cached_input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
@@ -119,6 +126,7 @@ STEPS = pa.schema(
         ("arguments", pa.string()),
         ("observation", pa.string()),
         ("failed", pa.bool_()),
+        ("replaced", pa.string()),
         ("entropy", pa.float64()),
         ("n_options", pa.int32()),
         ("options", pa.list_(pa.struct([("tool", pa.string()), ("probability", pa.float64())]))),

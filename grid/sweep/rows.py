@@ -54,6 +54,7 @@ def step_rows(
             "arguments": to_json(dict(step.call.arguments)) if step.call else None,
             "observation": step.observation.text() if step.observation else None,
             "failed": step.observation.failed if step.observation else None,
+            "replaced": None,
             "entropy": step.entropy,
             "n_options": len(step.candidates) + 1 if step.candidates else None,
             "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],

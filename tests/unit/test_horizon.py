@@ -7,7 +7,7 @@ import pytest
 from grid.engines.base import PlanAnswer, ToolCallAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.errors import ModelError
-from grid.metrics.stepwise import repeats_a_call
+from grid.metrics import repeats
 from grid.planners.asking import INVALID
 from grid.planners.fh import ASK_AGAIN, FullHorizon
 from grid.planners.sh import SingleStepHorizon
@@ -72,7 +72,7 @@ def test_a_failure_alone_brings_a_new_plan_which_is_appended() -> None:
 def test_replans_are_counted_and_end() -> None:
     found = solved(FullHorizon(max_replans=3), Script([plan(number("too"))]))
     assert (found.trajectory.replans, len(found.world.executed), found.trajectory.answer) == (3, 4, None)
-    assert repeats_a_call(found.trajectory.steps)
+    assert repeats.any_two(found.trajectory.steps)
 
 
 @pytest.mark.parametrize("planner", [FullHorizon(max_replans=99), SingleStepHorizon()])
