@@ -223,9 +223,10 @@ class OptionProbability:
 class Step:
     """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
 
-    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory. Of an
-    answered case `written` is then the finish, and the observation what the world took for the answer; a finish that it
-    refused is a failed `call` like others, and ended nothing. `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
+    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory; in
+    an answered case `written` is then the finish, and the observation what the world took for the answer. A finish that
+    it refused is a failed `call`, and ended nothing.
+    `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
     found by what was `sought` besides.
     """
 

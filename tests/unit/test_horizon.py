@@ -70,12 +70,12 @@ def test_a_failure_alone_brings_a_new_plan_which_is_appended() -> None:
 
 
 def test_replans_are_counted_and_end() -> None:
-    found = solved(FullHorizon(max_replans=3), Script([plan(number("too"))]))
+    found = solved(FullHorizon(max_failed_calls=3), Script([plan(number("too"))]))
     assert (found.trajectory.replans, len(found.world.executed), found.trajectory.answer) == (3, 4, None)
     assert repeats.any_two(found.trajectory.steps)
 
 
-@pytest.mark.parametrize("planner", [FullHorizon(max_replans=99), SingleStepHorizon()])
+@pytest.mark.parametrize("planner", [FullHorizon(max_failed_calls=99), SingleStepHorizon()])
 def test_both_stop_at_thirty_calls(planner: Planner) -> None:
     whole = plan(*[number("one")] * 20, number("too"))
     engine = Script([whole if isinstance(planner, FullHorizon) else to_json(number("one"))])

@@ -94,7 +94,7 @@ def _filters() -> list[Function]:
                 ("key", "value", *op),
                 "entities",
                 partial(filters.filter_attribute, kind=kind.name),
-                f"Keep the entities that have an attribute of this key whose value {kind.attribute}.",
+                f"Keep the entities with an attribute of this key that {kind.told('value')}.",
                 f"none of the given entities has {{key}} {shown} {{value}}",
                 example={"key": kind.key, "value": kind.value},
             ),
@@ -104,8 +104,8 @@ def _filters() -> list[Function]:
                 ("qkey", "qvalue", *op),
                 "entities",
                 partial(filters.filter_qualifier, kind=kind.name),
-                "Of entities found by facts (a filter by attribute, Relate), keep those whose fact has a qualifier of this "
-                f"key whose value {kind.attribute.replace(' op value', ' op qvalue')}.",
+                "Of entities found by an attribute filter or Relate, keep those whose fact has a qualifier of this key "
+                f"that {kind.told('qvalue')}.",
                 f"none of the given entities' facts has the qualifier {{qkey}} {shown} {{qvalue}}",
                 example={"qkey": kind.key, "qvalue": kind.value},
             ),
@@ -115,7 +115,7 @@ def _filters() -> list[Function]:
                 ("t_value", *op),
                 "answer",
                 partial(queries.verify, kind=kind.name),
-                f"Check values: yes where all of them are {kind.given}; no where none is; not sure where only some are.",
+                f"Say yes where each of the given values {kind.told('t_value')}; no where none is; else not sure.",
                 "there is nothing to check",
                 example={"t_value": kind.value},
             ),

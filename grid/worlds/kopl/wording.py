@@ -16,41 +16,29 @@ EXAMPLE: Mapping[str, str] = {
     "direction": "backward",
     "op": ">",
 }
-"""The texts of examples: made up, so that no example has a word of any data."""
+"""The texts of examples: made up, so that no example tells of any data."""
 
 
 class Kind(NamedTuple):
-    """A type of values: what the world calls it, how a value is said to fit, and one made up for the examples."""
+    """A type of values: what the world calls it, what a value is that fits, and an example's key and value."""
 
     name: str
-    attribute: str
-    given: str
+    fits: str
     key: str
     value: str
 
+    def told(self, given: str) -> str:
+        """What a value is that fits the one given by the parameter of this name."""
+        return self.fits.format(given=given)
 
-KINDS = {
-    "Str": Kind("string", "is this text, exactly", "this text, exactly", "leaf code", "GX-7"),
-    "Num": Kind(
-        "quantity",
-        "is a number of the value's unit for which `number op value` holds",
-        "numbers of t_value's unit for which `number op t_value` holds",
-        "frond length",
-        "12 centimetre",
-    ),
-    "Year": Kind(
-        "year",
-        "is a year for which `year op value` holds, or a date whose year does: `=` also takes dates within the year",
-        "years, or dates whose year is taken, for which `year op t_value` holds: `=` also takes dates within the year",
-        "first sown",
-        "1874",
-    ),
+
+KINDS: Mapping[str, Kind] = {
+    "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
+    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 centimetre"),
+    "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
     "Date": Kind(
         "date",
-        "is a date for which `date op value` holds; a value of which only the year is known is no date with `=`, and is "
-        "compared by the years with `<` and `>`",
-        "dates for which `date op t_value` holds; of which only the year is known is no date with `=`, and is compared "
-        "by the years with `<` and `>`",
+        "is a date `op {given}` (where only the year is known it is never `=`; `<` and `>` compare the years)",
         "first sown",
         "1874-03-09",
     ),

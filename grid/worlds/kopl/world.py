@@ -53,9 +53,9 @@ class KoplWorld:
     later calls; `value` is its text, or how many there are and the first ten. A call that returns nothing valid (an
     unknown identifier, an empty set, arguments that do not fit) has failed: {"error": why}, and leaves no result.
 
-    `answered`: the case is answered by `finish(answer)`, a `$n` or words, its values parted by `; `. An entity set is no
-    answer: that finish has failed, as has one without an answer (the rule of planning_horizon's official code). After a
-    finish that has not, the answer stays. Otherwise the latest result is the answer.
+    `answered`: the case is answered by `finish(answer)`, a `$n` or words, its values parted by `; `. An entity set is
+    no answer: that finish has failed, as has one without an answer (the rule of planning_horizon's official code).
+    Behind a finish that has not failed the answer stays. Otherwise the latest result is the answer.
 
     Attributes:
         kb: the knowledge base, which is never changed.
