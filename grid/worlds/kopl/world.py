@@ -26,6 +26,7 @@ _TOLD: dict[Sort, str] = {
     "answer": "a single text",
 }
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
+_REFERENCE = re.compile(r"\$\d+")
 _SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.returns != "entities")
 
 
@@ -168,9 +169,9 @@ def _answer(call: ToolCall, results: Sequence[Result]) -> tuple[str, ...]:
 
 def _values(part: str, results: Sequence[Result]) -> tuple[str, ...]:
     """The values that a part of an answer stands for: those of a result, or its own words."""
-    found = _HANDLE.fullmatch(part)
-    if found is None and not PATTERN.search(part):
+    if not (_REFERENCE.fullmatch(part) or PATTERN.search(part)):
         return (part,)
+    found = _HANDLE.fullmatch(part)
     if found is None or int(found[1]) >= len(results):
         raise KoplError(f"{ANSWER}: {shown(part)} is no result of an earlier step")
     values = texts(results[int(found[1])])
