@@ -102,14 +102,16 @@ def test_a_finish_with_a_set_of_entities_is_a_failed_step_and_the_path_goes_on(p
     refused, last = ended.found.steps[1], ended.found.steps[3]
     assert refused.call == ToolCall(FINISH, {"answer": "$0"})
     assert refused.written == ToolCall(FINISH, {"answer": result(0)})
-    assert refused.observation and refused.observation.failed and "QueryName" in refused.observation.text()
+    assert refused.observation
+    assert refused.observation.failed
+    assert "QueryName" in refused.observation.text()
     assert (refused.finished, last.finished, last.call) == (False, True, None)
     assert (ended.found.answer, ended.resolved) == ("Elbe", True)
     assert ended.episode.tool_calls == 2, "to finish is no tool's call"
     scores = score(ended.found, Reference({}, ()), ended.resolved)
     assert (scores.failed_calls, scores.finished) == (1, True)
     line = next(entry for entry in ended.prompts[-1].entries("history") if entry.startswith("1 -> "))
-    assert " failed: " in line and result(0) in line
+    assert f"{to_json(answered(0))} failed: " in line
     assert not any("$" in prompt.text() for prompt in ended.prompts), "one notation for earlier results"
     if isinstance(planner, FullHorizon):
         assert (ended.found.replans, len(ended.prompts)) == (1, 2)
@@ -199,10 +201,8 @@ def test_passes_vote_by_their_answers() -> None:
 
 
 def test_a_search_goes_on_where_the_plan_that_it_runs_ends_in_a_refused_finish() -> None:
-    calls = [find("Elbe"), answered(0), name_of(0), answered(2)]
-    answers = [
-        text for place, call in enumerate(calls) for text in (to_json(call), plan(*calls[place + 1 :] or calls[-1:]))
-    ]
+    first, second = [find("Elbe"), answered(0)], [name_of(0), answered(2)]
+    answers = [text for call, end in (first, second) for text in (to_json(call), plan(end), to_json(end))]
     ended = solved(AStar(branching=1, thought=0), *answers)
     assert (ended.chosen, ended.resolved) == (["Find", FINISH, "QueryName", FINISH], True)
 
@@ -233,7 +233,8 @@ def test_answers_that_the_world_takes(answer: Json, found: str) -> None:
     assert walk.answer == found
     assert walk.resolved == (found == "Elbe")
     kept = walk.state
-    assert walk.call("FindAll").failed and walk.call(FINISH, answer="Rhine").failed
+    assert walk.call("FindAll").failed
+    assert walk.call(FINISH, answer="Rhine").failed
     assert walk.state is kept, "the answer stays"
 
 

@@ -8,8 +8,8 @@ GLOSSARY = (
     "- relation: what leads from one entity, the subject, to another, the object. It is followed forward, from subject "
     "to object, or backward.",
     "- fact: one attribute of an entity with its value, or one relation between two entities.",
-    "- qualifier: a key and a value that say more of one fact, such as since when it holds. Its value is of the same four "
-    "types.",
+    "- qualifier: a key and a value that say more of one fact, such as since when it holds. Its value is of the same "
+    "four types.",
     "- entity set: what most tools take and return. A set that was filtered by an attribute or reached by a relation "
     "keeps the facts by which its entities were found: qualifier filters look at those.",
 )
