@@ -115,8 +115,8 @@ def holds(
     if isinstance(found, gee.Refused):
         return None
     table = found.coefficients.set_index("name")
-    planted = _short(shapes, truth) if spec.formula == SHORT else _planted(rows, shapes, truth, found.references)
-    values = pd.Series(planted).reindex(table.index)
+    truths = _short(shapes, truth) if spec.formula == SHORT else planted(rows, shapes, truth, found.references)
+    values = pd.Series(truths).reindex(table.index)
     held = (table["low"] <= values) & (values <= table["high"])
     known = values.notna() & table["se"].notna()
     return pd.DataFrame({"holds": held[known], "clusters": found.clusters, "size": int(table["se"].notna().sum())})
@@ -139,7 +139,7 @@ def _logit(rows: pd.DataFrame, shapes: pd.DataFrame, truth: Mapping[str, float],
     return found
 
 
-def _planted(
+def planted(
     rows: pd.DataFrame, shapes: pd.DataFrame, truth: Mapping[str, float], references: Mapping[str, str]
 ) -> dict[str, float]:
     """The planted coefficients as of z-scores over these rows, and as against the fit's reference level."""
