@@ -88,6 +88,11 @@ class Facts:
             pending += parents
         return tuple(found)
 
+    def kind(self, identity: str) -> str:
+        """The concept that an entity is called by in passing: a person, or what stands below a root (film, city)."""
+        concepts = self.concepts[identity]
+        return concepts[-1] if concepts[-1] == "person" or len(concepts) == 1 else concepts[-2]
+
     @cached_property
     def members(self) -> dict[str, list[str]]:
         """Concept name to the entities under it."""

@@ -15,6 +15,7 @@ from grid.datasets.kqa.phrases import Dead, Phrases
 from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
+from grid.datasets.kqa.words import load_words
 from grid.seeds import derive_seed
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.reading import parse
@@ -50,8 +51,9 @@ def split(pool: list[Question], seed: int) -> tuple[list[Question], list[Questio
 def _pool(kb: world.KnowledgeBase, run: Executor, seed: int) -> list[Question]:
     """Questions with answers, no text and no DAG twice, until every bin is full."""
     rng = random.Random(derive_seed(seed, "questions"))
-    facts, words = Facts(kb), stock.load_words()
-    maker = Questions(facts, words, Phrases(facts, words, stock.load_world(), run, rng), rng)
+    facts, holds = Facts(kb), stock.load_world()
+    words = load_words(holds)
+    maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
     found: list[Question] = []
     texts: set[str] = set()
     dags: set[Program] = set()
