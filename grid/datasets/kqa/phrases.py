@@ -21,6 +21,7 @@ _LONG = 32
 """Characters from which a noun phrase stands last in a clause."""
 _NESTED = 2
 """Relative clauses inside one noun phrase or clause at most; a noun that clauses describe may have one more."""
+_NOMINAL = re.compile(r"the [^{]+ of \{x\}")
 _RELATIVE = re.compile(r"\b(?:who|whom|whose|that|where|which)\b|(?:in|to|through|on) (?=which|whom)")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
@@ -34,6 +35,8 @@ class Phrase:
     text: str
     tree: Tree
     target: str
+    clauses: int = 0
+    """How many nouns have a clause rather than 'of'."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,11 @@ class Phrases:
 
         A long phrase stands last, or before a comma or colon: within a clause a reader would lose the thread.
         """
-        suited = [wording for wording in wordings if all(_suits(wording, slot, text) for slot, text in texts.items())]
+        suited = [
+            wording
+            for wording in wordings
+            if wording and all(_suits(wording, slot, text) for slot, text in texts.items())
+        ]
         if not suited:
             raise Dead
         person = self.facts.kind(about) == "person"
@@ -110,20 +117,20 @@ class Phrases:
             plain = not titled or concept in name.lower() or self.rng.random() < 0.88
             shown = name if plain else f"the {self.noun(concept)[0]} {name}"
             return Phrase(shown, find(name), target)
-        ways = [fact for fact in self.facts.relations[target] if self._leads_back(fact, target)]
+        ways = [fact for fact in self.facts.leading[target] if fact.other not in self.used and self._wordings(fact)]
         way = self.rng.choice(self.key(ways))
         start = self.entity(way.other, hops - 1)
-        words = self.words.relations[way.name]
-        wordings = words.object if way.direction == "backward" else words.subject
+        wordings = self._wordings(way)
         tree = start.tree.then("Relate", way.name, BACK[way.direction])
-        return Phrase(self.worded(wordings, target, x=start.text), tree, target)
+        suited = wordings if start.clauses < _NESTED else [w for w in wordings if _NOMINAL.fullmatch(w)]
+        template = self.rng.choice(suited or [""])
+        text = self.worded([template], target, x=start.text)
+        return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
-    def _leads_back(self, fact: Relation, target: str) -> bool:
-        """Whether the fact's other end relates to the target alone, and there are words for it."""
+    def _wordings(self, fact: Relation) -> list[str]:
+        """What a fact's own end is called by the other one."""
         words = self.words.relations[fact.name]
-        if fact.other in self.used or not (words.object if fact.direction == "backward" else words.subject):
-            return False
-        return {f.other for f in self.facts.related(fact.other, fact.name, BACK[fact.direction])} == {target}
+        return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
         """'The film directed by A ...': raises Dead unless the target alone fulfils the clauses."""
@@ -233,6 +240,8 @@ class Phrases:
         rare = [f for f in facts if qualified and any(value.kind in ("date", "quantity") for _, value in f.qualifiers)]
         fact = self.rng.choice(self.key(rare if rare and self.rng.random() < 0.7 else facts))
         other = self.entity(fact.other, hops)
+        if other.clauses >= _NESTED:
+            raise Dead
         words = self.words.relations[fact.name]
         forward = [*words.subjects, *([] if qualified else words.states)]
         wordings = forward if fact.direction == "forward" else words.objects
@@ -260,7 +269,7 @@ def _rounded(value: Value, up: bool, rng: random.Random) -> str:
         rounded = int(value.number) + digits
     if not up and rounded >= value.number:
         rounded = int(value.number) - digits
-    if rounded <= 0:
+    if rounded <= 0 or (value.text.endswith(" percent") and rounded >= 100):
         raise Dead
     return f"{rounded}{value.text[len(value.text.split(' ')[0]) :]}"
 
@@ -282,7 +291,7 @@ def _said(clauses: Sequence[Clause], join: str) -> str:
             raise Dead
         either = " or ".join(related) if relative else f"either {' or '.join(related)}"
         return _beside(plain, either)
-    if len(relative) > 1 and (other or len(relative) > 2):
+    if relative and other and (len(relative) > 1 or max(map(len, other)) > _LONG + 20):
         raise Dead
     following = " and ".join(relative)
     if relative and other and relative[0].split()[0] in ("who", "that"):
