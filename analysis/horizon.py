@@ -79,8 +79,8 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
         found |= {"cases": len(wide.dropna()), "clusters": count(wide.dropna())}
         for planner, change in changes.items():
-            found |= _named(f"change_{planner}", interval(change.dropna()))
-        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna())))
+            found |= _named(f"change_{planner}", interval(change.dropna(), reach=1.0))
+        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna(), reach=2.0)))
     return pd.DataFrame(rows)
 
 
@@ -107,7 +107,7 @@ def _places(
 
 def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
     found = cases[SH].astype(np.float64) - cases[FH].astype(np.float64)
-    return _named(f"{name}_difference", interval(found))
+    return _named(f"{name}_difference", interval(found, reach=1.0))
 
 
 def _named(name: str, found: Interval) -> dict[str, object]:
