@@ -76,9 +76,7 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
         query = queries.by_case(root, ["success"], condition)
         found.append(Drawing("robustness-change", title, told, heatmaps.robustness(changes), query))
     title = "episodes with a repeated call (planning_horizon §4.5)"
-    told = (
-        f"{about}% of episodes, as in table 5, which has the intervals and says what is counted; blue in SH − FH: SH "
-    )
+    told = f"{about}% of episodes, as in table 5, with its intervals; SH − FH in points; blue there: SH repeats more"
     query = queries.by_case(root, list(horizon.REPEATS), condition)
     svg = heatmaps.repeated(horizon.repeated_calls(episodes))
     return [*found, Drawing("repeated-calls", title, told, svg, query)]

@@ -39,7 +39,7 @@ _RULE = (
 _OTHERWISE = f"no SH episode makes a failed call again: one is drawn by hash (seed {SEED}) among those that both have"
 _CAPTION = (
     "SH: a row a call; FH: a row a plan, with the calls of it that were executed, until one failed, and what the last "
-    f"returned; [again]: this call has failed before, word for word; texts end after {_LONG} characters"
+    f"returned; steps count from 0, as references do; [again]: this call has failed before, word for word; texts end after {_LONG} characters"
 )
 
 
@@ -60,10 +60,10 @@ def sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
 
 
 def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Cases and trials that both planners ran to an end: `_KEY`, cell_id_sh, cell_id_fh."""
+    """Cases and trials that both planners ran to an end: `_KEY`, `cell_id_` and `success_` of each."""
     ended = episodes[(episodes["status"] == "ok").to_numpy()]
     halves = [
-        ended.loc[(ended["planner"].astype(str) == planner).to_numpy(), [*_KEY, "cell_id"]]
+        ended.loc[(ended["planner"].astype(str) == planner).to_numpy(), [*_KEY, "cell_id", "success"]]
         .astype(dict.fromkeys(_KEY[:4], str)).drop_duplicates(_KEY)
         for planner in (SH, FH)
     ]  # fmt: skip
@@ -116,18 +116,16 @@ def _sheet(root: Path, place: str, chosen: dict[Any, Any], repeating: int, pairs
         rows=rows,
         values=pd.DataFrame(rows, columns=labels),
         query=queries.steps(root, _STEPS, condition),
-        notes=[
-            f"question of {chosen['case_id']} ({chosen['robustness']}, trial {chosen['trial']}): "
-            f"{_question(root, cells[SH])}"
-        ],
+        reading=f"{chosen['case_id']}, {chosen['robustness']}, trial {chosen['trial']}: "
+        f"{_question(root, cells[SH])} {_ended(chosen, SH)}; {_ended(chosen, FH)}.",
         breaks=frozenset(breaks - {0}),
         wraps=True,
     )
 
 
 def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
-    for place, (row, again) in enumerate(_marked(steps), start=1):
-        yield [str(place), _cut(_call(row)) + " [again]" * again, _cut(_outcome(row))]
+    for row, again in _marked(steps):
+        yield [str(row["step"]), _cut(_call(row)) + " [again]" * again, _cut(_outcome(row))]
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
@@ -138,7 +136,7 @@ def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
             plans.append([])
         plans[-1].append((row, again))
     for place, plan in enumerate(plans):
-        calls = [_call(row) + " [again]" * again for row, again in plan[:_CALLS]]
+        calls = [f"{row['step']}: {_call(row)}" + " [again]" * again for row, again in plan[:_CALLS]]
         more = [f"and {len(plan) - _CALLS} more"] * (len(plan) > _CALLS)
         written = _cut("; ".join([*calls, *more]), _LONG * 2)
         yield ["plan" if place == 0 else f"plan {place + 1}", written, _cut(_outcome(plan[-1][0]))]
@@ -160,6 +158,11 @@ def _value(value: object) -> str:
 
 def _outcome(row: dict[Any, Any]) -> str:
     return row["observation"] if isinstance(row["observation"], str) else "–"
+
+
+def _ended(chosen: dict[Any, Any], planner: str) -> str:
+    found = chosen[f"success_{planner}"]
+    return f"{planner.upper()}: " + ("not judged" if pd.isna(found) else "right" if found else "wrong")
 
 
 def _question(root: Path, cell: str) -> str:

@@ -21,6 +21,7 @@ _LONGEST = 24  # characters of a label in front of a row or below a column
 _CELL, _FRAME = 0.42, 1.3  # inches: of a row; of titles, ticks and labels
 _LIGHT, _DIVERGING = "Blues", "RdBu"
 _BINS = 12  # at most, of breadth
+_PALE = 10.0  # points that the scale ends at, at least: what is small shall look small
 _DARK = 0.55  # of a colour map: beyond it texts are white
 
 Numbers = npt.NDArray[np.float64]
@@ -74,7 +75,7 @@ def _planners(
     tables = {label: frame.pivot_table(index=list(rows), columns="model", values=column, dropna=False) * 100
               for label, column in panels.items()}  # fmt: skip
     tables = {label: table.dropna(how="all") for label, table in tables.items()}
-    every = [np.nanmax(np.abs(table.to_numpy(np.float64)), initial=1.0) for table in tables.values()]
+    every = [np.nanmax(np.abs(table.to_numpy(np.float64)), initial=_PALE) for table in tables.values()]
     high = float(max(every))
     size = max((len(table) for table in tables.values()), default=1)
 
@@ -124,6 +125,7 @@ def _instances_panel(axis: Axes, depth: Numbers, breadth: Numbers) -> None:
     axis.set_xlabel("depth (calls)")
     axis.set_ylabel("breadth (calls / depth)")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_yticks(wide, [f"{edge:.2f}" for edge in wide])
 
 
 def _row(place: Any) -> str:

@@ -30,7 +30,7 @@ def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:
         episodes = study.rows(root, provenance.COLUMNS)
         return episodes, [provenance.of(root), *sentences(episodes)]
     except StoreError as error:
-        return pd.DataFrame({"planner": [], "robustness": []}), [f"there is nothing to show: {error}"]
+        return pd.DataFrame({"planner": [], "robustness": []}), [f"There is nothing to show: {error}"]
 
 
 def sentences(episodes: pd.DataFrame) -> list[str]:

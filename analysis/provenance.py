@@ -12,7 +12,7 @@ from analysis.made_up import MADE_UP
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
-EMPTY = "there is nothing to show: this folder holds no episodes yet"
+EMPTY = "There is nothing to show: this folder holds no episodes yet"
 _ENGINES = {
     "lexical": "{}: a lexical engine (word overlap, no training), no language model: its figures say nothing about any",
     "simulated": "{}: a simulated policy, no language model: it is told the answers, and is right as often as planted",
@@ -40,7 +40,7 @@ def first_line(episodes: pd.DataFrame) -> str:
     data = episodes.drop_duplicates(["dataset", "dataset_version", "config"])
     told = [_model(str(name), engine) for name, engine in models.itertuples(index=False)]
     kinds = [_data(str(row["dataset"]), str(row["dataset_version"]), row["config"]) for row in data.to_dict("records")]
-    return f"this shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
+    return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
 
 
 def _model(name: str, engine: object) -> str:

@@ -49,7 +49,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     console = wide(console, _READABLE)
     episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS])
     if episodes.empty:
-        console.print(shown(f"{root}: {provenance.EMPTY}"), markup=False)
+        console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     console.print(shown(provenance.first_line(episodes)), soft_wrap=True, markup=False)
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
