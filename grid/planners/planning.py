@@ -100,7 +100,9 @@ def plan_prompt(
     native = (*notes, ask, ASK_AT_ONCE, *((ASK_WORDS,) if acting.thought else ()), *invalid)
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
-    answer = PlanAnswer(view.offer.cards, least, left, view.guided, acting.thought, native)
+    # Cut to what is left, a plan that must finish would have no finish; it is run as far as it may be.
+    most = acting.max_calls if view.answered else left
+    answer = PlanAnswer(view.offer.cards, least, most, view.guided, acting.thought, native)
     return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted, *invalid)))
 
 

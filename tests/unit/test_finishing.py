@@ -162,6 +162,16 @@ def test_a_plan_that_does_not_finish_is_asked_for_again_and_told_why(planner: Pl
     ]
 
 
+def test_a_plan_may_be_longer_than_what_is_left_and_is_run_as_far_as_it_may_be() -> None:
+    """Cut to what is left by its schema it could not finish, and would be asked for nine times."""
+    long = [find("Elbe")] * 20
+    ended = solved(FullHorizon(), plan(*long, find("Aller"), answered(0)), plan(*long, answered(0)))
+    answer = ended.prompts[-1].answer
+    assert isinstance(answer, PlanAnswer)
+    assert (len(ended.prompts), len(ended.found.steps), answer.most) == (2, 30, 30)
+    assert (ended.found.answer, ended.found.steps[-1].finished) == (None, False)
+
+
 def test_what_is_asked_for_is_shown() -> None:
     """The finish takes an answer, the demonstration ends with one, and what the tools speak of is explained."""
     for planner, answers in ((FullHorizon(), [plan(answered(0))]), (ReAct(), [to_json(finish(answer="Elbe"))])):

@@ -22,7 +22,7 @@ from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
 from grid.datasets.kqa.stats import correlation
 from grid.errors import ConfigError, DataError
 from grid.text import references
-from grid.types import ToolCall
+from grid.types import FINISH, RESULT, ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.reading import read
@@ -302,6 +302,7 @@ def test_gold_calls_resolve_every_case(synthetic: KqaSynthetic) -> None:
             assert not observation.failed
             outputs[name] = observation.content
         assert problem.reference.resolution == (name,)
+        assert not walk.call(FINISH, answer=outputs[name][RESULT]).failed
         assert walk.resolved
 
 

@@ -59,9 +59,14 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
 
 
 def last_result(prompt: Prompt) -> str | None:
-    """What stands for the result of the last step that was made and did not fail; None without one."""
-    made = [step for step in map(_made, prompt.entries("history")) if step and step.succeeded]
-    return reference(str(made[-1].number), RESULT) if made else None
+    """What stands for the result of the last step that was made and did not fail; None without one.
+
+    One that a finish was refused with is passed over.
+    """
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
+    results = [reference(str(step.number), RESULT) for step in reversed(made) if step.succeeded]
+    return next((found for found in results if found not in refused), None)
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
