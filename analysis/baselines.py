@@ -33,9 +33,9 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. The success of
     `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
-    questions; by last function it is told in which function the question's program ends, and gives the commonest answer of the
-    training questions that end in it. Columns: `SETTING`, `cases` and the rates, NaN where not defined. No row where
-    nothing is known: no outline was followed, or the column of no case is known.
+    questions; by last function it is told in which function the question's program ends, and gives the commonest
+    answer of the training questions that end in it. Columns: `SETTING`, `cases` and the rates, NaN where not defined.
+    No row where nothing is known: no outline was followed, or the column of no case is known.
     """
     found = [_of_retrieval(decisions(root, episodes)), *(_of_cases(episodes, name) for name in OF_CASES)]
     return pd.concat(found, ignore_index=True).reindex(columns=_COLUMNS)

@@ -57,7 +57,7 @@ def latest(root: Path, condition: str = "true") -> str:
 
 
 def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
-    """Counts, rates and costs of each setting of one model and dataset; `baselines`: `retrieval`, names of `OF_CASES`."""
+    """Counts, rates and costs of the settings of a model and dataset; `baselines`: `retrieval`, names of `OF_CASES`."""
     decisions = f",\n{_decisions(root)}" if "retrieval" in baselines else ""
     parts = [_BASELINES[name] for name in baselines]
     return (

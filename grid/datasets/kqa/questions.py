@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -106,7 +107,9 @@ class Questions:
             left, right = right, left
         more = self.rng.random() < 0.5
         words = self.words.attributes[key]
-        text = self.phrases.worded(words.more if more else words.less, left.target, l=left.text, r=right.text)
+        if len(left.text) > 2 * LONG:
+            raise Dead
+        text = self.phrases.worded(words.more if more else words.less, left.target, {"l": left.text}, r=right.text)
         tree = Tree("SelectBetween", (key, "greater" if more else "less"), (left.tree, right.tree))
         return Draft(text, tree)
 
@@ -115,7 +118,6 @@ class Questions:
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
-        found = [phrase for phrase in found if len(phrase.text) <= 2 * LONG]
         pairs = [
             (left, right, fact.name)
             for left in found
@@ -133,7 +135,8 @@ class Questions:
             words = self.words.relations[fact.name].object
             if fact.direction == "forward" and len(self.facts.related(start.target, fact.name, "forward")) == 1:
                 tree = start.tree.then("Relate", fact.name, "forward")
-                found.append(Phrase(self.phrases.worded(words, fact.other, x=start.text), tree, fact.other))
+                with suppress(Dead):
+                    found.append(Phrase(self.phrases.worded(words, fact.other, x=start.text), tree, fact.other))
         return found
 
     def query_attr(self) -> Draft:
