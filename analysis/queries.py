@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
 _SETTING = (
@@ -30,12 +31,15 @@ FROM (
 {_RETRIEVAL})
 GROUP BY ALL
 """,
-    "solvable": """
-SELECT model, dataset, robustness, 'solvable cases' AS planner, count(*) AS cases, avg(solvable) AS success
-FROM (SELECT model, dataset, robustness, case_id, max(solvable::INT) AS solvable
-  FROM e WHERE solvable IS NOT NULL GROUP BY ALL)
+    **{
+        name: f"""
+SELECT model, dataset, robustness, '{name}' AS planner, count(*) AS cases, avg(resolved) AS success
+FROM (SELECT model, dataset, robustness, case_id, max({column}::INT) AS resolved
+  FROM e WHERE {column} IS NOT NULL GROUP BY ALL)
 GROUP BY ALL
-""",
+"""
+        for name, column in OF_CASES.items()
+    },
 }
 """The rows of a table that no planner made, by what they come from."""
 
@@ -53,7 +57,7 @@ def latest(root: Path, condition: str = "true") -> str:
 
 
 def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
-    """Counts, rates and costs of each setting of one model and dataset; and `baselines`: `retrieval`, `solvable`."""
+    """Counts, rates and costs of the settings of a model and dataset; `baselines`: `retrieval`, names of `OF_CASES`."""
     decisions = f",\n{_decisions(root)}" if "retrieval" in baselines else ""
     parts = [_BASELINES[name] for name in baselines]
     return (

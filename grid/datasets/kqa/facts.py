@@ -152,6 +152,14 @@ class Facts:
         """The facts of one attribute."""
         return self._values.get((identity, key), [])
 
+    def has(self, identity: str, key: str) -> bool:
+        """Whether the entity has one value of the attribute."""
+        return len(self.values(identity, key)) == 1
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
+        return self.concepts[one][-2:-1] == self.concepts[other][-2:-1]
+
     def single(self, identity: str) -> list[Attribute]:
         """The facts of attributes that the entity has one value of."""
         return [fact for fact in self.attributes[identity] if len(self.values(identity, fact.name)) == 1]

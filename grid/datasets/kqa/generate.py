@@ -10,8 +10,9 @@ from pathlib import Path
 
 from grid.datasets.kqa import stock, world
 from grid.datasets.kqa.balance import BINS, balanced, bin_of
+from grid.datasets.kqa.clauses import Dead
 from grid.datasets.kqa.facts import Facts
-from grid.datasets.kqa.phrases import Dead, Phrases
+from grid.datasets.kqa.phrases import Phrases
 from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from grid.datasets.kqa.clauses import LONG, RELATIVE, Clause, Dead, said
 from grid.datasets.kqa.facts import BACK, Attribute, Facts, Relation, Value
 from grid.datasets.kqa.program import Executor
 from grid.datasets.kqa.stock import WorldStock
@@ -17,12 +18,9 @@ from grid.datasets.kqa.world import PRESENT
 from grid.worlds.kopl.errors import KoplError
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
-_LONG = 32
-"""Characters from which a noun phrase stands last in a clause."""
 _NESTED = 2
 """Relative clauses inside one noun phrase or clause at most; a noun that clauses describe may have one more."""
 _NOMINAL = re.compile(r"the [^{]+ of \{x\}")
-_RELATIVE = re.compile(r"\b(?:who|whom|whose|that|where|which)\b|(?:in|to|through|on) (?=which|whom)")
 _OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
 _OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
 Fact = TypeVar("Fact", Attribute, Relation)
@@ -37,25 +35,6 @@ class Phrase:
     target: str
     clauses: int = 0
     """How many nouns have a clause rather than 'of'."""
-
-
-@dataclass(frozen=True)
-class Clause:
-    """What follows a noun. `source` finds all that it is true of; without one, `filters` are steps over a set."""
-
-    text: str
-    source: Tree | None = None
-    filters: tuple[tuple[str, ...], ...] = ()
-
-    def over(self, tree: Tree) -> Tree:
-        """The clause's filters over a set."""
-        for function, *inputs in self.filters:
-            tree = tree.then(function, *inputs)
-        return tree
-
-
-class Dead(Exception):  # noqa: N818 - no error: the maker turns and tries another way
-    """This way leads to no question."""
 
 
 class Phrases:
@@ -86,7 +65,7 @@ class Phrases:
         said = self.rng.choice(suited).format(
             c=self.noun(self.facts.kind(about))[0], **spoken, **(fixed or {}), **texts
         )
-        if len(_RELATIVE.findall(said)) > _NESTED:
+        if len(RELATIVE.findall(said)) > _NESTED:
             raise Dead
         return said
 
@@ -95,13 +74,13 @@ class Phrases:
         known = self.stock.concepts[concept]
         return self.rng.choice([(concept, known.plural), *known.also.items()])
 
-    def key(self, facts: Sequence[Fact]) -> list[Fact]:
-        """The facts of one of their keys, each key as likely as any other; raises Dead where there is none."""
+    def any_of(self, facts: Sequence[Fact]) -> Fact:
+        """One of the facts, each key as likely as any other; raises Dead where there is none."""
         keys = list(dict.fromkeys(fact.name for fact in facts))
         if not keys:
             raise Dead
         key = self.rng.choice(keys)
-        return [fact for fact in facts if fact.name == key]
+        return self.rng.choice([fact for fact in facts if fact.name == key])
 
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
         """A phrase for one entity, `hops` relations away from a name; raises Dead where there is none.
@@ -118,7 +97,7 @@ class Phrases:
             shown = name if plain else f"the {self.noun(concept)[0]} {name}"
             return Phrase(shown, find(name), target)
         ways = [fact for fact in self.facts.leading[target] if fact.other not in self.used and self._wordings(fact)]
-        way = self.rng.choice(self.key(ways))
+        way = self.any_of(ways)
         start = self.entity(way.other, hops - 1)
         wordings = self._wordings(way)
         tree = start.tree.then("Relate", way.name, BACK[way.direction])
@@ -153,8 +132,8 @@ class Phrases:
             tree = clause.over(tree)
         if len(sources) < 2:
             tree = tree.then("FilterConcept", concept)
-        text = f"{self.noun(concept)[plural]} {_said(clauses, join)}"
-        if len(_RELATIVE.findall(text)) > _NESTED + 1:
+        text = f"{self.noun(concept)[plural]} {said(clauses, join)}"
+        if len(RELATIVE.findall(text)) > _NESTED + 1:
             raise Dead
         return Phrase(text, tree, target)
 
@@ -169,7 +148,7 @@ class Phrases:
         """A clause over one of the target's attributes that is true of it."""
         facts = self.facts.attributes[target] if qualified else self.facts.single(target)
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
-        fact = self.rng.choice(self.key(facts))
+        fact = self.any_of(facts)
         text, step = self.condition(self.words.attributes[fact.name].where, fact.name, fact.value, "Filter")
         if not qualified:
             return Clause(text, None, (step,))
@@ -238,7 +217,7 @@ class Phrases:
         if not facts:
             raise Dead
         rare = [f for f in facts if qualified and any(value.kind in ("date", "quantity") for _, value in f.qualifiers)]
-        fact = self.rng.choice(self.key(rare if rare and self.rng.random() < 0.7 else facts))
+        fact = self.any_of(rare if rare and self.rng.random() < 0.7 else facts)
         other = self.entity(fact.other, hops)
         if other.clauses >= _NESTED:
             raise Dead
@@ -251,7 +230,7 @@ class Phrases:
         said, step = self.qualifier(fact)
         template = self.rng.choice(wordings)
         first, _, rest = template.partition(" ")
-        if len(other.text) > _LONG:
+        if len(other.text) > LONG:
             if first not in ("who", "that", "{w}"):
                 raise Dead
             whole = f"{first}, {said}, {rest}"
@@ -277,39 +256,4 @@ def _rounded(value: Value, up: bool, rng: random.Random) -> str:
 def _suits(wording: str, slot: str, text: str) -> bool:
     """Whether a noun phrase may stand in a slot: a long one does not within a clause."""
     after = wording.partition(f"{{{slot}}}")[2]
-    return len(text) <= _LONG or after[:1] in ("", ",", ":", ".", "?")
-
-
-def _said(clauses: Sequence[Clause], join: str) -> str:
-    """The clauses one after another, relative ones last; raises Dead where nobody would say so."""
-    plain = sorted((c.text for c in clauses if not c.source), key=lambda text: text.startswith("with"))
-    related = sorted((c.text for c in clauses if c.source), key=len)
-    relative = [text for text in related if _RELATIVE.match(text)]
-    other = [text for text in related if text not in relative]
-    if join == "Or" and len(related) > 1:
-        if relative and other:
-            raise Dead
-        either = " or ".join(related) if relative else f"either {' or '.join(related)}"
-        return _beside(plain, either)
-    if relative and other and (len(relative) > 1 or max(map(len, other)) > _LONG + 20):
-        raise Dead
-    following = " and ".join(relative)
-    if relative and other and relative[0].split()[0] in ("who", "that"):
-        following = relative[0].replace(" ", " also ", 1)
-    before = _beside(plain, listed(other)) if len(plain) < 2 or not other else listed([*plain, *other])
-    return f"{before} {following}".strip()
-
-
-def _beside(plain: Sequence[str], text: str) -> str:
-    """Attributes and what else is said; 'with ...' needs no 'and' before it."""
-    first = plain[0] if plain else ""
-    for more in plain[1:]:
-        first += f" {more}" if more.startswith("with") and not first.startswith("with") else f" and {more}"
-    if not first or not text:
-        return first or text
-    return f"{first} {text}" if _RELATIVE.match(text) else f"{first} and {text}"
-
-
-def listed(texts: Sequence[str]) -> str:
-    """'a, b and c'."""
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+    return len(text) <= LONG or after[:1] in ("", ",", ":", ".", "?")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from grid.datasets.kqa.clauses import LONG, Clause, Dead, listed
 from grid.datasets.kqa.facts import Attribute, Facts
-from grid.datasets.kqa.phrases import FILTERS, Clause, Dead, Fact, Phrase, Phrases, listed
+from grid.datasets.kqa.phrases import FILTERS, Phrase, Phrases
 from grid.datasets.kqa.trees import Tree, joined
 from grid.datasets.kqa.words import Compared, Words
 
@@ -82,10 +84,8 @@ class Questions:
             chosen = [self.phrases.entity(other, hops, titled=False) for other in others]
             shown = listed([phrase.text for phrase in chosen])
             tree = joined("Or", [phrase.tree for phrase in chosen])
-            return Draft(
-                self.frame("among_listed", {"names": shown, "p": predicate}),
-                tree.then("SelectAmong", key, superlative),
-            )
+            text = self.frame("among_listed", {"names": shown, "p": predicate})
+            return Draft(text, tree.then("SelectAmong", key, superlative))
         phrase = self.several(target)
         if not 2 <= len(self.phrases.names(phrase.tree)) <= LARGEST_SET:
             raise Dead
@@ -107,7 +107,9 @@ class Questions:
             left, right = right, left
         more = self.rng.random() < 0.5
         words = self.words.attributes[key]
-        text = self.phrases.worded(words.more if more else words.less, left.target, l=left.text, r=right.text)
+        if len(left.text) > 2 * LONG:
+            raise Dead
+        text = self.phrases.worded(words.more if more else words.less, left.target, {"l": left.text}, r=right.text)
         tree = Tree("SelectBetween", (key, "greater" if more else "less"), (left.tree, right.tree))
         return Draft(text, tree)
 
@@ -116,19 +118,15 @@ class Questions:
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
-        left = self.rng.choice(found) if found else start
-        keys = [f.name for f in self.facts.single(left.target) if self.words.attributes[f.name].more]
-        if not keys:
-            raise Dead
-        key = self.rng.choice(keys)
-        others = [p for p in found if p.target != left.target and self.has(p.target, key) and self.alike(left, p)]
-        if not others:
-            raise Dead
-        return left, self.rng.choice(others), key
-
-    def alike(self, left: Phrase, right: Phrase) -> bool:
-        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
-        return self.facts.concepts[left.target][-2:-1] == self.facts.concepts[right.target][-2:-1]
+        pairs = [
+            (left, right, fact.name)
+            for left in found
+            for right in found
+            if left.target != right.target and self.facts.alike(left.target, right.target)
+            for fact in self.facts.single(left.target)
+            if self.words.attributes[fact.name].more and self.facts.has(right.target, fact.name)
+        ]
+        return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
         """The entities that are a relation's one object of another."""
@@ -137,7 +135,8 @@ class Questions:
             words = self.words.relations[fact.name].object
             if fact.direction == "forward" and len(self.facts.related(start.target, fact.name, "forward")) == 1:
                 tree = start.tree.then("Relate", fact.name, "forward")
-                found.append(Phrase(self.phrases.worded(words, fact.other, x=start.text), tree, fact.other))
+                with suppress(Dead):
+                    found.append(Phrase(self.phrases.worded(words, fact.other, x=start.text), tree, fact.other))
         return found
 
     def query_attr(self) -> Draft:
@@ -186,7 +185,7 @@ class Questions:
     def query_relation(self) -> Draft:
         """As in 'How is ... related to ...?'."""
         subject = self.rng.choice(self.everyone)
-        fact = self.keyed([f for f in self.facts.relations[subject] if f.direction == "forward"])
+        fact = self.phrases.any_of([f for f in self.facts.relations[subject] if f.direction == "forward"])
         left, right = self.one(subject), self.one(fact.other)
         return Draft(
             self.frame("relation", l=left.text, r=right.text), Tree("QueryRelation", (), (left.tree, right.tree))
@@ -196,7 +195,7 @@ class Questions:
         """As in 'When did ... join ...?'."""
         subject = self.rng.choice(self.everyone)
         facts = [f for f in self.facts.relations[subject] if f.direction == "forward"]
-        fact = self.keyed([f for f in facts if self.words.relations[f.name].when])
+        fact = self.phrases.any_of([f for f in facts if self.words.relations[f.name].when])
         key = self.rng.choice(list(self.words.relations[fact.name].when))
         left, right = self.one(subject), self.one(fact.other)
         wordings = self.words.relations[fact.name].when[key]
@@ -210,7 +209,7 @@ class Questions:
             return self.verify_under_condition(target)
         kinds = ("year", "date") if kind == "year" else (kind,)
         facts = [f for f in self.facts.single(target) if f.value.kind in kinds]
-        fact = self.keyed([f for f in facts if self.words.attributes[f.name].check])
+        fact = self.phrases.any_of([f for f in facts if self.words.attributes[f.name].check])
         self.asked = fact.name
         phrase = self.one(target)
         wordings, bound, step = self.checked(fact, self.words.attributes[fact.name].check, kind)
@@ -247,8 +246,7 @@ class Questions:
 
     def several(self, target: str) -> Phrase:
         """A set that holds the target, with a join of its clauses."""
-        concept = self.concept(target)
-        join = self.rng.choice(["And", "Or"])
+        concept, join = self.concept(target), self.rng.choice(["And", "Or"])
         clauses = self.clauses(target)
         if join == "Or" and sum(1 for c in clauses if c.source) > 1:
             peer = self.rng.choice(self.facts.members[concept])
@@ -286,18 +284,10 @@ class Questions:
 
     def peers(self, concept: str, key: str) -> list[str]:
         """The entities of a concept with one value of an attribute."""
-        found = [identity for identity in self.facts.members[concept] if self.has(identity, key)]
+        found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead
         return found
-
-    def has(self, identity: str, key: str) -> bool:
-        """Whether the entity has one value of the attribute."""
-        return len(self.facts.values(identity, key)) == 1
-
-    def keyed(self, facts: Sequence[Fact]) -> Fact:
-        """One of the facts, each key as likely as any other; raises Dead where there is none."""
-        return self.rng.choice(self.phrases.key(facts))
 
     def pick(self, facts: Sequence[Item]) -> Item:
         """One of the facts; raises Dead where there is none."""
