@@ -121,7 +121,9 @@ def test_the_command_fits_another_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simulated.write(tmp_path / "swept", count=45)
-    text = study.PLANNING_HORIZON.read_text().replace("depth * SH + breadth * SH + C(last_step) + C(dataset)", "depth")
+    text = study.PLANNING_HORIZON.read_text().replace(
+        "depth_edges * SH + breadth_edges * SH + C(last_step) + C(dataset)", "depth"
+    )
     other = tmp_path / "other.yaml"
     other.write_text(text)
     assert reported(monkeypatch, tmp_path / "swept", "--analysis", other) == 0
