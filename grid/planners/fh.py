@@ -38,7 +38,7 @@ class FullHorizon(Acting):
             if path.steps and replans == self.max_replans:
                 break
             replans += bool(path.steps)
-            planned = await plan_ahead(episode, view, self, ASK_AGAIN if path.steps else "")
+            planned = await plan_ahead(episode, view, self, ASK_AGAIN if path.steps else "", exact=True)
             path = await run_plan(episode, view, *planned, self, _failed)
             if not _failed(path):
                 break

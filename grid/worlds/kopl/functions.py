@@ -34,7 +34,8 @@ _TEXTS: Mapping[str, str] = {
     "relation": "The relation's name.",
     "direction": "forward where the given entities are the relation's subject, backward where they are its object.",
 }
-_OPERATOR = "One of =, !=, <, >."
+_OPERATORS = ("=", "!=", "<", ">")
+_DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
@@ -57,7 +58,7 @@ class Function:
     run: Callable[..., Result]
     description: str
     nothing: str
-    operator: str = _OPERATOR
+    operators: tuple[str, ...] = _OPERATORS
 
     def sort(self, parameter: str) -> Sort:
         """The sort of result that a parameter takes."""
@@ -66,8 +67,16 @@ class Function:
     def spec(self) -> ToolSpec:
         """The function as a tool."""
         results = tuple(Parameter(name, RESULT, _RESULTS[name][1]) for name in self.results)
-        texts = tuple(Parameter(name, "string", _TEXTS.get(name, self.operator)) for name in self.texts)
-        return ToolSpec(self.name, self.description, results + texts, (RESULT, "value"), "knowledge base")
+        return ToolSpec(
+            self.name, self.description, (*results, *map(self._text, self.texts)), (RESULT, "value"), "knowledge base"
+        )
+
+    def _text(self, name: str) -> Parameter:
+        """An argument that is a text: one of some values where it is an operator or a direction."""
+        if name == "op":
+            *others, last = self.operators
+            return Parameter(name, "string", f"One of {', '.join(others)} and {last}.", values=self.operators)
+        return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
 
     @cached_property
     def vocabularies(self) -> Mapping[str, str]:
@@ -185,7 +194,7 @@ _OTHERS = [
         queries.select_between,
         "Return the name of that one of two entities whose number under a key is less or greater.",
         "there is no number to compare",
-        operator="less or greater.",
+        operators=("less", "greater"),
     ),
     Function(
         "SelectAmong",
@@ -195,7 +204,7 @@ _OTHERS = [
         queries.select_among,
         "Return the names of the entities with the smallest or largest number under a key.",
         "there is no number to compare",
-        operator="smallest or largest.",
+        operators=("smallest", "largest"),
     ),
     Function(
         "QueryAttr",
