@@ -31,6 +31,11 @@ class FullHorizon(Acting):
     max_replans: Annotated[int, Field(ge=0)] = 8
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Always."""
+        return True
+
     async def solve(self, episode: Episode) -> Trajectory:
         """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
         path, replans = begin(episode), 0
