@@ -74,8 +74,7 @@ class Function:
     def _text(self, name: str) -> Parameter:
         """An argument that is a text: one of some values where it is an operator or a direction."""
         if name == "op":
-            *others, last = self.operators
-            return Parameter(name, "string", f"One of {', '.join(others)} and {last}.", values=self.operators)
+            return Parameter(name, "string", f"One of {', '.join(self.operators)}.", values=self.operators)
         return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
 
     @cached_property
