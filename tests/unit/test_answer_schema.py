@@ -11,7 +11,8 @@ import pytest
 
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
-from grid.types import NO_TOOL, Parameter, ToolSpec
+from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
+from grid.worlds.kopl.functions import TOOLS
 
 REFUND = ToolSpec(
     "refund", "", (Parameter("order", "string", "", required=False), Parameter("amount", "number", "", required=False))
@@ -119,6 +120,29 @@ def test_another_tools_answer_is_not_taken_from_the_cache(grammars: Any) -> None
     other = ToolCallAnswer((REFUND,), may_decline=False)
     assert accepts(grammars, other, '{"action": {"tool": "refund", "arguments": {}}}')
     assert not accepts(grammars, other, '{"action": {"tool": "look", "arguments": {"day": "today"}}}')
+
+
+KOPL = ToolCallAnswer((TOOLS["And"], TOOLS["SelectAmong"], TOOLS["Find"]), may_decline=False)
+FIRST, LATER = "OUTPUT_FROM_STEP_0.result", "OUTPUT_FROM_STEP_12.3.result"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "allowed"),
+    [
+        ("And", {"l_entities": FIRST, "r_entities": LATER}, True),
+        ("And", {"l_entities": FIRST, "r_entities": "OUTPUT_FROM_STEP_1.value"}, False),
+        ("And", {"l_entities": FIRST, "r_entities": "$1"}, False),
+        ("And", {"l_entities": FIRST}, False),
+        ("SelectAmong", {"entities": LATER, "key": 'a "key"', "op": "largest"}, True),
+        ("SelectAmong", {"entities": LATER, "key": "height", "op": "most"}, False),
+        ("SelectAmong", {"entities": LATER, "key": "height", "op": FIRST}, False),
+        ("Find", {"name": 5}, False),
+    ],
+)
+def test_results_and_listed_values_under_the_grammar(
+    grammars: Any, tool: str, arguments: dict[str, Any], allowed: bool
+) -> None:
+    assert accepts(grammars, KOPL, to_json({"action": {"tool": tool, "arguments": arguments}})) is allowed
 
 
 ENTRY = '{"tool": "no_tool", "arguments": {}}'

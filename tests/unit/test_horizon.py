@@ -131,7 +131,7 @@ def test_a_call_that_its_tools_schema_refuses_is_asked_for_again(
     assert shown == f"The answer was: {bad}"
     assert why in reason
     assert why in found.episode.messages[0].unreadable[0]
-    assert not any("retry" == section.kind for prompt in engine.prompts[2:] for section in prompt.sections)
+    assert not any(section.kind == "retry" for prompt in engine.prompts[2:] for section in prompt.sections)
     assert (len(found.world.executed), found.trajectory.answer, found.trajectory.replans) == (1, "1", 0)
     assert found.trajectory.steps[0].input_tokens == 20, "both tries"
 

@@ -173,7 +173,10 @@ def test_a_name_has_the_tokens_of_a_call_behind_the_prompt_up_to_its_quote(tmp_p
     renderer = Renderer(tokenizer(tmp_path, ('",',)))
     wanted = ("track_order", "track", "no_tool", "Überweisung")
     for name, labels in zip(wanted, renderer.names(wanted), strict=True):
-        assert [decoded(renderer, label) for label in labels] == [f'{{"action": {{"tool": "{name}"', f'{{"action": {{"tool": "{name}",']
+        assert [decoded(renderer, label) for label in labels] == [
+            f'{{"action": {{"tool": "{name}"',
+            f'{{"action": {{"tool": "{name}",',
+        ]
         text = renderer.text(step(1, ()))
         for label in labels:
             whole = renderer.tokenizer(text + decoded(renderer, label), add_special_tokens=False)["input_ids"]
