@@ -204,6 +204,23 @@ def entropies(root: Path, model: str, dataset: str) -> str:
     )
 
 
+def shapes(root: Path, condition: str) -> str:
+    """Depth and breadth of each case's reference, in both definitions."""
+    return (
+        f"{latest(root)}\nSELECT DISTINCT dataset, case_id, depth, breadth, depth_edges, breadth_edges\n"
+        f"FROM e WHERE depth IS NOT NULL AND {condition}\nORDER BY ALL"
+    )
+
+
+def steps(root: Path, columns: Sequence[str], condition: str) -> str:
+    """The steps of some cells' latest tries."""
+    return (
+        f"{latest(root)}\nSELECT {', '.join(f's.{name}' for name in columns)}\n"
+        f"FROM {_text(f'{root}/steps/*.parquet')} AS s JOIN e USING (cell_id, attempt_id)\n"
+        f"WHERE {condition}\nORDER BY cell_id, step"
+    )
+
+
 def rows(root: Path, columns: Sequence[str], condition: str) -> str:
     """The rows that a regression was given."""
     return f"{latest(root)}\nSELECT {', '.join(columns)}\nFROM e WHERE {condition}\nORDER BY ALL"

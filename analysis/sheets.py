@@ -131,8 +131,9 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
     return Sheet(
         name=f"differences {reference} {place.model} {place.dataset}",
         title=f"{place.title}: difference to {reference}, paired over cases",
-        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; none where no case differs or "
-        f"all are of one cluster; checks: how often a case the planner/{reference} asked whether it was resolved",
+        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}; "
+        f"none where all are of one cluster; checks: how often a case the planner/{reference} asked whether it was "
+        "resolved",
         labels=_LABELS,
         figures=[*figures, "checks"],
         rows=rows,
