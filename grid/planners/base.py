@@ -131,9 +131,7 @@ class Episode:
     ) -> Answers:
         """`n` completions and what they cost; `key` names the decision.
 
-        Raises:
-            BudgetError: the budget is used up.
-            ContextError: too long a prompt.
+        Raises BudgetError where the budget is used up, ContextError for too long a prompt.
         """
         return await self.__requests.sample(
             role, prompt, *self.__keyed(key), n=n, temperature=temperature, max_tokens=max_tokens
@@ -204,8 +202,7 @@ class Episode:
 
         Raises:
             BudgetError: the budget is used up.
-            ToolError: too long an observation, a state that cannot be hashed, or a second call from a state of a world
-                that cannot branch.
+            ToolError: too long an observation, a state without a hash, or a second call where a world cannot branch.
         """
         tool_calls = int(call.tool != FINISH)
         self._within(steps=tool_calls)

@@ -1,8 +1,7 @@
 """What search planners do in one episode: propose, execute with a cache, ask the judge, keep what is best so far.
 
 Independent work runs side by side. Nodes are labelled by their place among their siblings, requests by nodes, and nodes
-are made when all of the work side by side has ended, so that results do not depend on the order of answers. So do not
-call `draft` or `add` from work that runs side by side.
+are made when that work has ended, so that results do not depend on the order of answers: never `draft` or `add` in it.
 """
 
 from __future__ import annotations
@@ -136,8 +135,8 @@ class Search:
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
-            undone = replace(self._edge(first)[1], call=None, finished=False, unreadable=why)
-            first.action = undone if why else first.action
+            if why:
+                first.action = replace(self._edge(first)[1], call=None, finished=False, unreadable=why)
             first.pruned = None
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:

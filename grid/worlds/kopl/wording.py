@@ -9,7 +9,7 @@ EXAMPLE: Mapping[str, str] = {
     "name": "Velmora",
     "concept_name": "glimmer fern",
     "key": "frond length",
-    "value": "12 centimetre",
+    "value": "12 cubit",
     "qkey": "sown by",
     "qvalue": "Ardith Quell",
     "relation": "grafted onto",
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "Str": Kind("string", "is exactly `{given}`", "leaf code", "GX-7"),
-    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 centimetre"),
+    "Num": Kind("quantity", "is a number `op {given}`, in the same unit", "frond length", "12 cubit"),
     "Year": Kind("year", "is a year `op {given}`, or a date in such a year", "first sown", "1874"),
     "Date": Kind(
         "date",
