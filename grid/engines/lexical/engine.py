@@ -219,7 +219,8 @@ class _Point(NamedTuple):
         tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
         if tool is None:
             return {"tool": NO_TOOL, "arguments": {}}
-        given = {} if tool.name == FINISH else fill(tool, self.prompt, self.results)
+        results = self.results if any(map(takes_results, answer.tools)) else None
+        given = {} if tool.name == FINISH else fill(tool, self.prompt, results)
         return {"tool": tool.name, "arguments": given}
 
 
