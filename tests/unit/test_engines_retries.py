@@ -13,8 +13,9 @@ from grid.engines.simulated.calls import Writer, results
 from grid.planners.again import Rejected, again
 from grid.planners.asking import refused
 from grid.planners.prompts import FINISH_TOOL, tool_text
+from grid.text.answers import read_call
 from grid.text.calls import Call
-from grid.types import UNKNOWN, ToolCall
+from grid.types import UNKNOWN, Json, ToolCall, to_json
 from grid.worlds.kopl.functions import TOOLS
 
 OFFERED = {**TOOLS, "finish": FINISH_TOOL}
@@ -64,12 +65,12 @@ def test_a_history_tells_which_steps_have_a_result() -> None:
 def test_what_the_simulated_policy_writes_can_be_run_and_a_wrong_call_is_not_the_right_one(
     tool: str, before: dict[str, bool], right: bool
 ) -> None:
-    known = {
+    known: dict[str, Json] = {
         one.name: "OUTPUT_FROM_STEP_0.result" if one.type == "result" else one.values[0] if one.values else "text"
         for one in TOOLS[tool].parameters
     }
     call = Writer(TOOLS).call(tool, ToolCall(tool, known), right, before)
-    made = Call(str(call["tool"]), dict(call["arguments"]))  # type: ignore[arg-type, call-overload]
+    made = read_call(to_json(call), OFFERED)
     assert refused(ToolCall(made.tool, made.arguments), OFFERED, before) is None
     if right and (before.get("0") or "OUTPUT_FROM_STEP_0.result" not in known.values()):
         assert made == Call(tool, known)
