@@ -8,7 +8,20 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from analysis import kinds, load, made_up, patterns, planted, restoration, sheets, study, tables, win_rates
+from analysis import (
+    kinds,
+    lacking,
+    load,
+    made_up,
+    patterns,
+    planted,
+    provenance,
+    restoration,
+    sheets,
+    study,
+    tables,
+    win_rates,
+)
 from analysis.baselines import baselines
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -22,8 +35,8 @@ _WIDTH = 160
 _READABLE = 120
 """Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = "coefficients"
-"""The table that a terminal is spared: every coefficient; the page and the files have it."""
+_LONG = ("coefficients", "trajectories")
+"""How the names of tables begin that a terminal is spared: the page and the files have them."""
 
 
 def print_report(root: Path, console: Console, analysis: Spec | None = None) -> list[Sheet]:
@@ -34,10 +47,11 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         StoreError: the folder cannot be read.
     """
     console = wide(console, _READABLE)
-    episodes = load.episodes(root, planted.COLUMNS)
+    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS])
     if episodes.empty:
-        console.print(shown(f"{root} holds no episodes yet"), markup=False)
+        console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
+    console.print(shown(provenance.first_line(episodes)), markup=False)
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
@@ -46,9 +60,11 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
-        if sheet.name != _LONG:
+        if not sheet.name.startswith(_LONG):
             table = terminal(sheet)
             wide(console, Console(width=10_000).measure(table).maximum).print(table)
+    for line in lacking.of(root):
+        console.print(shown(line), markup=False)
     console.print(
         shown(f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)"),
         soft_wrap=True,

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import takewhile
 from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -41,9 +42,9 @@ from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
-from grid.engines.lexical.plans import Call, arguments_of, plans_left
+from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
-from grid.engines.places import name_of
+from grid.engines.places import name_of, takes_answer
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
@@ -135,12 +136,13 @@ class Lexical:
             return calls + [{"tool": NO_TOOL, "arguments": {}}] * (answer.least - len(calls))
         done = points.steps_done(prompt)
         left = answer.least if answer.may_decline else len(points.clauses(points.query(prompt))) - done
-        call, results, calls = ToolCallAnswer(answer.tools, answer.may_decline), points.results(prompt), list[Call]()
-        for place in range(max(min(left, answer.most), 1)):
+        call, answers = ToolCallAnswer(answer.tools, answer.may_decline), takes_answer(answer.tools)
+        results, calls = points.results(prompt), list[Call]()
+        for place in range(max(min(left, answer.most - answers), 1 - answers)):
             here = self._at(points.at(prompt, done + place), call, results)
             calls.append(here.filled(call, here.drawn(temperature, seed, index * answer.most + place)))
             results = (reference(points.id_of(here.prompt), RESULT), *results)
-        return calls
+        return _with_answer(calls, prompt, points.first_number(prompt) + done) if answers else calls
 
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
         decline = NO_TOOL if answer.may_decline else FINISH
@@ -201,6 +203,17 @@ def _options(prompt: Prompt) -> tuple[str, ...]:
     return section.options or section.entries[1:]
 
 
+def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
+    """The plan up to where it finishes, with the last result for the answer; its first call has this number."""
+    kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
+    return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
+
+
+def _answered(last: str | None) -> Call:
+    """To finish with a result."""
+    return {"tool": FINISH, "arguments": {"answer": last} if last else {}}
+
+
 class _Point(NamedTuple):
     """A decision's prompt, options, their scores, and the results that calls may take, the latest first."""
 
@@ -219,6 +232,8 @@ class _Point(NamedTuple):
         tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
         if tool is None:
             return {"tool": NO_TOOL, "arguments": {}}
+        if takes_answer([tool]):
+            return _answered(last_result(self.prompt))
         results = self.results if any(map(takes_results, answer.tools)) else None
         given = {} if tool.name == FINISH else fill(tool, self.prompt, results)
         return {"tool": tool.name, "arguments": given}

@@ -21,7 +21,7 @@ from grid.text.answers import read_call, read_plan
 from grid.text.arguments import allowed
 from grid.text.objects import UnreadableError
 from grid.text.references import PATTERN, reference
-from grid.types import Json
+from grid.types import RESULT, Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -58,6 +58,17 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
     shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
     fits = near + _MADE_WEIGHT * shared
     return [(calls, float(fit)) for calls, fit in zip(left, fits, strict=True) if not any(c in failed for c in calls)]
+
+
+def last_result(prompt: Prompt) -> str | None:
+    """What stands for the result of the last step that was made and did not fail; None without one.
+
+    One that a finish was refused with is passed over.
+    """
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
+    results = [reference(str(step.number), RESULT) for step in reversed(made) if step.succeeded]
+    return next((found for found in results if found not in refused), None)
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:

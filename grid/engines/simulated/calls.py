@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from grid.engines.base import Prompt
 from grid.text.arguments import misfit, misplaced, takes_results
-from grid.text.references import reference
+from grid.text.references import found_in, reference
 from grid.types import FINISH, GIVE_UP, NO_TOOL, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
 
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})*(?= )")
@@ -20,9 +20,12 @@ _TEXTS = ("string", "date")
 
 
 def results(prompt: Prompt) -> dict[str, bool]:
-    """The steps that a prompt shows by number, in their order: whether they returned something."""
-    shown = ((_NUMBER.match(line), " returned {" in line) for line in prompt.entries("history"))
-    return {found[0]: returned for found, returned in shown if found}
+    """The steps that a prompt shows by number, in their order: whether they may have a result.
+
+    A call that is shown without its outcome may.
+    """
+    numbered = [(_NUMBER.match(line), line) for line in prompt.entries("history")]
+    return {found[0]: '{"tool"' in line and " failed: {" not in line for found, line in numbered if found}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,9 @@ class Writer:
         if not right:
             arguments |= dict.fromkeys(texts, UNKNOWN)
         call = ToolCall(spec.name, arguments)
-        if misfit(call, spec) or misplaced(call, before) or not (right or texts):
+        # Some planners are shown nothing of the steps before: what the right call refers to is there all the same.
+        lost = any(before.get(step) is False for step, _ in found_in(call)) if right else misplaced(call, before)
+        if misfit(call, spec) or lost or not (right or texts):
             return self._failing()
         return {"tool": spec.name, "arguments": arguments}
 

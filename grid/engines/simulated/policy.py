@@ -22,13 +22,13 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons
+from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.simulated import judge
 from grid.engines.simulated.calls import Writer, results
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.types import GIVE_UP, MAX_SCORE, NO_TOOL, Json, Usage, to_json
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -113,7 +113,7 @@ class Policy:
 
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place, before = self.places.at(prompt), results(prompt)
-        names, bonus = _names(wanted), self._bonus(prompt, place)
+        names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, bool], str] = {}
 
@@ -123,7 +123,7 @@ class Policy:
                 tool = GIVE_UP
             if (tool, right) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, right] = to_json(thought | self._call(place, tool, right, before))
+                written[tool, right] = to_json(thought | self._call(place, tool, right, before, answers))
             return written[tool, right]
 
         return text
@@ -138,11 +138,12 @@ class Policy:
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
         plan, names, before = list[dict[str, Json]](), _names(wanted), dict.fromkeys(results(prompt), True)
+        answers = takes_answer(wanted.tools)
         places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
         for ahead, place in enumerate(places):
             bonus = self._bonus(prompt, place, ahead > 0)
             decided = self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))
-            plan.append(self._call(place, *decided, before))
+            plan.append(self._call(place, *decided, before, answers))
             before[place.number] = True
         return plan
 
@@ -171,8 +172,13 @@ class Policy:
             return tool, False
         return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
 
-    def _call(self, place: Place, tool: str, right: bool, before: Mapping[str, bool]) -> dict[str, Json]:
-        """The call as text, behind steps that may or may not have a result."""
+    def _call(self, place: Place, tool: str, right: bool, before: Mapping[str, bool], answers: bool) -> dict[str, Json]:
+        """The call as text, behind steps that may or may not have a result.
+
+        `answers`: to finish takes the answer, which is the result that the reference ends in.
+        """
+        if tool == FINISH and answers:
+            return {"tool": tool, "arguments": {"answer": place.answer or UNKNOWN}}
         known = place.call if place.call is not None and place.call.tool == tool else None
         return Writer(self.deciding.tools).call(tool, known, right, before)
 
