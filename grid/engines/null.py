@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
 
@@ -22,7 +23,8 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.strict import STRICT
-from grid.types import GIVE_UP, Json, Usage, to_json
+from grid.text.arguments import takes_results
+from grid.types import GIVE_UP, Json, ToolSpec, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -45,8 +47,7 @@ class Null:
         elif isinstance(answer, VoteAnswer):
             text = to_json({"best": 0, "explanation": ""})
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
-            name = next((tool.name for tool in answer.tools if tool.name != GIVE_UP), GIVE_UP)
-            call: Json = {"tool": name, "arguments": {}}
+            call: Json = {"tool": _first(answer.tools), "arguments": {}}
             text = to_json({"plan": [call] * answer.least} if isinstance(answer, PlanAnswer) else call)
         return Sampled((text,) * n, Usage(llm_calls=n))
 
@@ -54,3 +55,11 @@ class Null:
         """All probability on option 0."""
         options = len(prompt.answer.options) if isinstance(prompt.answer, ChoiceAnswer) else 1
         return Choice((1.0, *[0.0] * (options - 1)), Usage(forward_passes=1))
+
+
+def _first(tools: Sequence[ToolSpec]) -> str:
+    """The first tool but `give_up`; among tools that take results the first that can be called without arguments."""
+    offered = [tool for tool in tools if tool.name != GIVE_UP] or list(tools)
+    if any(map(takes_results, offered)):
+        offered = [tool for tool in offered if not tool.parameters] or offered
+    return offered[0].name

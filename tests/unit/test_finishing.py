@@ -174,7 +174,10 @@ def test_a_plan_may_be_longer_than_what_is_left_and_is_run_as_far_as_it_may_be()
 
 def test_what_is_asked_for_is_shown() -> None:
     """The finish takes an answer, the demonstration ends with one, and what the tools speak of is explained."""
-    for planner, answers in ((FullHorizon(), [plan(finish(answer="Elbe"))]), (ReAct(), [to_json(finish(answer="Elbe"))])):
+    for planner, answers in (
+        (FullHorizon(), [plan(finish(answer="Elbe"))]),
+        (ReAct(), [to_json(finish(answer="Elbe"))]),
+    ):
         first = solved(planner, *answers).prompts[0]
         assert isinstance(first.answer, PlanAnswer | ToolCallAnswer)
         tool = next(tool for tool in first.answer.tools if tool.name == FINISH)

@@ -9,7 +9,6 @@ from typing import NamedTuple, get_args
 
 from grid.engines.base import Prompt
 from grid.engines.lexical.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
-from grid.text.arguments import takes_results
 from grid.text.references import reference
 from grid.text.words import stems
 from grid.types import RESULT, Json, Parameter, ToolSpec
@@ -49,19 +48,18 @@ class _Source(NamedTuple):
     value: Json
 
 
-def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] = ()) -> dict[str, Json]:
+def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] | None = None) -> dict[str, Json]:
     """The arguments for which something fits, each value used once, best fit first.
 
-    Without any history, an argument that the texts do not give is taken from an earlier substep by reference. A tool
-    that takes results gets them from `results`, the latest first, the first of the values that an argument may have,
-    and for a text that nothing fits the words of the present substep.
+    Without any history, an argument that the texts do not give is taken from an earlier substep by reference. Where
+    tools take `results`, those that there are, the latest first, all arguments are filled: a result with the latest, a
+    listed value with the first that the substep names, and a text that nothing fits with the substep's words.
     """
-    exact = takes_results(tool)
     seen = _seen(prompt)
     offers = [
         (-source.score, index, source.value)
         for index, parameter in enumerate(tool.parameters)
-        if not exact or not (parameter.type == RESULT or parameter.values)
+        if results is None or not (parameter.type == RESULT or parameter.values)
         for source in _sources(parameter, seen)
     ]
     offers.sort(key=lambda offer: offer[:2])
@@ -69,7 +67,7 @@ def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] = ()) -> dict[st
     for _, index, value in offers:
         if index not in chosen and value not in chosen.values():
             chosen[index] = value
-    if exact:
+    if results is not None:
         return _exact(tool, {tool.parameters[index].name: value for index, value in chosen.items()}, prompt, results)
     if not prompt.entries("history"):
         for index, parameter in enumerate(tool.parameters):

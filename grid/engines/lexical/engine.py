@@ -234,7 +234,8 @@ class _Point(NamedTuple):
             return {"tool": NO_TOOL, "arguments": {}}
         if takes_answer([tool]):
             return _answered(last_result(self.prompt))
-        given = {} if tool.name == FINISH else fill(tool, self.prompt, self.results)
+        results = self.results if any(map(takes_results, answer.tools)) else None
+        given = {} if tool.name == FINISH else fill(tool, self.prompt, results)
         return {"tool": tool.name, "arguments": given}
 
 

@@ -1,0 +1,63 @@
+"""A model's limit on tokens below a planner's: told for planners of single calls, refused for those of whole plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from grid.engines.base import Engine
+from grid.errors import ConfigError
+from grid.planners.base import Planner
+from grid.sweep.caps import cut
+from grid.sweep.check import check_sweep
+from grid.sweep.make import make
+from tests.configs import job, names, yaml
+
+AHEAD = {"astar", "cot", "fh", "zero_shot"}
+
+
+def planned(planner: str, cap: int, **planner_values: Any) -> str | None:
+    """What is said of answers of a planner that a model's limit cuts off."""
+    engine = make("model", yaml("model", "local") | {"path": "nowhere", "max_tokens": cap})
+    made = make("planner", yaml("planner", planner) | planner_values)
+    return cut(cast(Engine, engine), cast(Planner, made), {"model": "local", "planner": planner})
+
+
+@pytest.mark.parametrize("planner", names("planner"))
+def test_a_limit_below_the_planners_is_told_or_refused(planner: str) -> None:
+    wanted = yaml("planner", planner)["max_tokens"]
+    assert planned(planner, wanted) is None
+    if planner in AHEAD:
+        with pytest.raises(ConfigError) as refused:
+            planned(planner, wanted - 1)
+        assert (refused.value.key, refused.value.value) == ("model.max_tokens", wanted - 1)
+        assert f"at least planner.max_tokens={wanted}" in str(refused.value)
+        assert planned(planner, 96, max_tokens=96) is None
+    else:
+        line = planned(planner, wanted - 1)
+        assert line is not None
+        assert f"model.max_tokens={wanted - 1} of local" in line
+        assert f"cut off at {wanted - 1} tokens" in line
+
+
+def test_a_chain_in_single_steps_is_told() -> None:
+    assert planned("cot", 96, mode="step")
+
+
+def test_a_sweep_says_so_once_before_it_starts(tmp_path: Path) -> None:
+    model = yaml("model", "local") | {"path": str(tmp_path), "max_tokens": 96}
+    of_two = [job(tmp_path, model=model, planner__temperature=t) for t in (0.5, 1.0)]
+    assert len(check_sweep(of_two).cut) == 1
+    with pytest.raises(ConfigError, match="max_tokens"):
+        check_sweep([job(tmp_path, model=model, planner=yaml("planner", "fh"))])
+
+
+def test_no_shipped_model_handicaps_planners_that_plan_ahead() -> None:
+    most = max(yaml("planner", planner)["max_tokens"] for planner in names("planner"))
+    caps = {name: yaml("model", name).get("max_tokens") for name in names("model")}
+    assert {name for name, cap in caps.items() if cap is not None and cap < most} == {
+        "smollm2-135m",  # it rambles
+        "smollm2-135m-vllm",
+    }
