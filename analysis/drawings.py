@@ -34,7 +34,8 @@ def _of_study(root: Path) -> list[Drawing]:
     episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
         return []
-    found, about = _of_instances(root, episodes), planted.told(episodes)
+    about = planted.told(episodes)
+    found = _of_instances(root, episodes, about)
     told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
@@ -49,13 +50,13 @@ def _of_study(root: Path) -> list[Drawing]:
     return [*found, *_heatmaps(root, episodes, about)]
 
 
-def _of_instances(root: Path, episodes: pd.DataFrame) -> list[Drawing]:
+def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     """Figure 3; none where no plan's shape is known."""
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     if cases.empty:
         return []
     edges = cases.dropna(subset=["breadth_edges"])
-    told = "cases by the depth and breadth of their reference's plan, counted in calls (§3.1)"
+    told = f"{about}cases by the depth and breadth of their reference's plan, counted in calls (§3.1)"
     if edges["breadth"].nunique() > 1 and edges["breadth_edges"].nunique() > 1:
         correlation = edges["breadth"].corr(edges["breadth_edges"])
         told += (

@@ -39,7 +39,8 @@ _RULE = (
 _OTHERWISE = f"no SH episode makes a failed call again: one is drawn by hash (seed {SEED}) among those that both have"
 _CAPTION = (
     "SH: a row a call; FH: a row a plan, with the calls of it that were executed, until one failed, and what the last "
-    f"returned; steps count from 0, as references do; [again]: this call has failed before, word for word; texts end after {_LONG} characters"
+    "returned; steps count from 0, as references do; [again]: this call has failed before, word for word; texts end "
+    f"after {_LONG} characters"
 )
 
 
@@ -55,7 +56,9 @@ def sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
         repeating = own[own["cell_id_sh"].isin(_repeating(root, own["cell_id_sh"].tolist()))]
         pair = (own if repeating.empty else repeating).to_dict("records")
         chosen = min(pair, key=lambda row: _draw(str(row["cell_id_sh"])))
-        found.append(_sheet(root, f"{model} on {dataset}", chosen, len(repeating), len(own)))
+        steps = _steps(root, [str(chosen[f"cell_id_{planner}"]) for planner in (SH, FH)])
+        if not steps.empty:
+            found.append(_sheet(root, f"{model} on {dataset}", chosen, steps, (len(repeating), len(own))))
     return found
 
 
@@ -96,15 +99,14 @@ def _draw(cell: str) -> str:
     return hashlib.sha256(f"{SEED}/{cell}".encode()).hexdigest()
 
 
-def _sheet(root: Path, place: str, chosen: dict[Any, Any], repeating: int, pairs: int) -> Sheet:
+def _sheet(root: Path, place: str, chosen: dict[Any, Any], steps: pd.DataFrame, of: tuple[int, int]) -> Sheet:
     cells = {SH: str(chosen["cell_id_sh"]), FH: str(chosen["cell_id_fh"])}
-    steps = _steps(root, list(cells.values()))
     rows: list[list[str]] = []
     breaks: set[int] = set()
     for planner, told in ((SH, _calls), (FH, _plans)):
         breaks.add(len(rows))
         rows += [[planner.upper(), *map(shown, row)] for row in told(steps[steps["cell_id"] == cells[planner]])]
-    rule = f"{_RULE}: {repeating:,} of {pairs:,} episodes" if repeating else f"{_OTHERWISE} ({pairs:,})"
+    rule = f"{_RULE}: {of[0]:,} of {of[1]:,} episodes" if of[0] else f"{_OTHERWISE} ({of[1]:,})"
     labels = ["planner", "step", "call or plan", "came back"]
     condition = f"{queries.where({'cell_id': list(cells.values())})} AND on_path"
     return Sheet(

@@ -62,7 +62,7 @@ def share(values: pd.Series[float], most: float = 1.0) -> Interval:
     square = float(stats.t.ppf(0.975, freedom)) ** 2 / size
     centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
     low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
-    return Interval(mean, most * max(low, 0.0), most * min(high, 1.0))
+    return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))
 
 
 def interval(values: pd.Series[float], reach: float | None = None) -> Interval:

@@ -51,7 +51,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
-    console.print(shown(provenance.first_line(episodes)), soft_wrap=True, markup=False)
+    console.print(shown(provenance.first_line(episodes)), markup=False)
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
@@ -64,7 +64,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
             table = terminal(sheet)
             wide(console, Console(width=10_000).measure(table).maximum).print(table)
     for line in lacking.of(root):
-        console.print(shown(line), soft_wrap=True, markup=False)
+        console.print(shown(line), markup=False)
     console.print(
         shown(f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)"),
         soft_wrap=True,

@@ -102,6 +102,8 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "n_steps": nodes,
         "tool_calls": nodes,
         "repeated_call": single and not found["success"] and found["trial"] == 0,
+        "repeated_call_in_a_row": False,
+        "config": "{}",
         "input_tokens": 1500 * calls + 20 * nodes,
         "output_tokens": 25 * nodes,
         "llm_calls": calls,

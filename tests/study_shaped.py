@@ -20,7 +20,7 @@ def write(root: Path, seed: int) -> None:
     """A folder of 5 to 60 questions in all, drawn by its seed."""
     rng = np.random.default_rng([seed, 20])
     questions = int(rng.integers(FEWEST, MOST + 1))
-    names = list(rng.choice(DATASETS, min(questions, int(rng.choice([1, 1, 1, 1, 2, 3]))), replace=False))
+    names = list(rng.choice(DATASETS, min(questions, int(rng.choice([1, 1, 1, 1, 1, 1, 2, 3]))), replace=False))
     sizes = np.full(len(names), questions // len(names))
     sizes[0] += questions - sizes.sum()
     parts = [

@@ -44,6 +44,11 @@ class Acting:
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
     max_tokens: Annotated[int, Field(ge=1)] = 512
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether one answer holds all calls that are left: a limit on its tokens then ends the plan."""
+        return False
+
 
 @dataclass(frozen=True)
 class Action:

@@ -58,6 +58,11 @@ class AStar(TreeSearch):
     executes: Literal["end", "expanded"] = "end"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
+    @property
+    def plans_ahead(self) -> bool:
+        """It measures what is to come by the plan that the model imagines."""
+        return True
+
     async def search(self, search: Search) -> None:
         """Expand the plan of least cost until it is complete, and run it."""
         costs = Costs(search, self)

@@ -31,13 +31,18 @@ class FullHorizon(Horizon):
     the plan before, which may be gone on with. Given an outline a plan has one entry for each substep that is left.
     """
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Always."""
+        return True
+
     async def solve(self, episode: Episode) -> Trajectory:
         """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
         path, replans = begin(episode), -1
         notes: tuple[str, ...] = ()
         while not self.given_up(episode, path) and (view := whole_view(episode, path, self.max_calls)) is not None:
             replans, done = replans + 1, len(path.steps)
-            plan, usage = await plan_ahead(episode, view, self, notes)
+            plan, usage = await plan_ahead(episode, view, self, notes, exact=True)
             path = await run_plan(episode, view, plan, usage, self, failed)
             if not failed(path):
                 break

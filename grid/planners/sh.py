@@ -29,7 +29,7 @@ class SingleStepHorizon(Horizon):
         return trajectory(episode, done.path)
 
     async def _next(self, episode: Episode, view: View, name: str) -> Decision:
-        decision = await single_pass(episode, view, name, self, several=False)
+        decision = await single_pass(episode, view, name, self, several=False, exact=True)
         if decision.action.unreadable:
             raise ModelError(
                 f"step {view.substep.id}: {decision.action.unreadable}, after {self.max_retries + 1} tries"

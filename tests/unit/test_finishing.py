@@ -119,9 +119,9 @@ def test_a_finish_with_a_set_of_entities_is_a_failed_step_and_the_path_goes_on(p
 
 @BOTH
 def test_finishes_that_are_refused_count_among_the_failed_calls(planner: Planner) -> None:
-    ended = solved(planner, *steps(planner, finish(answer=result(3))))
-    assert ended.chosen == [FINISH] * 9
-    assert (ended.found.answer, ended.resolved, ended.episode.tool_calls) == (None, False, 0)
+    ended = solved(planner, *steps(planner, find("Elbe"), answered(0)), *steps(planner, answered(0)))
+    assert ended.chosen == ["Find", *[FINISH] * 9]
+    assert (ended.found.answer, ended.resolved, ended.episode.tool_calls) == (None, False, 1)
 
 
 @BOTH
@@ -162,9 +162,19 @@ def test_a_plan_that_does_not_finish_is_asked_for_again_and_told_why(planner: Pl
     ]
 
 
+def test_a_plan_may_be_longer_than_what_is_left_and_is_run_as_far_as_it_may_be() -> None:
+    """Cut to what is left by its schema it could not finish, and would be asked for nine times."""
+    long = [find("Elbe")] * 20
+    ended = solved(FullHorizon(), plan(*long, find("Aller"), answered(0)), plan(*long, answered(0)))
+    answer = ended.prompts[-1].answer
+    assert isinstance(answer, PlanAnswer)
+    assert (len(ended.prompts), len(ended.found.steps), answer.most) == (2, 30, 30)
+    assert (ended.found.answer, ended.found.steps[-1].finished) == (None, False)
+
+
 def test_what_is_asked_for_is_shown() -> None:
     """The finish takes an answer, the demonstration ends with one, and what the tools speak of is explained."""
-    for planner, answers in ((FullHorizon(), [plan(answered(0))]), (ReAct(), [to_json(finish(answer="Elbe"))])):
+    for planner, answers in ((FullHorizon(), [plan(finish(answer="Elbe"))]), (ReAct(), [to_json(finish(answer="Elbe"))])):
         first = solved(planner, *answers).prompts[0]
         assert isinstance(first.answer, PlanAnswer | ToolCallAnswer)
         tool = next(tool for tool in first.answer.tools if tool.name == FINISH)

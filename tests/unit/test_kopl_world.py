@@ -56,7 +56,7 @@ def test_there_are_27_tools_with_named_parameters() -> None:
         "relation",
         "qkey",
     ]
-    assert TOOLS["SelectAmong"].parameters[-1].description == "smallest or largest."
+    assert TOOLS["SelectAmong"].parameters[-1].description == "One of smallest, largest."
 
 
 def test_a_question_from_its_first_call_to_its_answer() -> None:

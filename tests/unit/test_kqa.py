@@ -24,7 +24,7 @@ from grid.datasets.kqa.stats import correlation
 from grid.datasets.kqa.words import load_words
 from grid.errors import ConfigError, DataError
 from grid.text import references
-from grid.types import ToolCall
+from grid.types import FINISH, RESULT, ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.reading import read
@@ -305,6 +305,7 @@ def test_gold_calls_resolve_every_case(synthetic: KqaSynthetic) -> None:
             assert not observation.failed
             outputs[name] = observation.content
         assert problem.reference.resolution == (name,)
+        assert not walk.call(FINISH, answer=outputs[name][RESULT]).failed
         assert walk.resolved
 
 

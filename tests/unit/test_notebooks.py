@@ -1,8 +1,9 @@
-"""Every notebook runs from a clean kernel, on the sweep that GRID_RESULTS names, else on simulated rows; and on none."""
+"""Every notebook runs from a clean kernel, on the sweep that GRID_RESULTS names, else on simulated rows."""
 
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 
 import nbformat
@@ -52,9 +53,9 @@ def test_a_folder_without_the_study_ends_with_a_sentence(
         rows = simulated.episodes(0, 5).assign(planner="react", robustness="none")
         store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
     monkeypatch.setenv("GRID_RESULTS", str(tmp_path / "gone" if folder == "no folder" else tmp_path))
-    names: dict[str, object] = {}
-    for source in code(path):
-        exec(compile(source, path.name, "exec"), names)  # the project's own
+    script = tmp_path / "notebook.py"
+    script.write_text("\n".join(code(path)), encoding="utf-8")
+    runpy.run_path(str(script))
     printed = capsys.readouterr().out.strip().split("\n")
     assert printed[0].startswith("This shows " if folder == "another planner" else "There is nothing to show: ")
     assert printed[-1].endswith(".")

@@ -36,7 +36,8 @@ _TEXTS: Mapping[str, str] = {
     "relation": "The relation's name.",
     "direction": "forward where the given entities are the relation's subject, backward where they are its object.",
 }
-_OPERATOR = "One of =, !=, <, >."
+_OPERATORS = ("=", "!=", "<", ">")
+_DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
@@ -60,7 +61,7 @@ class Function:
     run: Callable[..., Result]
     description: str
     nothing: str
-    operator: str = _OPERATOR
+    operators: tuple[str, ...] = _OPERATORS
     example: Mapping[str, str] = field(default_factory=dict)
 
     def sort(self, parameter: str) -> Sort:
@@ -70,11 +71,17 @@ class Function:
     def spec(self) -> ToolSpec:
         """The function as a tool."""
         results = tuple(Parameter(name, RESULT, _RESULTS[name][1]) for name in self.results)
-        texts = tuple(Parameter(name, "string", _TEXTS.get(name, self.operator)) for name in self.texts)
         shown: dict[str, Json] = {name: reference(str(step), RESULT) for step, name in enumerate(self.results)}
         shown |= {name: self.example.get(name, EXAMPLE.get(name, "")) for name in self.texts}
         described = f"{self.description} Example: {to_json(shown)}" if shown else self.description
-        return ToolSpec(self.name, described, results + texts, (RESULT, "value"), "knowledge base")
+        parameters = (*results, *map(self._text, self.texts))
+        return ToolSpec(self.name, described, parameters, (RESULT, "value"), "knowledge base")
+
+    def _text(self, name: str) -> Parameter:
+        """An argument that is a text: one of some values where it is an operator or a direction."""
+        if name == "op":
+            return Parameter(name, "string", f"One of {', '.join(self.operators)}.", values=self.operators)
+        return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
 
     @cached_property
     def vocabularies(self) -> Mapping[str, str]:
@@ -190,7 +197,7 @@ _OTHERS = [
         queries.select_between,
         "Return the name of that one of two entities whose number under a key is less or greater.",
         "there is no number to compare",
-        operator="less or greater.",
+        operators=("less", "greater"),
         example={"op": "less"},
     ),
     Function(
@@ -201,7 +208,7 @@ _OTHERS = [
         queries.select_among,
         "Return the names of the entities with the smallest or largest number under a key.",
         "there is no number to compare",
-        operator="smallest or largest.",
+        operators=("smallest", "largest"),
         example={"op": "largest"},
     ),
     Function(
