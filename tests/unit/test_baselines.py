@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from analysis import load
-from analysis.baselines import CHANCE, FIRST, SOLVABLE, baselines
+from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
 from analysis.render import FORMATS, Sheet
 from analysis.report import print_report
 from grid import store
@@ -65,6 +65,18 @@ def test_by_hand(tmp_path: Path) -> None:
         ((4 / 5 + 3 / 4 + 1 / 5) / 3 + (9 / 10 + 1 / 2 + 1 / 5 + 1 / 5) / 4) / 2
     )
     assert rates["success_mean"].dropna().to_dict() == {SOLVABLE: 0.5}
+
+
+def test_constant_answers_have_rows_of_their_own(tmp_path: Path) -> None:
+    for case, overall in enumerate((False, False, False, True)):
+        known = {"constant_success": overall, "constant_by_function_success": case > 1}
+        write(tmp_path, "react", {case: []}, solvable=None, **known)
+    assert found(tmp_path)["success_mean"].to_dict() == {CONSTANT: 0.25, BY_FUNCTION: 0.5}
+    sheet = results(tmp_path)
+    assert [line[1] for line in sheet.rows] == ["react", CONSTANT, BY_FUNCTION]
+    assert "neither reads the question" in sheet.caption
+    asked = duckdb.connect().execute(sheet.query).df().set_index("planner")["success"]
+    assert asked[[CONSTANT, BY_FUNCTION]].to_list() == [0.25, 0.5]
 
 
 def test_no_planner_matters(tmp_path: Path) -> None:
