@@ -61,7 +61,7 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
         Sheet(
             name="coefficients",
             title=_EVERY,
-            caption=f"{long}{HOLM}: Holm's correction {over}",
+            caption=f"{long}p holm: Holm's correction {over}",
             labels=[*spec.per, "coefficient of"],
             figures=[name.replace("_", " ") for name in _FIGURES],
             rows=long_rows,

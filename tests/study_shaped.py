@@ -17,7 +17,12 @@ LEVELS = [f"Last{place}" for place in range(13)]
 
 
 def write(root: Path, seed: int) -> None:
-    """A folder of 5 to 60 questions in all, drawn by its seed."""
+    """A folder of what its seed draws."""
+    store.write(root, {"episodes": episodes(seed)})
+
+
+def episodes(seed: int) -> list[dict[str, Any]]:
+    """Rows of 5 to 60 questions in all."""
     rng = np.random.default_rng([seed, 20])
     questions = int(rng.integers(FEWEST, MOST + 1))
     names = list(rng.choice(DATASETS, min(questions, int(rng.choice([1, 1, 1, 1, 1, 1, 2, 3]))), replace=False))
@@ -33,7 +38,7 @@ def write(root: Path, seed: int) -> None:
     found = list(map(simulated.row, rows.to_dict("records")))
     for row in found:
         _damage(rng, row)
-    store.write(root, {"episodes": found})
+    return found
 
 
 def _part(rng: np.random.Generator, dataset: str, size: int, model: str, robustness: str) -> pd.DataFrame:
