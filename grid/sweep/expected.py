@@ -11,9 +11,11 @@ from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
+from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep.build import Built
 from grid.text.references import found_in, needed, resolve
 from grid.types import UNKNOWN, Case, Json, ToolCall
+from grid.worlds.base import World
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
@@ -29,11 +31,18 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     if case.messages or case.decisions is not None:  # a pass is not all of the case
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
-    if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):
+    if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
         return None
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
     return built.engine.expected(form._replace(stages=await _stages(problem, case, retrieved, whole)))
+
+
+def _as_stated(world: World, stated: World) -> bool:
+    """Whether tools do what the dataset says; strict ones do, and tell more of what failed."""
+    if isinstance(world, MatchingWorld) and not world.mends:
+        world = world.inner
+    return type(world) is type(stated)
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:

@@ -33,7 +33,7 @@ def cells() -> Iterator[Cells]:
         loader = GlobalHydra.instance().config_loader()
 
         def found(*arguments: str) -> pd.DataFrame:
-            from launch.jobs import _resolved
+            from launch.jobs import resolved
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
@@ -41,7 +41,7 @@ def cells() -> Iterator[Cells]:
             sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
             rows = []
             for composed in sweeper.composed(arguments):
-                config, labels = _resolved(composed)
+                config, labels = resolved(composed)
                 groups = {name: labels[name] for name in ("model", *NAMED)}
                 rows.append(groups | {"config": to_json(config), "label": " ".join(groups.values())})
             return pd.DataFrame(rows)
