@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import gee, horizon, intervals, load, queries
+from analysis import gee, horizon, intervals, load, queries, regression
 from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
@@ -18,8 +18,6 @@ from analysis.spec import load as read_spec
 PLANNING_HORIZON = Path(__file__).parents[1] / "conf" / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "last_step", "repeated_call"]
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
-_EVERY = "all regression coefficients (planning_horizon C.1)"
-_STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 PAIRED = f"95% intervals: {intervals.TOLD}"
 
 
@@ -49,7 +47,7 @@ def sheets(root: Path, analysis: Spec | None = None) -> list[Sheet]:
     del episodes
     if analysis:
         wanted = horizon.folded(load.episodes(root, analysis.columns()))
-        regressions = regression_sheets(root, title, analysis, gee.fits(wanted, analysis))
+        regressions = regression.sheets(root, title, analysis, gee.fits(wanted, analysis))
     place = sum(sheet.title.startswith("table 2") for sheet in found)
     return [*found[:place], *regressions[:1], *found[place:], *regressions[1:]]
 
@@ -145,67 +143,6 @@ def repeated_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
         )
         for robustness, group in horizon.repeated_calls(episodes).groupby("robustness", sort=False)
     ]
-
-
-def regression_sheets(
-    root: Path, title: str, spec: Spec, fits: Sequence[tuple[gee.Key, gee.Fit | gee.Refused]]
-) -> list[Sheet]:
-    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
-    if not fits:
-        return []
-    query = queries.rows(root, spec.columns(), queries.where(spec.rows))
-    names = list(
-        dict.fromkeys(name for _, fit in fits if isinstance(fit, gee.Fit) for name in fit.coefficients["name"])
-    )
-    shown = [name for name in names if "[T." not in name and name != "Intercept"]
-    every = pd.concat([_labelled(key, fit) for key, fit in fits], ignore_index=True)
-    notes = [
-        f"{', '.join(key.values()) or 'all rows'}: {note}"
-        for key, fit in fits
-        for note in (fit.notes if isinstance(fit, gee.Fit) else [f"not fitted: {fit.reason}"])
-    ]
-    caption = (
-        f"{spec.formula}; binomial GEE, independence, robust errors by {' and '.join(spec.cluster)}; coefficient "
-        "(standard error) on the logit scale; * p < 0.05, ** p < 0.01, *** p < 0.001"
-    )
-    brief = [
-        [*key.values(), *_counts(fit), *(_starred(fit, name) for name in shown)]
-        for key, fit in fits
-    ]  # fmt: skip
-    long = [
-        [*(row[name] for name in [*spec.per, "name"]), *(_coefficient(row, name) for name in gee.FIGURES)]
-        for row in every.to_dict("records")
-    ]
-    return [
-        Sheet("regression", title, caption, spec.per,
-              ["rows", "clusters", *shown], brief, every[every["name"].isin(shown)], query, notes),
-        Sheet("coefficients", _EVERY, caption, [*spec.per, "coefficient of"],
-              gee.FIGURES, long, every, query, notes),
-    ]  # fmt: skip
-
-
-def _labelled(key: gee.Key, fit: gee.Fit | gee.Refused) -> pd.DataFrame:
-    return (fit.coefficients if isinstance(fit, gee.Fit) else gee.NOTHING).assign(**key)
-
-
-def _counts(fit: gee.Fit | gee.Refused) -> list[str]:
-    """Rows and clusters: those that were fitted, of those that there are."""
-    if isinstance(fit, gee.Refused):
-        return ["none", "none"]
-    pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
-    return [f"{used:,}" if used == there else f"{used:,} of {there:,}" for used, there in pairs]
-
-
-def _starred(fit: gee.Fit | gee.Refused, name: str) -> str:
-    if isinstance(fit, gee.Refused) or name not in set(fit.coefficients["name"]):
-        return "none"
-    row = fit.coefficients.set_index("name").loc[name]
-    stars = next((stars for bound, stars in _STARS if row["p"] < bound), "")
-    return f"{row['coefficient']:.3f}{stars} ({row['se']:.3f})"
-
-
-def _coefficient(row: Mapping[Any, Any], name: str) -> str:
-    return "<0.001" if name == "p" and row[name] < 0.001 else _number(row[name], ".3f")
 
 
 def _where(*robustness: str) -> str:
