@@ -12,7 +12,7 @@ from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"
-GIVEN, DRAFTED = "given", "drafted"
+GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
 

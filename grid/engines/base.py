@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates", "proposal",
-    "outcome", "argument", "texts", "instruction", "functions",
+    "role", "notes", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates",
+    "proposal", "outcome", "argument", "texts", "instruction", "functions",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"

@@ -16,7 +16,7 @@ from grid.text.answers import NO_CALL, read_call
 from grid.text.calls import Call
 from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
+from grid.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""
@@ -150,8 +150,8 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
     """What words alone stand for, as in any loop of native calls: no call for a substep, or the answer at the end."""
     if words and may_decline:
         return Action(None)
-    if words and offered.get(FINISH) is prompts.FINISH_TOOL:
-        return Action(None, finished=True, answer=words)
+    if words and FINISH in offered:
+        return to_action(FINISH, {"answer": words}, offered, may_decline)
     return Action(None, unreadable=NO_CALL)
 
 
@@ -171,6 +171,8 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
         return Action(None, unreadable=f"the tool {tool!r:.80} was not offered")
     if offered[tool] is prompts.FINISH_TOOL:
         return Action(None, finished=True, answer=_text(arguments.get("answer")))
+    if offered[tool] is prompts.ANSWER_TOOL:
+        return Action(prompts.finishing(_values(arguments.get("answer"))), finished=True)
     if offered[tool] is prompts.GIVE_UP_TOOL:
         return Action(None, given_up=True)
     return Action(ToolCall(tool, arguments))
@@ -181,6 +183,13 @@ def _text(answer: Json) -> str | None:
     if answer is None or answer == "":
         return None
     return answer if isinstance(answer, str) else to_json(answer)
+
+
+def _values(answer: Json) -> str | None:
+    """An answer as text, the values of a list parted as a world parts them; None where there is none."""
+    if isinstance(answer, list):
+        return BETWEEN.join(filter(None, map(_text, answer))) or None
+    return _text(answer)
 
 
 def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = False, several: bool = False) -> Prompt:
@@ -226,10 +235,11 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, demonstrations, task, lessons, history, tools and siblings, static ones first."""
+    """Role, notes, demonstrations, task, lessons, history, tools and siblings, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
+        prompts.notes_section(episode),
         *before,
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),

@@ -66,7 +66,10 @@ class AStar(TreeSearch):
             for _ in range(self.expansions):
                 node = frontier[0][-1]
                 if search.ended(node):
-                    if await self._run(search, node, costs) or not self.oracle_stop or len(frontier) == 1:
+                    stop = await self._run(search, node, costs)
+                    if not search.ended(node):  # its finish was refused: it is gone on from
+                        continue
+                    if stop or not self.oracle_stop or len(frontier) == 1:
                         return
                     heappop(frontier)
                 elif not await self._expand(search, frontier, costs):

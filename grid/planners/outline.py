@@ -40,6 +40,7 @@ async def draft(episode: Episode) -> None:
         prompt = prompts.prompt(
             OutlineAnswer(MAX_SUBSTEPS),
             prompts.ROLE,
+            prompts.notes_section(episode),
             prompts.tools_section(episode.options(None).tools),
             prompts.demonstrations_section(episode, _DEMONSTRATIONS),
             prompts.task_section(episode),

@@ -14,7 +14,7 @@ from grid.planners.base import Answers, Episode
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError
-from grid.types import NO_TOOL, Usage
+from grid.types import FINISH, NO_TOOL, Usage
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (
@@ -22,6 +22,7 @@ ASK_SUBSTEPS = (
     f'has the tool "{NO_TOOL}".'
 )
 ASK_LAST = f'Plan the last substep, {{first}}: one entry. If it calls no tool, its tool is "{NO_TOOL}".'
+ASK_ANSWER = "Plan all calls that are needed; the last one finishes with the answer. The first is step {first}."
 ASK_REASONING = '"thought": which steps the request takes, thought through one by one, '
 ASK_PLAN = 'Answer with one JSON object: {{{thought}"plan": [{{"tool": name, "arguments": {{name: value}}}}, ...]}}.'
 ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their order."
@@ -30,17 +31,22 @@ ASK_AT_ONCE = "Make all of these calls at once, in this one answer and in their 
 def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
     """The next point of a path, with the tools of the whole query; None at its end."""
     substep = next_point(episode, path, max_calls)
-    return View(substep, path, episode.options(None, path.steps), whole_query=True) if substep else None
+    if substep is None:
+        return None
+    options = episode.options(None, path.steps)
+    return View(substep, path, options, whole_query=True, answered=episode.case.answered)
 
 
-async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "") -> tuple[list[Action], Usage]:
+async def plan_ahead(
+    episode: Episode, view: View, acting: Acting, notes: tuple[str, ...] = ()
+) -> tuple[list[Action], Usage]:
     """The actions of a plan from a point on; asked for again, up to the retries, where none can be read.
 
     Args:
         episode: the case.
         view: the point, with the tools of the whole query.
         acting: how it is asked for; a `thought` comes before the plan and stands with its first action.
-        note: a line in front of the request.
+        notes: lines in front of the request.
 
     Raises:
         ModelError: no plan after all retries.
@@ -48,7 +54,7 @@ async def plan_ahead(episode: Episode, view: View, acting: Acting, note: str = "
     spent = Usage()
     for tried in range(acting.max_retries + 1):
         asked = await episode.sample(
-            plan_prompt(episode, view, acting, note, again=tried > 0),
+            plan_prompt(episode, view, acting, notes, again=tried > 0),
             *("plan", len(view.path.steps), tried),
             temperature=acting.temperature,
             max_tokens=acting.max_tokens,
@@ -77,22 +83,25 @@ async def run_plan(
     return path
 
 
-def plan_prompt(episode: Episode, view: View, acting: Acting, note: str = "", again: bool = False) -> Prompt:
+def plan_prompt(
+    episode: Episode, view: View, acting: Acting, notes: tuple[str, ...] = (), again: bool = False
+) -> Prompt:
     """The prompt for a plan; under an outline it has an entry for each substep that is left."""
     first, left, outline = (
         view.substep.id,
         decisions_left(episode, view.path, acting.max_calls),
         episode.case.plan.substeps,
     )
-    form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else ASK_CALLS
+    free = ASK_ANSWER if view.answered else ASK_CALLS
+    form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else free
     ask = form.format(first=first, last=outline[-1].id if outline else "")
     wanted = ASK_PLAN.format(thought=ASK_REASONING if acting.thought else "")
-    noted, invalid = (note,) if note else (), (INVALID,) if again else ()
-    native = (*noted, ask, ASK_AT_ONCE, *((ASK_WORDS,) if acting.thought else ()), *invalid)
+    invalid = (INVALID,) if again else ()
+    native = (*notes, ask, ASK_AT_ONCE, *((ASK_WORDS,) if acting.thought else ()), *invalid)
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
     answer = PlanAnswer(view.offer.cards, least, left, view.guided, acting.thought, native)
-    return prompts.prompt(answer, *before, Section("instruction", (*noted, ask, wanted, *invalid)))
+    return prompts.prompt(answer, *before, Section("instruction", (*notes, ask, wanted, *invalid)))
 
 
 def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -> list[Action] | None:
@@ -105,6 +114,10 @@ def read_plan_of(asked: Answers, episode: Episode, view: View, acting: Acting) -
         plan = [read_action(call, view.offer.tools, view.guided, acting.thought) for call in calls]
         if why := next((action.unreadable for action in plan if action.unreadable), None):
             raise UnreadableError(why)
+        if view.answered and not plan[-1].finished:
+            raise UnreadableError(
+                f"a plan whose last call is {plan[-1].tool}, where it must be {FINISH}, with the answer"
+            )
     except UnreadableError as error:
         asked.message.unreadable[0] = str(error)
         return None

@@ -9,7 +9,7 @@ from grid.engines.lexical.engine import Lexical
 from grid.errors import ModelError
 from grid.metrics import repeats
 from grid.planners.asking import INVALID
-from grid.planners.fh import ASK_AGAIN, FullHorizon
+from grid.planners.fh import ASK_AGAIN, GO_ON, FullHorizon
 from grid.planners.sh import SingleStepHorizon
 from grid.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
@@ -62,20 +62,34 @@ def test_a_failure_alone_brings_a_new_plan_which_is_appended() -> None:
     named = [call.arguments.get("name") for call in found.world.executed]
     assert named == ["one", "too", "two", None], "the plan's rest is dropped, what was executed is not run again"
     assert found.world.executed[-1].arguments == {"left": "$0", "right": "$1"}, "the world's results"
-    again, asked, *_ = engine.prompts[1].entries("instruction")
-    assert (again, asked.endswith("The first is step 2.")) == (ASK_AGAIN, True)
+    failed, go_on, again, asked, *_ = engine.prompts[1].entries("instruction")
+    rest = to_json([added(result(0), result(1))])
+    assert failed == f"Step 1 failed. The rest of its plan was not run: {rest}"
+    assert (go_on, again) == (GO_ON.format(step="1"), ASK_AGAIN)
+    assert asked.endswith("The first is step 2.")
     answer = engine.prompts[1].answer
     assert isinstance(answer, PlanAnswer)
     assert (answer.least, answer.most, answer.may_decline) == (1, 28, False)
 
 
-def test_replans_are_counted_and_end() -> None:
-    found = solved(FullHorizon(max_replans=3), Script([plan(number("too"))]))
-    assert (found.trajectory.replans, len(found.world.executed), found.trajectory.answer) == (3, 4, None)
-    assert repeats.any_two(found.trajectory.steps)
+@pytest.mark.parametrize("most", [0, 3, 8])
+def test_both_stop_behind_one_failed_call_more_than_may_fail(most: int) -> None:
+    """With one call that keeps failing neither makes more calls than the other (planning_horizon §4.1)."""
+    assert FullHorizon().max_failed_calls == SingleStepHorizon().max_failed_calls == 8
+    full = solved(FullHorizon(max_failed_calls=most), Script([plan(number("too"))]))
+    single = solved(SingleStepHorizon(max_failed_calls=most), Script([to_json(number("too"))]))
+    assert len(full.world.executed) == len(single.world.executed) == most + 1
+    assert (full.trajectory.replans, full.trajectory.answer, single.trajectory.answer) == (most, None, None)
+    assert repeats.any_two(full.trajectory.steps) == repeats.any_two(single.trajectory.steps) == (most > 0)
 
 
-@pytest.mark.parametrize("planner", [FullHorizon(max_replans=99), SingleStepHorizon()])
+def test_calls_between_that_succeed_do_not_make_up_for_failed_ones() -> None:
+    calls = [to_json(number(name)) for name in ("too", "one", "too", "two", "too", "five", "one")]
+    found = solved(SingleStepHorizon(max_failed_calls=2), Script(calls))
+    assert [call.arguments["name"] for call in found.world.executed] == ["too", "one", "too", "two", "too"]
+
+
+@pytest.mark.parametrize("planner", [FullHorizon(max_failed_calls=99), SingleStepHorizon()])
 def test_both_stop_at_thirty_calls(planner: Planner) -> None:
     whole = plan(*[number("one")] * 20, number("too"))
     engine = Script([whole if isinstance(planner, FullHorizon) else to_json(number("one"))])

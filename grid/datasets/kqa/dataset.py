@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.balance import balanced
@@ -25,6 +25,7 @@ from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
+from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.reading import read
 from grid.worlds.kopl.world import KoplWorld
 
@@ -95,10 +96,11 @@ class Kqa:
         """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
         question = self.questions[case_id]
         steps: dict[str, ToolCall] = calls(question.dag)
+        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
         return Problem(
-            case=Case(case_id, question.text, Plan(())),
+            case=Case(case_id, question.text, Plan(()), answered=answered, notes=GLOSSARY),
             reference=Reference(steps, (list(steps)[-1],), followed=False),
-            world=KoplWorld(self.kb, (question.answer,)),
+            world=KoplWorld(self.kb, (question.answer,), answered),
             candidates=lambda case, substep: tuple(TOOLS.values()),
             library=TOOLS,
             same_function={},

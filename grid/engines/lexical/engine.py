@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import lru_cache
+from itertools import takewhile
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -42,13 +43,14 @@ from grid.engines.base import (
 from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.extraction import unlabelled
-from grid.engines.lexical.plans import Call, arguments_of, plans_left
+from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
-from grid.engines.places import name_of
+from grid.engines.places import name_of, takes_answer
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
+from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Usage, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, RESULT, Usage, to_json
 
 K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
@@ -133,11 +135,12 @@ class Lexical:
             return calls + [{"tool": NO_TOOL, "arguments": {}}] * (answer.least - len(calls))
         done = points.steps_done(prompt)
         left = answer.least if answer.may_decline else len(points.clauses(points.query(prompt))) - done
-        call = ToolCallAnswer(answer.tools, answer.may_decline)
-        return [
+        call, answers = ToolCallAnswer(answer.tools, answer.may_decline), takes_answer(answer.tools)
+        calls = [
             self._call(points.at(prompt, done + place), call, temperature, seed, index * answer.most + place)
-            for place in range(max(min(left, answer.most), 1))
+            for place in range(max(min(left, answer.most - answers), 1 - answers))
         ]
+        return _with_answer(calls, prompt, points.first_number(prompt) + done) if answers else calls
 
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
         decline = NO_TOOL if answer.may_decline else FINISH
@@ -197,12 +200,22 @@ def _options(prompt: Prompt) -> tuple[str, ...]:
     return section.options or section.entries[1:]
 
 
+def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
+    """The plan up to where it finishes, with the last result for the answer; its first call has this number."""
+    kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
+    last = reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt)
+    return [*kept, {"tool": FINISH, "arguments": {"answer": last} if last else {}}]
+
+
 def _filled(answer: ToolCallAnswer, option: str, prompt: Prompt) -> Call:
     """The call of an option; of no tool where the answer has none of its name."""
     tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
     if tool is None:
         return {"tool": NO_TOOL, "arguments": {}}
-    return {"tool": tool.name, "arguments": {} if tool.name == FINISH else fill(tool, prompt)}
+    if tool.name != FINISH:
+        return {"tool": tool.name, "arguments": fill(tool, prompt)}
+    last = last_result(prompt) if takes_answer([tool]) else None
+    return {"tool": FINISH, "arguments": {"answer": last} if last else {}}
 
 
 def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:

@@ -20,7 +20,7 @@ from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
 from grid.text.objects import UnreadableError
 from grid.text.references import PATTERN, reference
-from grid.types import Json
+from grid.types import RESULT, Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -56,6 +56,12 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
     shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
     fits = near + _MADE_WEIGHT * shared
     return [(calls, float(fit)) for calls, fit in zip(left, fits, strict=True) if not any(c in failed for c in calls)]
+
+
+def last_result(prompt: Prompt) -> str | None:
+    """What stands for the result of the last step that was made and did not fail; None without one."""
+    made = [step for step in map(_made, prompt.entries("history")) if step and step.succeeded]
+    return reference(str(made[-1].number), RESULT) if made else None
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:

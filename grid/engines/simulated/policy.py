@@ -22,7 +22,7 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons
+from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
@@ -112,7 +112,7 @@ class Policy:
 
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place = self.places.at(prompt)
-        names, bonus = _names(wanted), self._bonus(prompt, place)
+        names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, bool], str] = {}
 
@@ -122,7 +122,7 @@ class Policy:
                 tool = GIVE_UP
             if (tool, right) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, right] = to_json(thought | self._call(place, tool, right))
+                written[tool, right] = to_json(thought | self._call(place, tool, right, answers))
             return written[tool, right]
 
         return text
@@ -136,11 +136,12 @@ class Policy:
 
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
-        plan, names = list[dict[str, Json]](), _names(wanted)
+        plan, names, answers = list[dict[str, Json]](), _names(wanted), takes_answer(wanted.tools)
         places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
         for ahead, place in enumerate(places):
             bonus = self._bonus(prompt, place, ahead > 0)
-            plan.append(self._call(place, *self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))))
+            decided = self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))
+            plan.append(self._call(place, *decided, answers))
         return plan
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
@@ -168,8 +169,13 @@ class Policy:
             return tool, False
         return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
 
-    def _call(self, place: Place, tool: str, right: bool) -> dict[str, Json]:
-        """The call as text; a wrong one has every argument that it must have, and none of the right values."""
+    def _call(self, place: Place, tool: str, right: bool, answers: bool) -> dict[str, Json]:
+        """The call as text; a wrong one has every argument that it must have, and none of the right values.
+
+        `answers`: to finish takes the answer, which is the result that the reference ends in.
+        """
+        if tool == FINISH and answers:
+            return {"tool": tool, "arguments": {"answer": place.answer or UNKNOWN}}
         if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
