@@ -35,7 +35,7 @@ from statsmodels.genmod.families import Binomial
 from analysis import gee, study
 from analysis.design import design
 from analysis.planted import EXPECTED
-from analysis.spec import Spec, load
+from analysis.spec import FAMILY, Spec, load
 from grid.errors import GridError
 from grid.sweep.build import build
 from grid.sweep.check import Job, check_sweep
@@ -130,6 +130,7 @@ def population(rows: pd.DataFrame, spec: Spec) -> dict[str, float]:
         GridError: the formula leaves rows out, or a row has no closed form.
     """
     once = rows.drop_duplicates(["planner", "case_id"])
+    once = once.assign(**{FAMILY: once["dataset"].map(spec.family)})
     expected = once[EXPECTED].astype(float)
     both = pd.concat([once.assign(success=1.0), once.assign(success=0.0)], ignore_index=True)
     found = design(both, spec)
