@@ -148,7 +148,7 @@ def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str]
 
 
 def _units(matrix: Floats, raw: Floats) -> Floats | None:
-    found = np.asarray(np.linalg.lstsq(matrix, raw)[0], dtype=np.float64)
+    found = np.asarray(linalg.lstsq(matrix, raw, lapack_driver="gelsy")[0], dtype=np.float64)
     near = np.abs(matrix @ found - raw).max(axis=0) < 1e-6 * np.maximum(1.0, np.abs(raw).max(axis=0))
     return found if near.all() and np.linalg.matrix_rank(found) == len(found) else None
 
