@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from grid.engines.base import (
     CHOOSE,
@@ -27,7 +27,10 @@ from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+from grid.text.misspelling import listed, misspelt
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, ToolCall, Usage, to_json
+
+Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -51,6 +54,7 @@ class Policy:
     insight: float
     judge_auc: float
     malformed: float
+    misspelt: float
     version: str
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -114,16 +118,16 @@ class Policy:
         place = self.places.at(prompt)
         names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
-        written: dict[tuple[str, bool], str] = {}
+        written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
-            tool, right = self._decided(place, names, bonus, uniforms(base, index, 1))
+            tool, arguments = self._decided(place, names, bonus, uniforms(base, index, 1))
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
-            if (tool, right) not in written:
+            if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, right] = to_json(thought | self._call(place, tool, right, answers))
-            return written[tool, right]
+                written[tool, arguments] = to_json(thought | self._call(place, tool, arguments, answers))
+            return written[tool, arguments]
 
         return text
 
@@ -162,14 +166,18 @@ class Policy:
 
     def _decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
-    ) -> tuple[str, bool]:
-        """A tool, and whether the call is right: its arguments are, and it is the reference's."""
+    ) -> tuple[str, Arguments]:
+        """A tool, and its arguments: those of the reference, these with a name misspelt, or none of them."""
         tool = self.deciding.draw(place, names, bonus, drawn[0])
         if tool != place.right or not place.known:
-            return tool, False
-        return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
+            return tool, "wrong"
+        if place.call is None:
+            return tool, "right"
+        right = self.deciding.arguments(place, bonus)
+        near = right + (1 - right) * self.misspelt
+        return tool, "right" if drawn[1] < right else "misspelt" if drawn[1] < near else "wrong"
 
-    def _call(self, place: Place, tool: str, right: bool, answers: bool) -> dict[str, Json]:
+    def _call(self, place: Place, tool: str, arguments: Arguments, answers: bool) -> dict[str, Json]:
         """The call as text; a wrong one has every argument that it must have, and none of the right values.
 
         `answers`: to finish takes the answer, which is the result that the reference ends in.
@@ -179,12 +187,17 @@ class Policy:
         if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
         if place.call is not None and tool == place.call.tool:
-            known = place.call.arguments
-            arguments: dict[str, Json] = dict(known) if right else dict.fromkeys(known, UNKNOWN)
-            return {"tool": tool, "arguments": arguments}
+            return {"tool": tool, "arguments": self._arguments(place.call, arguments)}
         spec = self.deciding.tools.get(tool)
         must: dict[str, Json] = {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}
         return {"tool": tool, "arguments": must}
+
+    def _arguments(self, call: ToolCall, how: Arguments) -> dict[str, Json]:
+        if how == "misspelt":
+            near = misspelt(call, listed(self.deciding.tools.get(call.tool)))
+            if near is not None:
+                return dict(near.arguments)
+        return dict(call.arguments) if how == "right" else dict.fromkeys(call.arguments, UNKNOWN)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
