@@ -34,7 +34,7 @@ class SweepEnded(SystemExit):
 
 def run_jobs(composed: Iterable[Composed]) -> NoReturn:
     """Check and run composed settings; raises SweepEnded with the exit status, or what composing one raises."""
-    found = [_resolved(one) for one in composed]
+    found = [resolved(one) for one in composed]
     shared = sweep_config(found[0][0])
     try:
         # Not before the shared keys are known to be right: what follows takes seconds to import.
@@ -65,7 +65,7 @@ def _say(what: str, error: GridError) -> None:
     print(f"{what}: {text}", file=sys.stderr)
 
 
-def _resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
+def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     """The config of one setting, its values such as rows can hold, and the labels of its groups."""
     try:
         config: Any = OmegaConf.to_container(composed.config, resolve=True, throw_on_missing=True)

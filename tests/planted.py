@@ -25,6 +25,7 @@ def grid(
     planner: str,
     *,
     dataset: str = "slate",
+    robustness: str = "none",
     cases: int = 20,
     trials: int = 1,
     seed: int = 0,
@@ -38,7 +39,13 @@ def grid(
     values = {"limit": cases, **dataset_values}
     retriever = "oracle" if all_offered else "bm25"
     setting = setting_of(
-        values, planner_values, model="simulated", dataset=dataset, planner=planner, retriever=retriever
+        values,
+        planner_values,
+        model="simulated",
+        dataset=dataset,
+        planner=planner,
+        robustness=robustness,
+        retriever=retriever,
     )
     setting.config["model"].update(model)
     setting = replace(setting, seed=seed)

@@ -16,14 +16,16 @@ class Stage(NamedTuple):
     """One step of a pass, as far as it decides how the pass ends.
 
     `needed`: the pass fails where this step is not the reference's. `calls`: it takes a tool, which is `offered`.
-    `arguments`: its call can have wrong ones. `uses`: the places of the stages whose outputs its call takes. `others`:
-    how many wrong options it has, to call none among them; 0 where it has to call one.
+    `arguments`: its call can have wrong ones. `forgiven`: a misspelt name in them is read as it was meant. `uses`: the
+    places of the stages whose outputs its call takes. `others`: how many wrong options it has, to call none among them;
+    0 where it has to call one.
     """
 
     needed: bool
     calls: bool
     offered: bool = True
     arguments: bool = True
+    forgiven: bool = False
     uses: tuple[int, ...] = ()
     others: int = 0
 

@@ -11,9 +11,12 @@ from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
+from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep.build import Built
+from grid.text.misspelling import listed, misspelt
 from grid.text.references import found_in, needed, reference, resolve
 from grid.types import FINISH, RESULT, UNKNOWN, Case, Json, ToolCall
+from grid.worlds.base import World
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
@@ -29,7 +32,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     if case.messages or case.decisions is not None:  # a pass is not all of the case
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
-    if form is None or type(problem.world) is not type(built.dataset.problem(case.id).world):
+    if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
         return None
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
@@ -38,6 +41,11 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     if isinstance(built.planner, SingleStepHorizon) and spare > built.planner.max_failed_calls:
         return None  # a pass may end before its last step though all that is needed is right
     return built.engine.expected(form._replace(stages=stages))
+
+
+def _as_stated(world: World, stated: World) -> bool:
+    """Whether tools do what the dataset says, but for names that it does not have."""
+    return type(world.inner if isinstance(world, MatchingWorld) else world) is type(stated)
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:
@@ -73,6 +81,7 @@ async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_quer
                 calls=True,
                 offered=found,
                 arguments=await _can_be_wrong(problem, step, call),
+                forgiven=await _forgiven(problem, step, call),
                 uses=tuple(sorted({places[producer] for producer, _ in found_in(call)})),
                 others=len(offered) + 1 - found if substeps else 0,
             )
@@ -87,6 +96,14 @@ async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
     wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
     _, observation = await problem.world.apply(problem.world.start(), wrong)
     return observation.failed or not await _resolved_with(problem, step, wrong)
+
+
+async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
+    """Whether the case is resolved though a name in the call is misspelt, which forgiving tools alone allow."""
+    if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
+        return False
+    near = misspelt(call, listed(problem.library.get(call.tool)))
+    return near is not None and await _resolved_with(problem, step, near)
 
 
 async def _resolved_with(problem: Problem, place: str, wrong: ToolCall) -> bool:

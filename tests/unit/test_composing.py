@@ -101,9 +101,9 @@ def test_settings_do_not_share_what_they_change(hydra: tuple[Composer, DictConfi
 def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
     hydra: tuple[Composer, DictConfig], overrides: list[str], label: str, target: str | None
 ) -> None:
-    from launch.jobs import _resolved
+    from launch.jobs import resolved
 
-    config, labels = _resolved(hydra[0].compose(overrides))
+    config, labels = resolved(hydra[0].compose(overrides))
     assert labels["judge"] == label
     assert config["judge"].get("_target_", "None").rpartition(".")[2] == str(target)
     assert config["model"]["_target_"].endswith("Simulated")
@@ -121,19 +121,19 @@ def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
 def test_an_evaluator_is_whoever_is_named_and_nobody_else(
     hydra: tuple[Composer, DictConfig], overrides: list[str], label: str
 ) -> None:
-    from launch.jobs import _resolved
+    from launch.jobs import resolved
 
-    config, labels = _resolved(hydra[0].compose([*overrides, "model.tool_skill=0.5", "dataset.equivalence=judge"]))
+    config, labels = resolved(hydra[0].compose([*overrides, "model.tool_skill=0.5", "dataset.equivalence=judge"]))
     assert labels["evaluator"] == label
     assert labels["dataset"] == "slate[equivalence=judge]"
     assert config["evaluator"].get("_target_", "").endswith("Lexical") == bool(overrides)
 
 
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:
-    from launch.jobs import _resolved
+    from launch.jobs import resolved
 
     for given, label in (([], "bm25"), (["options.order=ranked"], "bm25[options.order=ranked]")):
-        config, labels = _resolved(hydra[0].compose([*given, "planner=react"]))
+        config, labels = resolved(hydra[0].compose([*given, "planner=react"]))
         assert labels["retriever"] == label
         assert config["options"] == {"order": "ranked" if given else "shuffled"}
 

@@ -33,7 +33,7 @@ def cells() -> Iterator[Cells]:
         loader = GlobalHydra.instance().config_loader()
 
         def found(*arguments: str) -> pd.DataFrame:
-            from launch.jobs import _resolved
+            from launch.jobs import resolved
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
@@ -41,7 +41,7 @@ def cells() -> Iterator[Cells]:
             sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
             rows = []
             for composed in sweeper.composed(arguments):
-                config, labels = _resolved(composed)
+                config, labels = resolved(composed)
                 groups = {name: labels[name] for name in ("model", *NAMED)}
                 rows.append(groups | {"config": to_json(config), "label": " ".join(groups.values())})
             return pd.DataFrame(rows)
@@ -90,3 +90,14 @@ def test_a_preset_says_how_it_is_run_and_what_came_out(name: str) -> None:
     assert any(f"+experiment={name}" in line for line in head)
     assert any("two CPU cores" in line for line in head)
     assert any("simulated policy" in line for line in head)
+
+
+def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> None:
+    files = ("bfcl", "kqapro", "ultratool")
+    ran = pd.concat([cells("+experiment=horizon_everywhere", *more) for more in ([], [f"dataset={','.join(files)}"])])
+    assert ran["label"].is_unique
+    planners = ran.groupby("dataset")["planner"].agg(set)
+    assert {name.partition("[")[0] for name in planners.index} == {"kqa_synthetic", "slate", "gta_generated", *files}
+    assert all(found >= {"fh", "sh", "react"} for found in planners)
+    assert planners["kqa_synthetic"] > {"tooltree", "mcts", "egb_logits"}
+    assert planners["ultratool"] == {"fh", "sh", "react"}

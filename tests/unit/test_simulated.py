@@ -79,10 +79,29 @@ def test_the_closed_form_lies_in_the_interval_of_the_estimate(planner: str, outl
         ("fh", {}),
         ("fh", {"malformed": 0.3, "foresight": 0.3, "confusion": 0.0, "planner_values": {"max_failed_calls": 1}}),
         ("react", {"dataset_values": {"outline": "hidden"}}),
+        ("sh", {"dataset": "kqa_synthetic", "robustness": "tools_strict", "misspelt": 0.5}),
+        ("fh", {"dataset": "kqa_synthetic", "robustness": "tools_strict", "misspelt": 0.5}),
+        ("sh", {"dataset": "kqa_synthetic", "robustness": "tools_forgiving", "misspelt": 0.5}),
+        ("fh", {"dataset": "kqa_synthetic", "robustness": "tools_forgiving", "misspelt": 0.5}),
     ],
 )
 def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[str, Any]) -> None:
     assert agreeing(100, 100, planner, **values) >= 92
+
+
+@pytest.mark.parametrize("planner", ["fh", "sh"])
+def test_misspelt_names_are_forgiven_by_forgiving_tools_alone(planner: str) -> None:
+    """They are the same cells but for what the tools do, so that none fares better under strict tools."""
+    keys: dict[str, Any] = {"dataset": "kqa_synthetic", "cases": 40, "argument_skill": 0.8, "foresight": 0.0}
+    found = {
+        (robustness, misspelt): grid(planner, robustness=robustness, misspelt=misspelt, **keys)
+        for robustness in ("tools_forgiving", "tools_strict")
+        for misspelt in (0.0, 1.0)
+    }
+    means = {key: float(successes(rows).mean()) for key, rows in found.items()}
+    assert means["tools_forgiving", 1.0] >= means["tools_strict", 1.0] + 0.15
+    assert means["tools_strict", 0.0] <= 0.3
+    assert all(covers(rows) for rows in found.values())
 
 
 def egb_gain(calibration: float) -> float:
@@ -230,7 +249,8 @@ def test_a_judge_scores_in_both_forms_alike() -> None:
     ("key", "value"),
     [
         ("tool_skill", 1.2), ("argument_skill", -0.1), ("case_spread", -1.0), ("step_spread", -0.5), ("judge_auc", 0.3),
-        ("foresight", -1.0), ("malformed", 2.0), ("insight", 1.5), ("calibration", -1.0), ("confusion", 7.0),
+        ("foresight", -1.0), ("malformed", 2.0), ("misspelt", 1.1), ("insight", 1.5), ("calibration", -1.0),
+        ("confusion", 7.0),
     ],
 )  # fmt: skip
 def test_keys_out_of_range_are_named(key: str, value: float) -> None:

@@ -48,6 +48,8 @@ class Simulated:
         judge_auc: the probability that a judge scores a right call above a wrong one. Where a planner offers to give
             up, the policy does so where as a judge it would give its steps so far less than 3 of 10.
         malformed: the share of sampled answers that cannot be read.
+        misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
+            forgiving tools may read it as it was meant.
     """
 
     tool_skill: _Share = 0.95
@@ -60,6 +62,7 @@ class Simulated:
     confusion: _Share = 0.5
     judge_auc: Annotated[float, Field(ge=0.5, le=1)] = 0.8
     malformed: _Share = 0.01
+    misspelt: _Share = 0.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -76,6 +79,7 @@ class Simulated:
             self.insight,
             self.judge_auc,
             self.malformed,
+            self.misspelt,
             self.version,
         )
 
@@ -88,6 +92,7 @@ class Simulated:
             self.case_spread,
             self.step_spread,
             self.malformed,
+            self.misspelt,
             self.confusion,
         )
         return expected_success(skill, single)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from grid.engines.base import (
     CHOOSE,
@@ -28,7 +28,10 @@ from grid.engines.simulated.calls import Writer, results
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.tokens import count_tokens, prompt_tokens
+from grid.text.misspelling import listed, misspelt
 from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+
+Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -52,6 +55,7 @@ class Policy:
     insight: float
     judge_auc: float
     malformed: float
+    misspelt: float
     version: str
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
@@ -115,16 +119,16 @@ class Policy:
         place, before = self.places.at(prompt), results(prompt)
         names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
-        written: dict[tuple[str, bool], str] = {}
+        written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
-            tool, right = self._decided(place, names, bonus, uniforms(base, index, 1))
+            tool, arguments = self._decided(place, names, bonus, uniforms(base, index, 1))
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
-            if (tool, right) not in written:
+            if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, right] = to_json(thought | self._call(place, tool, right, before, answers))
-            return written[tool, right]
+                written[tool, arguments] = to_json(thought | self._call(place, tool, arguments, before, answers))
+            return written[tool, arguments]
 
         return text
 
@@ -165,14 +169,20 @@ class Policy:
 
     def _decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
-    ) -> tuple[str, bool]:
-        """A tool, and whether the call is right: its arguments are, and it is the reference's."""
+    ) -> tuple[str, Arguments]:
+        """A tool, and its arguments: those of the reference, these with a name misspelt, or none of them."""
         tool = self.deciding.draw(place, names, bonus, drawn[0])
         if tool != place.right or not place.known:
-            return tool, False
-        return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
+            return tool, "wrong"
+        if place.call is None:
+            return tool, "right"
+        right = self.deciding.arguments(place, bonus)
+        near = right + (1 - right) * self.misspelt
+        return tool, "right" if drawn[1] < right else "misspelt" if drawn[1] < near else "wrong"
 
-    def _call(self, place: Place, tool: str, right: bool, before: Mapping[str, bool], answers: bool) -> dict[str, Json]:
+    def _call(
+        self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
+    ) -> dict[str, Json]:
         """The call as text, behind steps that may or may not have a result.
 
         `answers`: to finish takes the answer, which is the result that the reference ends in.
@@ -180,7 +190,11 @@ class Policy:
         if tool == FINISH and answers:
             return {"tool": tool, "arguments": {"answer": place.answer or UNKNOWN}}
         known = place.call if place.call is not None and place.call.tool == tool else None
-        return Writer(self.deciding.tools).call(tool, known, right, before)
+        near = None
+        if known and arguments == "misspelt":
+            near = misspelt(known, listed(self.deciding.tools.get(tool)))
+        right = near is not None or arguments == "right"
+        return Writer(self.deciding.tools).call(tool, near or known, right, before)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""

@@ -30,6 +30,7 @@ class Skill(NamedTuple):
     case_spread: float
     step_spread: float
     malformed: float
+    misspelt: float
     confusion: float
 
 
@@ -96,18 +97,21 @@ def _quiet(skill: Skill, stage: Stage, odds: _Odds, broken: bool) -> tuple[np.nd
 
 
 @lru_cache(maxsize=256)
-def _odds_of(skill: Skill, offered: bool, arguments: bool, foresight: bool) -> _Odds:
+def _odds_of(skill: Skill, offered: bool, arguments: bool, forgiven: bool, foresight: bool) -> _Odds:
     if not offered:
         return _Odds(np.zeros(NODES), np.ones(NODES))
     places, weights = _nodes()
     effects = skill.case_spread * places[:, None] + skill.step_spread * places - skill.foresight * foresight
     tool = chances(skill.tool, effects)
-    call = tool * chances(skill.arguments, effects) if arguments else tool
+    call = tool
+    if arguments:
+        right = chances(skill.arguments, effects)
+        call = tool * (right + (1 - right) * skill.misspelt * forgiven)
     return _Odds(call @ weights, (1 - tool) @ weights)
 
 
 def _odds(skill: Skill, stage: Stage, foresight: bool) -> _Odds:
-    return _odds_of(skill, stage.offered, stage.arguments and stage.calls, foresight)
+    return _odds_of(skill, stage.offered, stage.arguments and stage.calls, stage.forgiven, foresight)
 
 
 @lru_cache(maxsize=1)
