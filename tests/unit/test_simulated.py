@@ -133,7 +133,7 @@ def test_egbs_gain_grows_with_calibration_and_vanishes_where_choose_tells_nothin
 
 
 def test_reflexion_without_insight_is_a_retry_and_with_it_more() -> None:
-    keys: dict[str, Any] = {"cases": 80, "tool_skill": 0.9, "argument_skill": 0.9}
+    keys: dict[str, Any] = {"cases": 160, "tool_skill": 0.9, "argument_skill": 0.9}
     retry = successes(grid("retry", **keys))
     blind, seeing = (successes(grid("reflexion", insight=insight, **keys)) for insight in (0.0, 1.0))
     assert abs((blind - retry).mean()) <= 3.3 * error(blind - retry)
