@@ -12,12 +12,13 @@ from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.again import Rejected, again, rejected
 from grid.planners.base import Answers, Episode
+from grid.planners.refusing import checked
 from grid.text.answers import NO_CALL, read_call
-from grid.text.arguments import misfit, misplaced, normalised, takes_results
+from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call
 from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
-from grid.types import BETWEEN, FINISH, NO_TOOL, Json, Step, ToolCall, ToolSpec, Usage, to_json
+from grid.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""
@@ -52,7 +53,7 @@ async def single_pass(
         actions = read_answers(asked, view.offer.tools, view.guided, acting.thought)[0]
         actions = actions if several else actions[:1]
         if exact:
-            actions = [_checked(action, view) for action in actions]
+            actions = [checked(action, view) for action in actions]
         spent += asked.usage
         why = next((action.unreadable for action in actions if action.unreadable is not None), None)
         if why is None:
@@ -60,29 +61,6 @@ async def single_pass(
         asked.message.unreadable[0] = why
         last = rejected(asked, tried, acting.max_retries + 1)
     return Decision(actions[0], spent, behind=tuple(actions[1:]))
-
-
-def _checked(action: Action, view: View) -> Action:
-    if action.call is None:
-        return action
-    why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
-    return Action(None, unreadable=why) if why else action
-
-
-def _has_result(step: Step) -> bool:
-    return step.observation is not None and not step.observation.failed
-
-
-def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
-    """Why a call is not run but asked for again (planning_horizon B.2); None where it is run.
-
-    It does not fit its tool, or refers to what is not there: `before` has the steps before it, and whether they may
-    have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
-    that their tools do not, and the world says what is wrong with a call.
-    """
-    if not any(map(takes_results, offered.values())):
-        return None
-    return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)
 
 
 async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:

@@ -10,8 +10,9 @@ from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, Path, View, decisions_left, next_point, perform
 from grid.planners.again import again, rejected
-from grid.planners.asking import ASK_WORDS, in_form, native_calls, read_action, refused, sections
+from grid.planners.asking import ASK_WORDS, in_form, native_calls, read_action, sections
 from grid.planners.base import Answers, Episode
+from grid.planners.refusing import refused
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError

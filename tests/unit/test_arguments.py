@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import PlanAnswer, ToolCallAnswer
 from grid.engines.http.strict import strict_schema, without_nulls
-from grid.planners.asking import in_form, read_action, refused
+from grid.planners.asking import in_form, read_action
 from grid.planners.prompts import FINISH_TOOL
+from grid.planners.refusing import refused
 from grid.text.answers import read_call
 from grid.text.arguments import normalised
 from grid.text.objects import UnreadableError

@@ -11,8 +11,8 @@ from grid.engines.base import PlanAnswer, Prompt, Section, ToolCallAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.simulated.calls import Writer, results
 from grid.planners.again import Rejected, again
-from grid.planners.asking import refused
 from grid.planners.prompts import FINISH_TOOL, tool_text
+from grid.planners.refusing import refused
 from grid.text.answers import read_call
 from grid.text.calls import Call
 from grid.types import UNKNOWN, Json, ToolCall, to_json
@@ -71,8 +71,9 @@ def test_what_the_simulated_policy_writes_can_be_run_and_a_wrong_call_is_not_the
     }
     call = Writer(TOOLS).call(tool, ToolCall(tool, known), right, before)
     made = read_call(to_json(call), OFFERED)
+    if right and (before.get("0", True) or "OUTPUT_FROM_STEP_0.result" not in known.values()):
+        assert made == Call(tool, known), "also where nothing of the steps before is shown"
+        return
     assert refused(ToolCall(made.tool, made.arguments), OFFERED, before) is None
-    if right and (before.get("0") or "OUTPUT_FROM_STEP_0.result" not in known.values()):
-        assert made == Call(tool, known)
-    elif known:
+    if known:
         assert UNKNOWN in made.arguments.values()

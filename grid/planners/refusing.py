@@ -1,0 +1,33 @@
+"""Which calls are asked for again instead of being run (planning_horizon B.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grid.planners.acting import Action, View
+from grid.text.arguments import misfit, misplaced, takes_results
+from grid.types import Step, ToolCall, ToolSpec
+
+
+def checked(action: Action, view: View) -> Action:
+    """The action at a point; unreadable, with the reason, where its call is `refused`."""
+    if action.call is None:
+        return action
+    why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
+    return Action(None, unreadable=why) if why else action
+
+
+def _has_result(step: Step) -> bool:
+    return step.observation is not None and not step.observation.failed
+
+
+def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
+    """Why a call is not run but asked for again (planning_horizon B.2); None where it is run.
+
+    It does not fit its tool, or refers to what is not there: `before` has the steps before it, and whether they may
+    have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
+    that their tools do not, and the world says what is wrong with a call.
+    """
+    if not any(map(takes_results, offered.values())):
+        return None
+    return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)
