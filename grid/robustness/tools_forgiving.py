@@ -46,12 +46,9 @@ class ToolsForgiving(Matching):
         """The same problem with forgiving tools."""
         if not isinstance(problem.world, SchemaWorld):
             return problem
-        world = MatchingWorld(
-            problem.world,
-            self.nearness,
-            self.candidates,
-            Rule(self.floor, self.value_floor, self.ratio),
-            problem.case.query,
-            self.judge,
-        )
-        return replace(problem, world=world)
+        return replace(problem, world=self.around(problem.world, problem.case.query))
+
+    def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
+        """A world with forgiving tools; the question is what the judge is shown."""
+        rule = Rule(self.floor, self.value_floor, self.ratio)
+        return MatchingWorld(world, self.nearness, self.candidates, rule, question, self.judge)
