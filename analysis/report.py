@@ -8,7 +8,19 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
-from analysis import kinds, load, made_up, patterns, planted, restoration, sheets, study, tables, win_rates
+from analysis import (
+    kinds,
+    load,
+    made_up,
+    patterns,
+    planted,
+    replacements,
+    restoration,
+    sheets,
+    study,
+    tables,
+    win_rates,
+)
 from analysis.baselines import baselines
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -42,7 +54,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     found += [*published.sheets(root), *_trajectories(root), *kinds.sheets(root), *patterns.sheets(root)]
-    found += study.sheets(root, analysis)
+    found += [*replacements.sheets(root), *study.sheets(root, analysis)]
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
