@@ -120,7 +120,7 @@ class Shouting:
     async def sample(self, *given: Any, **how: Any) -> Sampled:
         answers = await self._inner.sample(*given, **how)
         texts = [json.dumps(_shouted(json.loads(text))) for text in answers.completions]
-        return replace(answers, completions=tuple(texts))
+        return Sampled(tuple(texts), answers.usage)
 
 
 def _shouted(value: Any) -> Any:
@@ -143,7 +143,7 @@ def test_what_was_replaced_and_what_the_judge_cost_is_in_the_rows(
         dataset="kqa_synthetic", planner="sh", robustness="tools_forgiving", dataset_values={"limit": 12}
     )
     if judge:
-        setting.config["robustness"]["tools_forgiving"]["judge"] = True  # type: ignore[index]
+        setting.config["robustness"]["tools_forgiving"]["judge"] = True
         setting = replace(setting, config=with_roles({**setting.config, "judge": yaml("model", "lexical")}))
     built = build(setting, BudgetConfig(llm_calls=200, steps=60))
     case_ids = built.dataset.case_ids()
