@@ -53,10 +53,10 @@ def test_the_report_has_a_row_a_setting_and_its_query_finds_the_same(tmp_path: P
     made = {"tools_forgiving": ((2, 1), (1, 0), (0, 0)), "tools_strict": (None,) * 3}
     cells: list[dict[str, Any]] = [
         {
-            "model": "lexical", "dataset": "kqa", "robustness": robustness, "pool": "all", "planner": planner, "trial": 0,
+            "model": "lexical", "dataset": "kqa", "robustness": robustness, "pool": "all", "planner": planner,
             "cell_id": f"{planner}{robustness}{place}", "cell_key": f"{planner}{robustness}{place}", "attempt_id": "a",
             "case_id": f"c{place}", "cluster": f"c{place}", "status": "ok", "success": False, "config": "{}",
-            "tool_calls": 5, REPLACED: found and found[0], WRONG: found and found[1],
+            "trial": 0, "tool_calls": 5, REPLACED: found and found[0], WRONG: found and found[1],
             "created_at": dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
         }
         for planner in ("fh", "sh")

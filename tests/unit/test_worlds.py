@@ -47,7 +47,7 @@ LOOKUPS = [
 ]
 KOPL: list[tuple[str, dict[str, Any]]] = [
     ("FindAll", {}),
-    *(("Find", {"name": name}) for name in ("Elbe", "the Elbe", "Danube")),
+    *(("Find", {"name": name}) for name in ("Elbe", "ELBE", "Danube")),
     *(("FilterConcept", {"entities": handle, "concept_name": "river"}) for handle in ("$0", "$1")),
     *(("Relate", {"entities": handle, "relation": "flows through", "direction": "forward"}) for handle in ("$0", "$1")),
     *(("QueryAttr", {"entities": handle, "key": "river length"}) for handle in ("$0", "$1", "$2")),
