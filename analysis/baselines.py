@@ -1,7 +1,7 @@
-"""What needs no model: the retriever's first tool, chance, and how many cases are solvable at all.
+"""What needs no model: the retriever's first tool, chance, constant answers, and how many cases are solvable at all.
 
-They come from the first passes' decisions on a followed outline, which know how many options there were and where the
-reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
+The first two come from the first passes' decisions on a followed outline, which know how many options there were and
+where the reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from analysis.load import ALL, SETTING
 from grid import store
 
 FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
+CONSTANT, BY_FUNCTION = "constant answer", "constant answer by last function"
+OF_CASES = {SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success"}
+"""The baselines whose success is the share of cases of which a column of `episodes` is true."""
 PLACE = ["model", "dataset", "robustness"]
 _FOUND = [*PLACE, "retriever", "pool"]
 _SUBSTEP = [*_FOUND, "case_id", "substep_id"]
@@ -29,10 +32,12 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
     `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. The success of
-    `solvable cases` is their share. Columns: `SETTING`, `cases` and the rates, NaN where not defined. No row where
-    nothing is known: no outline was followed, or no case is known to be solvable or not.
+    `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
+    questions; by last function it is told in which function the question's program ends, and gives the commonest
+    answer of the training questions that end in it. Columns: `SETTING`, `cases` and the rates, NaN where not defined.
+    No row where nothing is known: no outline was followed, or the column of no case is known.
     """
-    found = [_of_retrieval(decisions(root, episodes)), _solvable(episodes)]
+    found = [_of_retrieval(decisions(root, episodes)), *(_of_cases(episodes, name) for name in OF_CASES)]
     return pd.concat(found, ignore_index=True).reindex(columns=_COLUMNS)
 
 
@@ -73,8 +78,9 @@ def _of_retrieval(taken: pd.DataFrame) -> pd.DataFrame:
     return found.assign(planner=found["planner"].where(pool == ALL, found["planner"] + " / pool " + pool))
 
 
-def _solvable(episodes: pd.DataFrame) -> pd.DataFrame:
-    """The share of the cases all of whose arguments follow from what a planner sees."""
-    known = episodes.dropna(subset=["solvable"]).groupby([*PLACE, "case_id"], observed=True)["solvable"].max()
+def _of_cases(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The share of the cases that a baseline resolves, over those of which that is known."""
+    column = OF_CASES[name]
+    known = episodes.dropna(subset=[column]).groupby([*PLACE, "case_id"], observed=True)[column].max()
     grouped = known.groupby(PLACE, observed=True)
-    return grouped.mean().rename("success_mean").to_frame().assign(cases=grouped.size(), planner=SOLVABLE).reset_index()
+    return grouped.mean().rename("success_mean").to_frame().assign(cases=grouped.size(), planner=name).reset_index()

@@ -1,10 +1,10 @@
-"""Rows and columns of a regression: what is lost and why, z-scores, contrasts, and separation."""
+"""Rows and columns of a regression: what is lost and why, z-scores and raw units, contrasts, and separation."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,12 +14,14 @@ from scipy import linalg, optimize
 
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, Part, Term
+from analysis.levels import CLUSTERS, EACH, Levels, level_name, told_apart
 from analysis.spec import Spec
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 INTERCEPT = "Intercept"
 _TINY = 1e-9
+_WHY = {"breadth_edges": " (a plan without a dependency has none)"}
 
 
 @dataclass(frozen=True)
@@ -36,38 +38,54 @@ class Design:
     """Rows left out, by reason."""
     separated: dict[str, str]
     """Coefficients that are infinite, and what was seen at their level."""
+    references: dict[str, str]
+    """The reference level of each factor."""
     notes: list[str]
+    units: Floats | None
+    """What turns the columns into those of raw units (p x p); None where z-scores are of several slices."""
 
 
 def design(rows: pd.DataFrame, spec: Spec) -> Design:
     """What a specification makes of the rows of one fit.
 
     Raises:
-        AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, one cluster, a
-            column that never varies or follows from others, separation that is no factor level's.
+        AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, too few clusters,
+            a column that never varies or follows from others, separation that is no factor level's.
     """
     formula = spec.parsed
-    frame = _with_indicators(rows, spec)
-    frame, lost = _complete(frame, formula.columns(), formula.outcome, spec.cluster)
-    _check_outcome(frame, formula.outcome)
-    frame, notes = _z_scored(frame, [name for name in spec.z_scored.columns if name in formula.columns()], spec)
-    clusters_in = rows.groupby(spec.cluster, sort=False, observed=True).ngroups
-    several, alone = _without_alone(frame, formula, spec)
-    kept, separated = _without_separated(several, formula, spec)
-    for reason, count in (
-        (f"of levels that stand in one cluster: {', '.join(alone)}", len(frame) - len(several)),
-        ("of levels whose outcomes are all equal", len(several) - len(kept)),
-    ):
-        if count:
-            lost[reason] = count
-            _check_outcome(kept, formula.outcome)
-    names, matrix = _matrix(kept, formula, spec.reference)
-    clusters = kept.groupby(spec.cluster, sort=False, observed=True).ngroup()
-    outcome = kept[formula.outcome].to_numpy(dtype=np.float64)
-    places = np.asarray(clusters, dtype=np.int64)
-    found = Design(names, matrix, outcome, places, len(rows), clusters_in, lost, separated, notes)
+    clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
+    whole, lost = _complete(_with_indicators(rows, spec), formula, spec.cluster)
+    _check_outcome(whole, formula.outcome)
+    whole = whole.assign(**{CLUSTERS: clusters}).reset_index(drop=True)
+    scored = [name for name in spec.z_scored.columns if name in formula.columns()]
+    frame, notes = _z_scored(whole, scored, spec)
+    levels = told_apart(frame, formula, spec)
+    kept = levels.frame
+    if levels.lost:
+        lost["of levels whose outcomes are all equal"] = levels.lost
+        _check_outcome(kept, formula.outcome)
+    bases, moved = _bases(levels, formula, spec)
+    names, matrix = _matrix(kept, formula, bases)
+    _, raw = _matrix(kept.assign(**{name: whole.loc[kept.index, name] for name in scored}), formula, bases)
+    found = Design(
+        names,
+        matrix,
+        outcome=kept[formula.outcome].to_numpy(dtype=np.float64),
+        clusters=np.unique(kept[CLUSTERS], return_inverse=True)[1].astype(np.int64),
+        rows_in=len(rows),
+        clusters_in=int(clusters[clusters >= 0].nunique()),
+        lost=lost,
+        separated=levels.separated,
+        references=bases,
+        notes=[*notes, *levels.notes(), *moved],
+        units=None,
+    )
     _check(found)
-    return found
+    units = _units(matrix, raw)
+    if units is None:
+        notes = [*found.notes, "no coefficients in raw units: z-scores are of several slices"]
+        return replace(found, notes=notes)
+    return replace(found, units=units)
 
 
 def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
@@ -80,15 +98,13 @@ def _with_indicators(rows: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     return rows.assign(**found)
 
 
-def _complete(
-    frame: pd.DataFrame, columns: Sequence[str], outcome: str, cluster: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, int]]:
+def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> tuple[pd.DataFrame, dict[str, int]]:
     """The rows that have every value, and how many have not, each by the first that it lacks."""
     reason = pd.Series("", index=frame.index, dtype=object)
-    for name in dict.fromkeys([*columns, *cluster]):
-        missing = (reason == "") & frame[name].isna()
-        reason = reason.mask(missing, f"no {name}")
-        if name == outcome and "error_kind" in frame:
+    for name in dict.fromkeys([*formula.columns(), *cluster]):
+        missing = (reason == "") & (frame[name].isna() | frame[name].isin([np.inf, -np.inf]))
+        reason = reason.mask(missing, f"no {name}{_WHY.get(name, '')}")
+        if name == formula.outcome and "error_kind" in frame:
             kind = frame["error_kind"].astype(object)
             reason = reason.mask(missing & kind.notna(), f"no {name}: " + kind.astype(str) + " error")
     lost = Counter(reason[reason != ""])
@@ -119,70 +135,36 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
     return frame, notes
 
 
-def _without_alone(frame: pd.DataFrame, formula: Formula, spec: Spec) -> tuple[pd.DataFrame, list[str]]:
-    """The rows without those of factor levels that stand in one of several clusters, and these levels.
-
-    A cluster's residuals sum to 0 over such a level, so that the robust error of its coefficient would know of other
-    levels alone.
-    """
-    places = frame.groupby(spec.cluster, sort=False, observed=True).ngroup()
-    found = []
-    while places.nunique() > 1:
-        for name in formula.factors():
-            levels = places.groupby(frame[name].astype(str), sort=True).nunique()
-            alone = levels[levels == 1].index
-            if len(alone):
-                break
-        else:
-            break
-        found += [f"{name}={level}" for level in alone]
-        kept = ~frame[name].astype(str).isin(alone)
-        frame, places = frame[kept], places[kept]
-    return frame, found
+def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:
+    """The reference level of each factor: the one named, else the first that is not pooled; and where it is another."""
+    found, notes = {}, []
+    for name in formula.factors():
+        there = sorted(levels.frame[name].unique(), key=lambda level: (level == levels.pools.get(name), level))
+        wanted = spec.reference.get(name, there[0])
+        found[name] = wanted if wanted in there else there[0]
+        if found[name] != wanted:
+            notes.append(f"{name}: the reference is {found[name]}, since {wanted} is not there, pooled or left out")
+    return found, notes
 
 
-def _without_separated(frame: pd.DataFrame, formula: Formula, spec: Spec) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The rows without those of factor levels whose outcomes are all equal, and these levels.
-
-    Such a level's coefficient is infinite, its rows are fitted without error and weigh nothing: leaving them out
-    gives the other coefficients that maximum likelihood tends to, and their robust covariance. A penalty would
-    move all of them, and has no settled robust covariance.
-    """
-    separated: dict[str, str] = {}
-    while True:
-        for name in formula.factors():
-            levels = frame.groupby(frame[name].astype(str), sort=True)[formula.outcome].agg(["mean", "size"])
-            found = levels[levels["mean"].isin([0.0, 1.0])]
-            if not found.empty:
-                break
-        else:
-            return frame, separated
-        for level, (mean, size) in found.iterrows():
-            told = f"all {int(size):,} rows have {formula.outcome} {int(mean)}"
-            if spec.separation == "refuse":
-                raise AnalysisError(f"separation: {name}={level}: {told}, so its coefficient is infinite")
-            separated[_level_name(name, str(level))] = ("+inf: " if mean else "-inf: ") + told
-        frame = frame[~frame[name].astype(str).isin(found.index)]
-        if frame.empty:
-            raise AnalysisError(f"separation: every level of {name} has equal outcomes: {', '.join(found.index)}")
+def _units(matrix: Floats, raw: Floats) -> Floats | None:
+    found = np.asarray(linalg.lstsq(matrix, raw, lapack_driver="gelsy")[0], dtype=np.float64)
+    near = np.abs(matrix @ found - raw).max(axis=0) < 1e-6 * np.maximum(1.0, np.abs(raw).max(axis=0))
+    return found if near.all() and np.linalg.matrix_rank(found) == len(found) else None
 
 
-def _level_name(column: str, level: str) -> str:
-    return f"{column}[T.{level}]"
-
-
-def _matrix(frame: pd.DataFrame, formula: Formula, reference: Mapping[str, str]) -> tuple[list[str], Floats]:
+def _matrix(frame: pd.DataFrame, formula: Formula, bases: Mapping[str, str]) -> tuple[list[str], Floats]:
     columns: dict[str, Floats] = {INTERCEPT: np.ones(len(frame))}
     for term in formula.terms:
-        columns |= _columns(frame, term, reference)
+        columns |= _columns(frame, term, bases)
     return list(columns), np.column_stack(list(columns.values()))
 
 
-def _columns(frame: pd.DataFrame, term: Term, reference: Mapping[str, str]) -> dict[str, Floats]:
+def _columns(frame: pd.DataFrame, term: Term, bases: Mapping[str, str]) -> dict[str, Floats]:
     """The columns of a term: the products of its parts'."""
     found: dict[str, Floats] = {"": np.ones(len(frame))}
     for part in term:
-        own = _contrasts(frame, part, reference)
+        own = _contrasts(frame, part, bases)
         found = {
             f"{name}:{more}" if name else more: values * others
             for name, values in found.items()
@@ -191,31 +173,32 @@ def _columns(frame: pd.DataFrame, term: Term, reference: Mapping[str, str]) -> d
     return found
 
 
-def _contrasts(frame: pd.DataFrame, part: Part, reference: Mapping[str, str]) -> dict[str, Floats]:
-    """A number itself; a factor's levels but for the reference (which may have been left out: then the first)."""
+def _contrasts(frame: pd.DataFrame, part: Part, bases: Mapping[str, str]) -> dict[str, Floats]:
+    """A number itself; a factor's levels but for its reference."""
     if not part.factor:
         return {part.column: frame[part.column].to_numpy(dtype=np.float64)}
-    values = frame[part.column].astype(str)
-    levels = sorted(values.unique())
-    base = reference.get(part.column, levels[0])
-    base = base if base in levels else levels[0]
+    values = frame[part.column]
     return {
-        _level_name(part.column, level): (values == level).to_numpy(dtype=np.float64)
-        for level in levels
-        if level != base
+        level_name(part.column, level): (values == level).to_numpy(dtype=np.float64)
+        for level in sorted(values.unique())
+        if level != bases[part.column]
     }
 
 
 def _check(found: Design) -> None:
     clusters, columns = len(np.unique(found.clusters)), len(found.names)
     if clusters == 1:
-        raise AnalysisError("one cluster: robust errors need several")
+        raise AnalysisError("one cluster: robust errors need several; run cases of more clusters")
+    if clusters < EACH * columns:
+        raise AnalysisError(
+            f"{clusters} clusters are too few for {columns} coefficients, which need {EACH} each: run cases of "
+            f"{EACH * columns} clusters or more (about {EACH * columns / clusters:.1f} times as many cases), or fit a "
+            "shorter formula"
+        )
     for name, values in zip(found.names[1:], found.matrix.T[1:], strict=True):
         if np.ptp(values) < _TINY:
             raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")
     _check_rank(found)
-    if clusters <= columns:
-        raise AnalysisError(f"{clusters} clusters cannot carry {columns} coefficients: run more cases")
     _check_separation(found)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis import figures, horizon, planted, queries, study
+import pandas as pd
+
+from analysis import figures, heatmaps, horizon, intervals, planted, queries, study
 from analysis.figures import Drawing
 from analysis.search import drawings as search
 from analysis.trajectory import figures as trajectories
 from analysis.trajectory import metrics
+
+_EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
@@ -30,7 +34,9 @@ def _of_study(root: Path) -> list[Drawing]:
     episodes = study.rows(root, [planted.ENGINE])
     if not study.both(episodes):
         return []
-    found, told = [], planted.told(episodes) + study.PAIRED
+    about = planted.told(episodes)
+    found = _of_instances(root, episodes, about)
+    told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
             query = queries.by_case(root, [column, "success"], queries.where(study.PLANNERS))
@@ -39,5 +45,39 @@ def _of_study(root: Path) -> list[Drawing]:
             found.append(Drawing(column, title, f"{told}; more than 8 values are binned by quantiles", svg, query))
     query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
+    told = f"{about}95% intervals: {intervals.TOLD}"
     found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
-    return found
+    return [*found, *_heatmaps(root, episodes, about)]
+
+
+def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
+    """Figure 3; none where no plan's shape is known."""
+    cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
+    if cases.empty:
+        return []
+    edges = cases.dropna(subset=["breadth_edges"])
+    told = f"{about}cases by the depth and breadth of their reference's plan, counted in calls (§3.1)"
+    if edges["breadth"].nunique() > 1 and edges["breadth_edges"].nunique() > 1:
+        correlation = edges["breadth"].corr(edges["breadth_edges"])
+        told += (
+            f"; over {len(edges):,} cases this breadth and that in edges ({_EDGES}) correlate with {correlation:.2f}"
+        )
+    title = "figure 3: cases by depth and breadth (planning_horizon §4.1)"
+    query = queries.shapes(root, queries.where(study.PLANNERS))
+    return [Drawing("instances", title, told, heatmaps.instances(episodes), query)]
+
+
+def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
+    """Those of §4.4, where both robustness settings ran, and §4.5."""
+    found = []
+    changes, condition = horizon.robustness_change(episodes), queries.where(study.PLANNERS)
+    if not changes.empty:
+        title = f"change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)"
+        told = f"{about}points, as in table 4, which has the intervals; red: fewer questions are solved"
+        query = queries.by_case(root, ["success"], condition)
+        found.append(Drawing("robustness-change", title, told, heatmaps.robustness(changes), query))
+    title = "episodes with a repeated call (planning_horizon §4.5)"
+    told = f"{about}% of episodes, as in table 5, with its intervals; SH − FH in points; blue there: SH repeats more"
+    query = queries.by_case(root, list(horizon.REPEATS), condition)
+    svg = heatmaps.repeated(horizon.repeated_calls(episodes))
+    return [*found, Drawing("repeated-calls", title, told, svg, query)]

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis.horizon import FH, PLACE, SH
-from analysis.intervals import CLUSTER, Interval, interval
+from analysis.intervals import CLUSTER, Interval, interval, share
 from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
@@ -52,7 +52,7 @@ class Drawing:
 def success_against(episodes: pd.DataFrame, column: str) -> str:
     """Success by depth or breadth for FH and SH, a panel for each dataset, model and robustness; an SVG element.
 
-    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (Student's t over clusters).
+    A point is the mean over cases of the case's mean over trials; bars are 95% intervals (`intervals.share`).
     """
     groups = [(key, group) for key, group in episodes.groupby(PLACE, sort=True, observed=True)]
 
@@ -115,7 +115,7 @@ def _success_panel(axis: Axes, group: pd.DataFrame, column: str) -> None:
     for planner, (colour, marker, line, side) in _STYLE.items():
         found = [_interval(known[bins == place], planner, "success") for place in centres.index]
         means = np.array([one.mean for one in found])
-        bounds = np.clip([[one.low, one.high] for one in found], 0.0, 1.0).T
+        bounds = np.array([[one.low, one.high] for one in found]).T
         reach = np.nan_to_num(np.abs(bounds - means))
         axis.errorbar(centres.to_numpy() + 0.06 * side * step, means, yerr=reach, color=colour, marker=marker,
                       linestyle=line, markersize=4, linewidth=1.2, capsize=2, label=planner)  # fmt: skip
@@ -131,7 +131,8 @@ def _binned(values: pd.Series[float]) -> pd.Series[Any]:
 
 def _interval(group: pd.DataFrame, planner: str, column: str) -> Interval:
     own = group[group["planner"].astype(str) == planner]
-    return interval(own.groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna())
+    cases = own.groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna()
+    return share(cases) if column == "success" else interval(cases)
 
 
 def _label(place: Any) -> str:

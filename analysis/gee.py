@@ -1,36 +1,40 @@
 """Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
 
 Binomial family, logit link, independence working correlation, robust (sandwich) errors by cluster: the published fit.
-What it leaves open is told in `Fit`: rows lost, levels set aside because they are separated, few clusters corrected.
+What it leaves open is told in `Fit`: rows lost, levels pooled or left out because they are separated, few clusters
+corrected.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.genmod.cov_struct import Independence
+from statsmodels.genmod.cov_struct import Exchangeable, Independence
 from statsmodels.genmod.families import Binomial
 from statsmodels.genmod.generalized_estimating_equations import GEE
 
-from analysis.design import Design, design
+from analysis.design import Design, Floats, design
 from analysis.errors import AnalysisError
-from analysis.spec import Spec
+from analysis.spec import FAMILY, Correlation, Spec
+from grid.errors import one_line
 
-FEW_CLUSTERS = 100
-"""Below it robust errors are too small: on simulated episodes with six coefficients, 95% intervals cover 86% with 12
-clusters, 91% with 20 and 94% with 67 of 1 to 8 cases each; with the bias-reduced covariance 96%, 96% and 95%
-(tests/unit/test_gee.py)."""
+FEW_CLUSTERS = 150
+"""Below it robust errors are too small. The bias-reduced ones of Mancl and DeRouen (2001) are taken, with the normal
+quantile as they have it: `python launch/bench.py coverage`."""
 FIGURES = ["coefficient", "se", "statistic", "p", "low", "high"]
 """What a fit tells of each coefficient."""
-_COLUMNS = ["name", *FIGURES]
+RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]
+"""The same model's in raw units, not z-scores (planning_horizon C.1)."""
+_COLUMNS = ["name", *FIGURES, *RAW]
 NOTHING = pd.DataFrame(columns=_COLUMNS)
 _ITERATIONS = 100
+_CORRELATIONS = {"independence": Independence, "exchangeable": Exchangeable}
 Key: TypeAlias = dict[str, str]
 
 
@@ -38,7 +42,8 @@ Key: TypeAlias = dict[str, str]
 class Fit:
     """One regression.
 
-    `coefficients` has a row per coefficient, on the logit scale: name, coefficient, se, statistic, p, low, high (95%).
+    `coefficients` has a row per coefficient, on the logit scale: name, coefficient, se, statistic, p, low, high (95%),
+    and those of `RAW`, the coefficient of a column that is not z-scored; NaN where no raw units give the same model.
     Separated ones are infinite, with NaN for the rest.
     """
 
@@ -47,6 +52,8 @@ class Fit:
     rows: int
     clusters_in: int
     clusters: int
+    references: dict[str, str]
+    """The reference level of each factor."""
     notes: list[str]
 
 
@@ -66,54 +73,54 @@ def fits(episodes: pd.DataFrame, spec: Spec) -> list[tuple[Key, Fit | Refused]]:
     missing = [name for name in spec.columns() if name not in episodes]
     if missing:
         raise AnalysisError(f"no column {missing[0]!r}; there are: {', '.join(map(str, episodes.columns))}")
-    wanted = episodes
+    wanted = (
+        episodes.assign(**{FAMILY: episodes["dataset"].astype(str).map(spec.family)}) if spec.has_family else episodes
+    )
     for name, values in spec.rows.items():
         wanted = wanted[wanted[name].astype(str).isin(values)]
     return [(key, _tried(rows, spec)) for key, rows in _slices(wanted, spec.per)]
 
 
-def fit(rows: pd.DataFrame, spec: Spec) -> Fit:
-    """The regression on all of these rows.
-
-    Raises:
-        AnalysisError: the data cannot carry it, or it does not converge.
-    """
+def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
+    """The regression on all of these rows. Raises AnalysisError: they cannot carry it, or it does not converge."""
     found = design(rows, spec)
     clusters = len(np.unique(found.clusters))
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
-    params, covariance = estimate(found, bias_reduced=few)
+    params, covariance = estimate(found, spec.correlation, bias_reduced=few)
     notes = [*found.notes, *_notes(found)]
     if few:
         notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
     elif clusters < FEW_CLUSTERS:
         notes.append(f"only {clusters} clusters, uncorrected: intervals are too narrow")
     table = _table(found, params, covariance)
-    return Fit(table, found.rows_in, len(found.outcome), found.clusters_in, clusters, notes)
+    return Fit(table, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
 
 
-def estimate(found: Design, *, bias_reduced: bool) -> tuple[Any, Any]:
+def estimate(found: Design, correlation: Correlation, *, bias_reduced: bool) -> tuple[Floats, Floats]:
     """Coefficients (p) and their robust covariance (p x p).
 
     Raises:
         AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
     """
-    model = GEE(
-        found.outcome,
-        found.matrix,
-        groups=found.clusters,
-        family=Binomial(),
-        cov_struct=Independence(),
-    )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what they warn of is checked below, and named
         try:
+            model = GEE(
+                found.outcome,
+                found.matrix,
+                groups=found.clusters,
+                family=Binomial(),
+                cov_struct=_CORRELATIONS[correlation](),
+            )
             result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")
         except np.linalg.LinAlgError:
             raise AnalysisError("one cluster alone determines a coefficient: run cases of more clusters") from None
+        except (ArithmeticError, ValueError, RuntimeError) as error:  # its own errors are RuntimeErrors
+            raise AnalysisError(one_line(f"statsmodels cannot fit it ({error})", 300)) from None
     return settled(result, bias_reduced=bias_reduced)
 
 
-def settled(result: Any, *, bias_reduced: bool) -> tuple[Any, Any]:
+def settled(result: Any, *, bias_reduced: bool) -> tuple[Floats, Floats]:
     """The coefficients and covariance of statsmodels' result, which may be None.
 
     Raises:
@@ -121,7 +128,7 @@ def settled(result: Any, *, bias_reduced: bool) -> tuple[Any, Any]:
     """
     if result is None:
         raise AnalysisError("statsmodels returned no fit: its covariance is singular")
-    if not result.converged:
+    if not result.converged or result.score_norm < 0:  # below 0 where it gave up before the first step
         raise AnalysisError("the fit did not converge")
     covariance = np.asarray(result.cov_robust_bc if bias_reduced else result.cov_robust)
     if not np.isfinite(covariance).all() or (np.diag(covariance) <= 0).any():
@@ -131,7 +138,7 @@ def settled(result: Any, *, bias_reduced: bool) -> tuple[Any, Any]:
 
 def _tried(rows: pd.DataFrame, spec: Spec) -> Fit | Refused:
     try:
-        return fit(rows, spec)
+        return _fit(rows, spec)
     except AnalysisError as error:
         return Refused(str(error))
 
@@ -149,14 +156,20 @@ def _notes(found: Design) -> list[str]:
     return lost + [f"{name} = {told}" for name, told in found.separated.items()]
 
 
-def _table(found: Design, params: Any, covariance: Any) -> pd.DataFrame:
+def _table(found: Design, params: Floats, covariance: Floats) -> pd.DataFrame:
+    table = pd.DataFrame({"name": found.names} | _figures(params, covariance))
+    if found.units is not None:
+        back = np.linalg.inv(found.units)
+        raw = _figures(back @ params, back @ covariance @ back.T)
+        table = table.assign(**{name: raw[name.removeprefix("raw_")] for name in RAW})
+    infinite = [float(told.partition(":")[0]) for told in found.separated.values()]
+    separated = pd.DataFrame({"name": list(found.separated), "coefficient": infinite, "raw_coefficient": infinite})
+    return pd.concat([table, separated], ignore_index=True).reindex(columns=_COLUMNS)
+
+
+def _figures(params: Floats, covariance: Floats) -> dict[str, Floats]:
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
     half = stats.norm.ppf(0.975) * errors
     p = 2 * stats.norm.sf(np.abs(statistic))
-    rows: list[Mapping[str, object]] = [
-        dict(zip(_COLUMNS, values, strict=True))
-        for values in zip(found.names, params, errors, statistic, p, params - half, params + half, strict=True)
-    ]
-    rows += [{"name": name, "coefficient": float(told.partition(":")[0])} for name, told in found.separated.items()]
-    return pd.DataFrame(rows, columns=_COLUMNS)
+    return dict(zip(FIGURES, (params, errors, statistic, p, params - half, params + half), strict=True))

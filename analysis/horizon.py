@@ -9,12 +9,14 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import CLUSTER, Interval, count, interval, ratio
+from analysis.intervals import CLUSTER, Interval, count, interval, ratio, share
 
 FH, SH = "fh", "sh"
 HIGH, LOW = "tools_forgiving", "tools_strict"
 """The robustness settings that §4.4 calls high and low."""
 PLACE = ["dataset", "model", "robustness"]
+REPEATS = {"repeated_call": "any two", "repeated_call_in_a_row": "in a row"}
+"""The columns of both definitions of a repeated call (`grid.metrics.repeats`), and what tables call them."""
 _MEASURES = ["success", "input_tokens", "output_tokens"]
 
 
@@ -51,12 +53,18 @@ def accuracy_and_tokens(episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def repeated_calls(episodes: pd.DataFrame) -> pd.DataFrame:
-    """Table 5: the share of episodes in which a tool was called twice with identical arguments, for FH and SH.
+    """Table 5: the share of episodes with a repeated call, for FH and SH, by both of `REPEATS`' definitions.
 
-    Columns as in `accuracy_and_tokens`, of `repeated_call`.
+    Columns as in `accuracy_and_tokens`, of each definition; those of FH and SH have intervals too.
     """
-    rows = [found | _difference("repeated_call", cases["repeated_call"])
-            for found, cases in _places(episodes, ["repeated_call"])]  # fmt: skip
+    rows = []
+    for found, cases in _places(episodes, list(REPEATS)):
+        for name in REPEATS:
+            found |= _difference(name, cases[name])
+            for planner in (FH, SH):
+                own = share(cases[name][planner].astype(np.float64))
+                found |= {f"{name}_{planner}_low": own.low, f"{name}_{planner}_high": own.high}
+        rows.append(found)
     return pd.DataFrame(rows)
 
 
@@ -79,8 +87,8 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
         found |= {"cases": len(wide.dropna()), "clusters": count(wide.dropna())}
         for planner, change in changes.items():
-            found |= _named(f"change_{planner}", interval(change.dropna()))
-        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna())))
+            found |= _named(f"change_{planner}", interval(change.dropna(), reach=1.0))
+        rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna(), reach=2.0)))
     return pd.DataFrame(rows)
 
 
@@ -107,7 +115,7 @@ def _places(
 
 def _difference(name: str, cases: pd.DataFrame) -> dict[str, object]:
     found = cases[SH].astype(np.float64) - cases[FH].astype(np.float64)
-    return _named(f"{name}_difference", interval(found))
+    return _named(f"{name}_difference", interval(found, reach=1.0))
 
 
 def _named(name: str, found: Interval) -> dict[str, object]:

@@ -15,8 +15,8 @@ _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
 
 
-def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing]) -> str:
-    """The page: contents, tables, figures, and under each the query of its numbers.
+def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines: Sequence[str] = ()) -> str:
+    """The page: what it shows (`lines`), contents, tables, figures, and under each the query of its numbers.
 
     All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids scripts and requests.
     """
@@ -33,7 +33,7 @@ def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing]) -> st
         "folder from which this report was made"
     )
     parts = [*map(_bounded, sheets), *drawings]
-    return environment.get_template("page.html").render(title=root.resolve().name, told=told, parts=parts)
+    return environment.get_template("page.html").render(title=root.resolve().name, lines=lines, told=told, parts=parts)
 
 
 def _finalized(value: object) -> object:

@@ -1,8 +1,12 @@
 """95% intervals over clusters of cases: cases that share a template are no independent draws.
 
 The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
-where clusters are few or unequal; for a mean both have the closed form below. Where each case is a cluster of its own,
-it is Student's t interval over cases.
+where clusters are few or unequal; for a mean both have the closed form below. Differences and amounts have Student's t
+interval; where each case is a cluster of its own, it is Student's over cases. Shares have Wilson's with the number of
+cases that this error stands for (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%.
+
+Where no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
+agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
 """
 
 from __future__ import annotations
@@ -16,7 +20,11 @@ from scipy import stats
 CLUSTER = "cluster"
 """The level of an index that holds each case's cluster."""
 TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
-"""What a caption says of these intervals."""
+"""What a caption says of the intervals of differences and amounts."""
+SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
+"""What a caption says of the intervals of shares."""
+ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
+"""What a caption says of the intervals of differences that do not vary."""
 _ROUNDING = 1e-12  # below it a deviation is no variation
 
 
@@ -35,13 +43,44 @@ class Error(NamedTuple):
     freedom: float
 
 
-def interval(values: pd.Series[float]) -> Interval:
-    """The mean of cases' values; without bounds (NaN) where they are of one cluster or do not vary."""
-    mean, error = float(values.mean()), _error(values)
-    if error is None:
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
+
+
+def share(values: pd.Series[float], most: float = 1.0) -> Interval:
+    """The mean of cases' values that lie between 0 and `most`, whose bounds do too.
+
+    Without bounds (NaN) where the cases are of one cluster. Where they do not vary, each cluster counts as one.
+    """
+    if values.empty:
+        return UNKNOWN
+    mean, clusters, error = float(values.mean()), _effective(values), _error(values / most)
+    if clusters is None:
         return Interval(mean, math.nan, math.nan)
-    half = float(stats.t.ppf(0.975, error.freedom)) * error.size
-    return Interval(mean, mean - half, mean + half)
+    part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
+    spread = part * (1 - part)
+    size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
+    square = float(stats.t.ppf(0.975, freedom)) ** 2 / size
+    centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
+    low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
+    return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))
+
+
+def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
+    """The mean of cases' values: amounts or, with `reach`, differences, none of which can be below -reach or above it.
+
+    Without bounds (NaN) where the cases are of one cluster, and for amounts that do not vary: what bounds these?
+    """
+    if values.empty:
+        return UNKNOWN
+    mean, error, clusters = float(values.mean()), _error(values), _effective(values)
+    if error is not None:
+        half = float(stats.t.ppf(0.975, error.freedom)) * error.size
+        return Interval(mean, mean - half, mean + half)
+    if clusters is None or reach is None:
+        return Interval(mean, math.nan, math.nan)
+    square = float(stats.t.ppf(0.975, clusters - 1)) ** 2
+    unseen = square / (clusters + square)
+    return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
 
 
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
@@ -51,7 +90,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     """
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
-        return Interval(math.nan, math.nan, math.nan)
+        return UNKNOWN
     error = _error(above / top - below / bottom)
     if error is None:
         return Interval(top / bottom, math.nan, math.nan)
@@ -62,6 +101,12 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
 def count(values: pd.Series[float] | pd.DataFrame) -> int:
     """How many clusters the cases are of."""
     return int(values.index.get_level_values(CLUSTER).nunique())
+
+
+def _effective(values: pd.Series[float]) -> float | None:
+    """How many clusters of one size count as much as these (Kish 1965); None of a single one."""
+    shares = values.groupby(level=CLUSTER, observed=True).size() / len(values)
+    return 1 / float((shares**2).sum()) if len(shares) > 1 else None
 
 
 def _error(values: pd.Series[float]) -> Error | None:

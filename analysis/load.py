@@ -23,11 +23,13 @@ _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned", "solvable", "resolved_checks",
-    "branched_steps", "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
+    "branched_steps", "constant_success", "constant_by_function_success",
+    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
 _FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = [
     "success", "solvable", "exact_match", "repeated_call", "repeated_call_in_a_row", "finished", "correct_path",
+    "constant_success", "constant_by_function_success",
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]

@@ -58,14 +58,14 @@ def sheet(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
 def _beside(cells: pd.DataFrame) -> dict[str, float]:
     by_case = cells.groupby([CLUSTER, "case_id"], sort=False, observed=True)[["success", EXPECTED]].mean()
     # The expectation differs from case to case: the interval is of what cases do beyond it.
-    _, low, high = interval(by_case["success"] - by_case[EXPECTED])
+    _, low, high = interval(by_case["success"] - by_case[EXPECTED], reach=1.0)
     expected = float(by_case[EXPECTED].mean())
     return {
         "cases": len(by_case),
         "clusters": by_case.index.get_level_values(CLUSTER).nunique(),
         "success": float(by_case["success"].mean()),
-        "low": expected + low,
-        "high": expected + high,
+        "low": max(expected + low, 0.0),
+        "high": min(expected + high, 1.0),
         EXPECTED: expected,
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
 _SETTING = (
@@ -30,12 +31,15 @@ FROM (
 {_RETRIEVAL})
 GROUP BY ALL
 """,
-    "solvable": """
-SELECT model, dataset, robustness, 'solvable cases' AS planner, count(*) AS cases, avg(solvable) AS success
-FROM (SELECT model, dataset, robustness, case_id, max(solvable::INT) AS solvable
-  FROM e WHERE solvable IS NOT NULL GROUP BY ALL)
+    **{
+        name: f"""
+SELECT model, dataset, robustness, '{name}' AS planner, count(*) AS cases, avg(resolved) AS success
+FROM (SELECT model, dataset, robustness, case_id, max({column}::INT) AS resolved
+  FROM e WHERE {column} IS NOT NULL GROUP BY ALL)
 GROUP BY ALL
-""",
+"""
+        for name, column in OF_CASES.items()
+    },
 }
 """The rows of a table that no planner made, by what they come from."""
 
@@ -53,7 +57,7 @@ def latest(root: Path, condition: str = "true") -> str:
 
 
 def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
-    """Counts, rates and costs of each setting of one model and dataset; and `baselines`: `retrieval`, `solvable`."""
+    """Counts, rates and costs of the settings of a model and dataset; `baselines`: `retrieval`, names of `OF_CASES`."""
     decisions = f",\n{_decisions(root)}" if "retrieval" in baselines else ""
     parts = [_BASELINES[name] for name in baselines]
     return (
@@ -212,6 +216,23 @@ def entropies(root: Path, model: str, dataset: str) -> str:
         f"{latest(root)}\nSELECT {_SETTING}, cell_id, step, entropy, NOT tool_matches AS error\n"
         f"FROM e JOIN {_text(f'{root}/steps/*.parquet')} AS s USING (cell_id, attempt_id)\n"
         f"WHERE {_of(model, dataset)} AND branch = 0 AND entropy IS NOT NULL AND tool_required\nORDER BY ALL"
+    )
+
+
+def shapes(root: Path, condition: str) -> str:
+    """Depth and breadth of each case's reference, in both definitions."""
+    return (
+        f"{latest(root)}\nSELECT DISTINCT dataset, case_id, depth, breadth, depth_edges, breadth_edges\n"
+        f"FROM e WHERE depth IS NOT NULL AND {condition}\nORDER BY ALL"
+    )
+
+
+def steps(root: Path, columns: Sequence[str], condition: str) -> str:
+    """The steps of some cells' latest tries."""
+    return (
+        f"{latest(root)}\nSELECT {', '.join(f's.{name}' for name in columns)}\n"
+        f"FROM {_text(f'{root}/steps/*.parquet')} AS s JOIN e USING (cell_id, attempt_id)\n"
+        f"WHERE {condition}\nORDER BY cell_id, step"
     )
 
 

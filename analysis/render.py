@@ -31,7 +31,8 @@ class Sheet:
 
     `labels` are the names of its first columns, texts; `figures` those of the others, aligned to the right. Every row
     of `rows` has a text for each; `breaks` are the rows before which a line is drawn. `values` are the unrounded
-    values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table.
+    values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
+    `reading` what it says in words. `wraps`: its texts are long, and take several lines.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Sheet:
     query: str
     notes: Sequence[str] = field(default_factory=list)
     breaks: frozenset[int] = frozenset()
+    reading: str = ""
+    wraps: bool = False
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""
@@ -56,7 +59,7 @@ def terminal(sheet: Sheet) -> Table:
     """The table for a terminal; its notes follow the caption."""
     table = Table(
         title=_rich(sheet.title),
-        caption="\n".join(map(_rich, [sheet.caption, *sheet.notes])),
+        caption="\n".join(map(_rich, [*[sheet.reading] * bool(sheet.reading), sheet.caption, *sheet.notes])),
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,
@@ -85,7 +88,9 @@ def markdown(sheet: Sheet) -> str:
     lines += [_piped(row, _markdown) for row in sheet.rows]
     notes = "".join(f"- {_markdown(note)}\n" for note in sheet.notes)
     table = "\n".join(lines)
-    return f"**{_markdown(sheet.title)}**\n\n{table}\n\n{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
+    reading = f"{_markdown(sheet.reading)}\n\n" if sheet.reading else ""
+    told = f"{reading}{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
+    return f"**{_markdown(sheet.title)}**\n\n{table}\n\n{told}"
 
 
 def _piped(cells: Sequence[str], written: Callable[[str], str]) -> str:
@@ -117,7 +122,7 @@ def _inert(value: Any) -> Any:
 
 def latex(sheet: Sheet) -> str:
     """A floating table with booktabs' rules."""
-    columns = "l" * len(sheet.labels) + "r" * len(sheet.figures)
+    columns = _columns(sheet)
     lines = [_ampersands([*sheet.labels, *sheet.figures]), r"\midrule"]
     for place, row in enumerate(sheet.rows):
         lines += [r"\midrule"] if place in sheet.breaks else []
@@ -139,6 +144,14 @@ def latex(sheet: Sheet) -> str:
             "",
         ]
     )
+
+
+def _columns(sheet: Sheet) -> str:
+    """A letter a column; long texts share what the line has left."""
+    if not sheet.wraps:
+        return "l" * len(sheet.labels) + "r" * len(sheet.figures)
+    return "".join("l" if len(max(cells, key=len, default="")) <= 20 else r"p{0.38\linewidth}"
+                   for cells in zip(*sheet.rows, strict=True))  # fmt: skip
 
 
 def _ampersands(cells: Sequence[str]) -> str:

@@ -10,10 +10,12 @@ from rich.console import Console
 
 from analysis import (
     kinds,
+    lacking,
     load,
     made_up,
     patterns,
     planted,
+    provenance,
     replacements,
     restoration,
     sheets,
@@ -34,8 +36,8 @@ _WIDTH = 160
 _READABLE = 120
 """Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = "coefficients"
-"""The table that a terminal is spared: every coefficient; the page and the files have it."""
+_LONG = ("coefficients", "trajectories")
+"""How the names of tables begin that a terminal is spared: the page and the files have them."""
 
 
 def print_report(root: Path, console: Console, analysis: Spec | None = None) -> list[Sheet]:
@@ -46,10 +48,11 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         StoreError: the folder cannot be read.
     """
     console = wide(console, _READABLE)
-    episodes = load.episodes(root, planted.COLUMNS)
+    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS])
     if episodes.empty:
-        console.print(shown(f"{root} holds no episodes yet"), markup=False)
+        console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
+    console.print(shown(provenance.first_line(episodes)), markup=False)
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
@@ -58,9 +61,11 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
-        if sheet.name != _LONG:
+        if not sheet.name.startswith(_LONG):
             table = terminal(sheet)
             wide(console, Console(width=10_000).measure(table).maximum).print(table)
+    for line in lacking.of(root):
+        console.print(shown(line), markup=False)
     console.print(
         shown(f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)"),
         soft_wrap=True,

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import queries
-from analysis.intervals import CLUSTER, TOLD, count, interval
+from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.render import Sheet
 from grid import store
 from grid.engines.roles import JUDGE
@@ -37,7 +37,7 @@ _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
     "the judge; decisions: scores held against the thresholds before and after a call, where the judge was asked; "
     "error: the share that is wrong (a false positive goes on with what is not the reference's, a false negative "
-    f"rejects what is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}"
+    f"rejects what is); success in % of cases; gain: above the first row's, in points; 95% interval: {TOLD}; {ALIKE}"
 )
 
 
@@ -152,7 +152,7 @@ def _against(cells: pd.DataFrame, first: pd.DataFrame) -> dict[str, float]:
         known = part.assign(success=part["success"].astype("float64"))
         means.append(known.groupby([CLUSTER, "case_id"], observed=True)["success"].mean())
     both = pd.concat(means, axis=1, keys=["own", "first"]).dropna()
-    gain = interval(both["own"] - both["first"])
+    gain = interval(both["own"] - both["first"], reach=1.0)
     found = {"cases": len(both), "clusters": count(both), "success": float(both["own"].mean())}
     return found | {"gain": gain.mean, "low": gain.low, "high": gain.high}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis import intervals, queries, tables
-from analysis.baselines import CHANCE, FIRST, SOLVABLE
+from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, OF_CASES, SOLVABLE
 from analysis.load import SETTING
 from analysis.render import Sheet
 
@@ -24,6 +24,10 @@ _BASELINES = (
 _OF_SOLVABLE = (
     "solvable: success on the cases all of whose arguments follow from what a planner sees; their share is the row "
     f"{SOLVABLE}"
+)
+_CONSTANTS = (
+    f"{CONSTANT} gives every question the commonest answer of the training questions; {BY_FUNCTION}, which is told in "
+    "which function the question's program ends, the commonest of those that end in it: neither reads the question"
 )
 _COSTS = {
     "input_tokens": ("tokens in", ",.0f"),
@@ -73,7 +77,9 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
         own = baselines[baselines["robustness"] == robustness]
         rows += [_baseline(row, solvable) for row in own.to_dict("records")]
     retrieved = _has(baselines, FIRST)
+    shown = [name for name in OF_CASES if (baselines["planner"] == name).any()]
     caption = _RATES + f"; {_OF_SOLVABLE}" * solvable + f"; {_BASELINES}" * retrieved
+    caption += f"; {_CONSTANTS}" * (CONSTANT in shown)
     return Sheet(
         name=f"results {place.model} {place.dataset}",
         title=place.title,
@@ -82,7 +88,7 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
         figures=["cases", "cells", "failed", "success", *["solvable"] * solvable, "tool match", "action acc."],
         rows=rows,
         values=_joined(results, baselines),
-        query=queries.results(root, *place, *["retrieval"] * retrieved, *["solvable"] * _has(baselines, SOLVABLE)),
+        query=queries.results(root, *place, *["retrieval"] * retrieved, *shown),
         notes=_notes(results),
         breaks=frozenset(breaks - {0}),
     )
@@ -131,8 +137,9 @@ def differences_sheet(root: Path, differences: pd.DataFrame, reference: str) -> 
     return Sheet(
         name=f"differences {reference} {place.model} {place.dataset}",
         title=f"{place.title}: difference to {reference}, paired over cases",
-        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; none where no case differs or "
-        f"all are of one cluster; checks: how often a case the planner/{reference} asked whether it was resolved",
+        caption=f"percentage points; 95% interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}; "
+        f"none where all are of one cluster; checks: how often a case the planner/{reference} asked whether it was "
+        "resolved",
         labels=_LABELS,
         figures=[*figures, "checks"],
         rows=rows,

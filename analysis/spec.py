@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -23,8 +24,13 @@ _NUMBERS = (
     "finished", "replaced_arguments", "wrongly_replaced_arguments", "input_tokens", "cached_input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "case_seconds", "n_nodes",
 )  # fmt: skip
+FAMILY = "family"
+"""What `per` and `z_scored.within` may name besides columns: the dataset's family."""
 COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name."""
+
+
+Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
 class ZScored(Checked):
@@ -42,9 +48,11 @@ class Spec(Checked):
     indicators: dict[str, dict[str, str]]
     z_scored: ZScored
     cluster: list[str]
+    families: dict[str, list[str]]
     per: list[str]
     reference: dict[str, str]
     separation: Literal["drop", "refuse"]
+    correlation: Correlation
     few_clusters: Literal["bias_reduced", "none"]
 
     @property
@@ -52,11 +60,23 @@ class Spec(Checked):
         """The formula; its columns are those of `episodes` and the indicators."""
         return parse(self.formula, [*COLUMNS, *self.indicators])
 
+    @property
+    def has_family(self) -> bool:
+        """Whether the dataset's family is asked for."""
+        return FAMILY in [*self.per, *self.z_scored.within]
+
     def columns(self) -> list[str]:
         """The columns of `episodes` that a fit reads."""
         conditions = [name for condition in self.indicators.values() for name in condition]
         named = [*self.parsed.columns(), *self.rows, *conditions, *self.z_scored.within, *self.cluster, *self.per]
-        return [name for name in dict.fromkeys(named) if name not in self.indicators]
+        columns = dict.fromkeys("dataset" if name == FAMILY else name for name in named)
+        return [name for name in columns if name not in self.indicators]
+
+    def family(self, dataset: str) -> str:
+        """The family of a dataset by its label; what was changed in it (`[seed=1]`) tells families apart too."""
+        name, bracket, changes = dataset.partition("[")
+        families = (family for family, members in self.families.items() if name in members)
+        return next(families, name) + bracket + changes
 
 
 def load(path: Path) -> Spec:
@@ -93,9 +113,9 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
         "rows": (list(spec.rows), list(COLUMNS)),
         "indicators": ([name for condition in spec.indicators.values() for name in condition], list(COLUMNS)),
         "z_scored.columns": (spec.z_scored.columns, [name for name in _NUMBERS if name != formula.outcome]),
-        "z_scored.within": (spec.z_scored.within, list(_TEXTS)),
+        "z_scored.within": (spec.z_scored.within, [*_TEXTS, FAMILY]),
         "cluster": (spec.cluster, list(_TEXTS)),
-        "per": (spec.per, list(_TEXTS)),
+        "per": (spec.per, [*_TEXTS, FAMILY]),
         "reference": (list(spec.reference), factors),
     }
     for use, (names, allowed) in uses.items():
@@ -104,8 +124,12 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
                 raise AnalysisError(
                     f"{place}: {use}: no column {shown_value(name)}; allowed: {', '.join(allowed) or 'none'}"
                 )
+    members = Counter(name for names in spec.families.values() for name in names)
+    for name, count in members.items():
+        if count > 1:
+            raise AnalysisError(f"{place}: families: {shown_value(name)} stands in them {count} times; once is enough")
     if not spec.cluster:
         raise AnalysisError(f"{place}: cluster: name at least one column")
     for name in spec.indicators:
-        if name in EPISODES.names or not name.isidentifier():
+        if name in [*EPISODES.names, FAMILY] or not name.isidentifier():
             raise AnalysisError(f"{place}: indicators: {shown_value(name)} must be a name of its own, not a column's")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,21 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import gee, horizon, intervals, load, queries
+from analysis import examples, gee, horizon, intervals, load, queries, reading, regression
 from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
 
 PLANNING_HORIZON = Path(__file__).parents[1] / "conf" / "analysis" / "planning_horizon.yaml"
-COLUMNS = ["depth", "breadth", "last_step", "repeated_call"]
+COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS]
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
-_EVERY = "all regression coefficients (planning_horizon C.1)"
-_STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
-PAIRED = f"95% intervals: {intervals.TOLD}"
+PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
+_REPEATED = (
+    "in %: the same tool with identical arguments at least twice; any two: of all calls, with arguments as they were "
+    "run (the paper's text); in a row: a call that follows itself, with arguments as they were written (its official "
+    f"code, which made its table); 95% intervals of shares: {intervals.SHARES}; of differences: {intervals.TOLD}; "
+    f"{intervals.ALIKE}"
+)
 
 
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
@@ -34,7 +39,7 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def sheets(root: Path, analysis: Spec | None = None) -> list[Sheet]:
-    """Tables 2, 4 and 5 where the study's planners ran, and a regression: the one given, else the study's own.
+    """Tables 2 and 4 to 6 where the study's planners ran, and a regression: the one given, else the study's own.
 
     Raises:
         AnalysisError: the regression's file is wrong.
@@ -45,11 +50,14 @@ def sheets(root: Path, analysis: Spec | None = None) -> list[Sheet]:
     episodes = rows(root)
     if both(episodes):
         found = [*accuracy_sheets(root, episodes), *robustness_sheets(root, episodes), *repeated_sheets(root, episodes)]
+        found += examples.sheets(root, episodes)
         analysis = analysis or read_spec(PLANNING_HORIZON)
     del episodes
     if analysis:
         wanted = horizon.folded(load.episodes(root, analysis.columns()))
-        regressions = regression_sheets(root, title, analysis, gee.fits(wanted, analysis))
+        regressions = regression.sheets(root, title, analysis, gee.fits(wanted, analysis))
+        for brief in regressions[:1]:
+            regressions[0] = replace(brief, reading=reading.coefficients(brief.values, analysis.per))
     place = sum(sheet.title.startswith("table 2") for sheet in found)
     return [*found[:place], *regressions[:1], *found[place:], *regressions[1:]]
 
@@ -80,13 +88,15 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             Sheet(
                 name=f"accuracy {robustness}",
                 title=f"table 2: accuracy and tokens a case, {robustness} (planning_horizon §4.2)",
-                caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its logarithm",
+                caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its "
+                "logarithm, none where no case differs in it",
                 labels=["dataset", "model"],
                 figures=figures.split("|"),
                 rows=cells,
                 values=group,
                 query=queries.by_case(root, ["success", "input_tokens", "output_tokens"], _where(str(robustness))),
                 notes=_unpaired(group),
+                reading=reading.accuracy(group),
             )
         )
     return found
@@ -116,6 +126,7 @@ def robustness_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
             ],
             values=changes,
             query=queries.by_case(root, ["success"], _where(horizon.HIGH, horizon.LOW)),
+            reading=reading.robustness(changes),
         )
     ]
 
@@ -126,86 +137,33 @@ def repeated_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
         Sheet(
             name=f"repeated {robustness}",
             title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
-            caption=f"in %: the same tool with identical arguments at least twice; {PAIRED}",
+            caption=_REPEATED,
             labels=["dataset", "model"],
-            figures=["cases", "clusters", "FH", "SH", "SH − FH"],
+            figures=[
+                "cases",
+                "clusters",
+                *(f"{name}: {part}" for name in horizon.REPEATS.values() for part in ("FH", "SH", "SH − FH")),
+            ],
             rows=[
                 [
                     row["dataset"],
                     row["model"],
                     *_of_cases(row),
-                    *(_number(100 * row[f"repeated_call_{planner}"], ".1f") for planner in (horizon.FH, horizon.SH)),
-                    _bounded(row, "repeated_call_difference", "+.1f", 100),
+                    *(
+                        _bounded(row, f"{column}_{part}", form, 100)
+                        for column in horizon.REPEATS
+                        for part, form in ((horizon.FH, ".1f"), (horizon.SH, ".1f"), ("difference", "+.1f"))
+                    ),
                 ]
                 for row in group.to_dict("records")
             ],
             values=group,
-            query=queries.by_case(root, ["repeated_call"], _where(str(robustness))),
+            query=queries.by_case(root, list(horizon.REPEATS), _where(str(robustness))),
             notes=_unpaired(group),
+            reading=reading.repeats(group),
         )
         for robustness, group in horizon.repeated_calls(episodes).groupby("robustness", sort=False)
     ]
-
-
-def regression_sheets(
-    root: Path, title: str, spec: Spec, fits: Sequence[tuple[gee.Key, gee.Fit | gee.Refused]]
-) -> list[Sheet]:
-    """Table 3, the coefficients but for factors' levels; and C.1, all of them. None where there is nothing to fit."""
-    if not fits:
-        return []
-    query = queries.rows(root, spec.columns(), queries.where(spec.rows))
-    names = list(
-        dict.fromkeys(name for _, fit in fits if isinstance(fit, gee.Fit) for name in fit.coefficients["name"])
-    )
-    shown = [name for name in names if "[T." not in name and name != "Intercept"]
-    every = pd.concat([_labelled(key, fit) for key, fit in fits], ignore_index=True)
-    notes = [
-        f"{', '.join(key.values()) or 'all rows'}: {note}"
-        for key, fit in fits
-        for note in (fit.notes if isinstance(fit, gee.Fit) else [f"not fitted: {fit.reason}"])
-    ]
-    caption = (
-        f"{spec.formula}; binomial GEE, independence, robust errors by {' and '.join(spec.cluster)}; coefficient "
-        "(standard error) on the logit scale; * p < 0.05, ** p < 0.01, *** p < 0.001"
-    )
-    brief = [
-        [*key.values(), *_counts(fit), *(_starred(fit, name) for name in shown)]
-        for key, fit in fits
-    ]  # fmt: skip
-    long = [
-        [*(row[name] for name in [*spec.per, "name"]), *(_coefficient(row, name) for name in gee.FIGURES)]
-        for row in every.to_dict("records")
-    ]
-    return [
-        Sheet("regression", title, caption, spec.per,
-              ["rows", "clusters", *shown], brief, every[every["name"].isin(shown)], query, notes),
-        Sheet("coefficients", _EVERY, caption, [*spec.per, "coefficient of"],
-              gee.FIGURES, long, every, query, notes),
-    ]  # fmt: skip
-
-
-def _labelled(key: gee.Key, fit: gee.Fit | gee.Refused) -> pd.DataFrame:
-    return (fit.coefficients if isinstance(fit, gee.Fit) else gee.NOTHING).assign(**key)
-
-
-def _counts(fit: gee.Fit | gee.Refused) -> list[str]:
-    """Rows and clusters: those that were fitted, of those that there are."""
-    if isinstance(fit, gee.Refused):
-        return ["none", "none"]
-    pairs = ((fit.rows, fit.rows_in), (fit.clusters, fit.clusters_in))
-    return [f"{used:,}" if used == there else f"{used:,} of {there:,}" for used, there in pairs]
-
-
-def _starred(fit: gee.Fit | gee.Refused, name: str) -> str:
-    if isinstance(fit, gee.Refused) or name not in set(fit.coefficients["name"]):
-        return "none"
-    row = fit.coefficients.set_index("name").loc[name]
-    stars = next((stars for bound, stars in _STARS if row["p"] < bound), "")
-    return f"{row['coefficient']:.3f}{stars} ({row['se']:.3f})"
-
-
-def _coefficient(row: Mapping[Any, Any], name: str) -> str:
-    return "<0.001" if name == "p" and row[name] < 0.001 else _number(row[name], ".3f")
 
 
 def _where(*robustness: str) -> str:

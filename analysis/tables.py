@@ -84,7 +84,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
     differences = (own - theirs).dropna(how="all", subset=PAIRED)
     found: dict[str, object] = {"cases": len(differences), "clusters": count(differences)}
     for rate in PAIRED:
-        mean, low, high = interval(differences[rate].dropna())
+        mean, low, high = interval(differences[rate].dropna(), reach=1.0)
         found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high}
     return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
 

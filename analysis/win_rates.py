@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import intervals, load, queries
-from analysis.intervals import CLUSTER, count, interval
+from analysis.intervals import CLUSTER, count, share
 from analysis.load import SETTING
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
@@ -57,7 +57,7 @@ def win_rates(compared: pd.DataFrame) -> pd.DataFrame:
     for key, group in compared.groupby([*_PLACE, *_LABELS], sort=False, observed=True):
         named = dict(zip([*_PLACE, *_LABELS], map(str, key), strict=True))
         by_case = group.groupby([CLUSTER, "case_id"], observed=True)["win"].mean().dropna()
-        mean, low, high = interval(by_case) if len(by_case) else (float("nan"),) * 3
+        mean, low, high = share(by_case)
         rows.append(
             named
             | {"cases": len(by_case), "clusters": count(by_case), "pairs": len(group)}
@@ -88,7 +88,7 @@ def _sheet(root: Path, rates: pd.DataFrame) -> Sheet:
         title=f"{place}: win rate against {first['against']}, by {first['evaluator']}",
         caption=f"of pairs on the same case: wins 1, ties 0.5; rule: {first['rule']}; each pair is shown in both "
         "orders, which are averaged; asked: pairs that the evaluator decided, others are equal word for word or one "
-        f"alone is solved; unreadable: the evaluator named neither; 95% interval: {intervals.TOLD}",
+        f"alone is solved; unreadable: the evaluator named neither; 95% interval: {intervals.SHARES}",
         labels=_LABELS,
         figures=["cases", "clusters", "asked", "unreadable", "win rate", "95% interval"],
         rows=rows,

@@ -20,6 +20,8 @@ FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
 GIVE_UP = "give_up"
 """How 'this path leads nowhere' is called where a planner offers it."""
+BETWEEN = "; "
+"""What parts the values of an answer."""
 USER = "The user: "
 """What stands before the user's later messages in a history, at the beginning of a line."""
 UNKNOWN = "unknown"
@@ -155,6 +157,8 @@ class Case:
 
     `messages` are the user's later ones; a planner is told of one when the turn before has ended. `done` are steps of
     the reference taken before, `decisions` how many more may be (None: as many as the planner's keys allow).
+    `answered`: finishing answers the question, so that the world is told the answer, and may refuse it; otherwise the
+    work's results are what counts. `notes` explain what the tools speak of, a line each; every planner shows them.
     """
 
     id: str
@@ -163,6 +167,8 @@ class Case:
     messages: tuple[UserMessage, ...] = ()
     done: tuple[Step, ...] = field(default=(), hash=False)  # calls have no hash; the id tells cases apart
     decisions: int | None = None
+    answered: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,7 +223,9 @@ class OptionProbability:
 class Step:
     """One decision. `call` None means that no tool was called; `entropy` is in nats, None where none was taken.
 
-    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory.
+    `call` is as it was run, `written` as the model wrote it, with references. `finished`: it ended the trajectory; in
+    an answered case `written` is then the finish, and the observation what the world took for the answer. A finish that
+    it refused is a failed `call`, and ended nothing.
     `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
     found by what was `sought` besides.
     """

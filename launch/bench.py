@@ -30,6 +30,7 @@ BENCHMARKS = {
     "forgiving": "what forgiving tools make of names that nobody has, and of other names for keys and relations",
     "verbs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
+    "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

@@ -73,12 +73,13 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html
+    from analysis import drawings, html, lacking, provenance
 
     path = folder / PAGE
     draft = folder / f".{PAGE}"
+    lines = [provenance.of(folder), *lacking.of(folder)]
     try:
-        draft.write_text(html.page(folder, sheets, drawings.of(folder)), encoding="utf-8")
+        draft.write_text(html.page(folder, sheets, drawings.of(folder), lines), encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None

@@ -61,6 +61,6 @@ def raw_base() -> dict[str, Any]:
     }
 
 
-def kopl_world(*reference: str) -> KoplWorld:
-    """A world over that base whose answer is the texts given."""
-    return KoplWorld(parse(raw_base(), SOURCE), reference)
+def kopl_world(*reference: str, answered: bool = False) -> KoplWorld:
+    """A world over that base whose answer is the texts given; `answered`: by finishing."""
+    return KoplWorld(parse(raw_base(), SOURCE), reference, answered)

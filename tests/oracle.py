@@ -23,21 +23,20 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.places import name_of
+from grid.engines.places import name_of, takes_answer
 from grid.text.references import PATTERN, reference
-from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec, Usage, to_json
+from grid.types import FINISH, NO_TOOL, RESULT, Reference, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
 
 NOTHING = {"tool": NO_TOOL, "arguments": {}}
-FINISHED = {"tool": FINISH, "arguments": {}}
 
 
 @dataclass(frozen=True)
 class Oracle:
     """Takes what the reference of the prompt's query says next.
 
-    Given an outline, its own calls and 'no tool'; without one the calls in their order, then `finish`; the outline that
-    it drafts has a substep for each call.
+    Given an outline, its own calls and 'no tool'; without one the calls in their order, then `finish`, with the result
+    that resolves the case where an answer is asked for; the outline that it drafts has a substep for each call.
     """
 
     references: Mapping[str, Reference]
@@ -92,7 +91,10 @@ class Oracle:
             return [_written(call, {}) if call else NOTHING for call in known.calls.values()]
         numbers = outline or [str(place) for place in range(len(calls))]
         places = dict(zip((step for step, call in known.calls.items() if call), numbers, strict=True))
-        return [*(_written(call, places) for call in calls), *([] if outline else [FINISHED])]
+        finished: dict[str, Any] = {"tool": FINISH, "arguments": {}}
+        if takes_answer(getattr(prompt.answer, "tools", ())):
+            finished["arguments"] = {"answer": reference(places[known.resolution[-1]], RESULT)}
+        return [*(_written(call, places) for call in calls), *([] if outline else [finished])]
 
     def _calls(self, prompt: Prompt) -> list[ToolCall]:
         return [call for call in self._reference(prompt).calls.values() if call]

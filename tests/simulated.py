@@ -27,10 +27,11 @@ def cases(rng: np.random.Generator, count: int, largest: int = 1) -> pd.DataFram
     """Questions with depths of 2 to 7 and breadths of 1 to 2.5, in clusters of 1 to `largest`."""
     depth = rng.integers(2, 8, count).astype(float)
     breadth = np.ceil(depth * rng.uniform(0.8, 2.5, count)).clip(depth) / depth
+    edges = {"depth_edges": depth - 1, "breadth_edges": depth * breadth / (depth - 1)}
     last = [LAST[place] for place in rng.integers(0, len(LAST), count)]
     template = np.repeat(np.arange(count), rng.integers(1, largest + 1, count))[:count]
     return pd.DataFrame({"case_id": [f"case-{i}" for i in range(count)], "depth": depth, "breadth": breadth,
-                         "last_step": last, "cluster": [f"template-{i}" for i in template]})  # fmt: skip
+                         "last_step": last, "cluster": [f"template-{i}" for i in template], **edges})  # fmt: skip
 
 
 def episodes(
@@ -96,10 +97,13 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "status": "ok",
         "success": bool(found["success"]),
         "depth": int(found["depth"]),
+        "depth_edges": int(found["depth_edges"]),
         "plan_nodes": nodes,
         "n_steps": nodes,
         "tool_calls": nodes,
         "repeated_call": single and not found["success"] and found["trial"] == 0,
+        "repeated_call_in_a_row": False,
+        "config": "{}",
         "input_tokens": 1500 * calls + 20 * nodes,
         "output_tokens": 25 * nodes,
         "llm_calls": calls,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.intervals import CLUSTER, Interval, interval
+from analysis.intervals import CLUSTER, Interval, interval, share
 from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
@@ -22,6 +22,10 @@ NAMED = ("planner", "dataset", "robustness", "retriever", "pool")
 
 EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
 """Keys that no config has: what embeds is a folder or, without one, a model of the hub."""
+
+
+HIGHEST = {"share": 1.0, "percent": 1.0, "score": 10.0}
+"""The largest value of a unit's columns, where it has one."""
 
 
 class Measured(NamedTuple):
@@ -51,7 +55,10 @@ class Block:
         cells = self._by_model[model]
         values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
         means = values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
-        return Measured(len(means), interval(means)) if len(means) else None
+        if means.empty:
+            return None
+        most = HIGHEST.get(metric.unit)
+        return Measured(len(means), share(means, most) if most else interval(means))
 
     @cached_property
     def _by_model(self) -> dict[str, pd.DataFrame]:

@@ -22,13 +22,14 @@ WIN = "win"
 
 
 class Metric(Checked):
-    """What of ours measures what a column of the paper does, and the paper's unit of it; `score` is from 0 to 10.
+    """What of ours measures what a column of the paper does, and the paper's unit of it.
 
-    `column` is one of `episodes`, WIN, or several, whose mean it is; null where nothing of ours measures it.
+    A `score` is from 0 to 10, an `amount` has no largest value. `column` is one of `episodes`, WIN, or several, whose
+    mean it is; null where nothing of ours measures it.
     """
 
     column: str | list[str] | None
-    unit: Literal["share", "percent", "score"]
+    unit: Literal["share", "percent", "score", "amount"]
 
     @property
     def columns(self) -> list[str]:

@@ -19,14 +19,13 @@ from analysis.search.comparing import name_of
 MISSING = "–"
 REFERENCE = "zero_shot"
 """Against whom the papers' win rates are."""
-_SCALE = {"share": 1.0, "percent": 100.0, "score": 1.0}
-_HIGHEST = {"share": 1.0, "percent": 1.0, "score": 10.0}
-_FORM = {"share": ".3f", "percent": ".2f", "score": ".3f"}
-_UNIT = {"share": "", "percent": ", %", "score": ", 0 to 10"}
+_SCALE = {"share": 1.0, "percent": 100.0, "score": 1.0, "amount": 1.0}
+_FORM = {"share": ".3f", "percent": ".2f", "score": ".3f", "amount": ",.0f"}
+_UNIT = {"share": "", "percent": ", %", "score": ", 0 to 10", "amount": ""}
 _UNDISTURBED = "none"
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
-    f"({intervals.TOLD}), cut to what is possible; all other columns: as the paper has them, with its cases, prompts "
+    f"({intervals.SHARES}; of amounts Student's t); all other columns: as the paper has them, with its cases, prompts "
     f"and judges; {MISSING}: not measured here, or not in the paper"
 )
 
@@ -119,7 +118,7 @@ def _ours(measured: Measured | None, metric: Metric) -> str:
         return MISSING
     scale, form = _SCALE[metric.unit], _FORM[metric.unit]
     mean = scale * measured.of.mean
-    low, high = scale * max(measured.of.low, 0.0), scale * min(measured.of.high, _HIGHEST[metric.unit])
+    low, high = scale * measured.of.low, scale * measured.of.high
     return f"{mean:{form}}" if pd.isna(low) else f"{mean:{form}} [{low:{form}}, {high:{form}}]"
 
 

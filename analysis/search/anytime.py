@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import interval, ratio
+from analysis.intervals import interval, ratio, share
 from analysis.search import cells as rows_of
 from grid import store
 
@@ -47,7 +47,7 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
             means = rows_of.by_case(part, ["success", "seconds"])
             row = key | {"limit": limit, "cases": len(means)}
             measured = {
-                "success": interval(means["success"]),
+                "success": share(means["success"]),
                 "seconds": interval(means["seconds"].dropna()),
                 "per_second": ratio(means["success"], means["seconds"]),
             }

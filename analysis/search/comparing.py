@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.intervals import count, interval
+from analysis.intervals import count, interval, share
 from analysis.search import cells
 from analysis.search.cells import COSTS, PARTS
 
@@ -30,7 +30,7 @@ def compared(group: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, own in cells.planners(group):
         means = cells.by_case(own, ["success", "tool_match_rate", *COSTS, "resolved_checks"])
-        mean, low, high = interval(means["success"].dropna())
+        mean, low, high = share(means["success"].dropna())
         found = {"cases": len(means), "clusters": count(means), "cells": len(own)}
         found |= {"failed": int((own["status"] != "ok").sum()), "unknown": int(own["success"].isna().sum())}
         rates = {"success": mean, "success_low": low, "success_high": high}
@@ -92,7 +92,8 @@ def _told(own: pd.DataFrame, plain: pd.DataFrame | None) -> dict[str, Any]:
     for name in paired.columns:
         mean, low, high = np.nan, np.nan, np.nan
         if plain is not None:
-            mean, low, high = interval((paired[name] - plain[name].reindex(paired.index)).dropna())
+            reach = 1.0 if name == "success" else None
+            mean, low, high = interval((paired[name] - plain[name].reindex(paired.index)).dropna(), reach)
         found |= {name: paired[name].mean(), f"{name}_difference": mean, f"{name}_low": low, f"{name}_high": high}
     return found
 

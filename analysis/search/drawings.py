@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import planted, queries
+from analysis import intervals, planted, queries
 from analysis.figures import Drawing
 from analysis.search import anytime, cells, comparing, figures, sheets, sizes
 
@@ -16,7 +16,7 @@ _FRONTIER = (
     "means a case of tokens, the judge's too, and of the case's own seconds, on logarithmic axes; joined and named: "
     "planners that nobody on the same terms dominates, by means alone; grey: the others, which the table names"
 )
-_BARS = f"bars: {sheets.INTERVAL}"
+_BARS = f"bars of success: {sheets.OF_SUCCESS}; others: {intervals.TOLD}"
 _ASKED = (
     "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge was set "
     "right from the reference"

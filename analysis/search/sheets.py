@@ -18,6 +18,7 @@ ASKED = (
     "reference; those who did have a block of their own"
 )
 INTERVAL = f"95% intervals, {intervals.TOLD}"
+OF_SUCCESS = f"95% intervals, {intervals.SHARES}"
 _DIGITS = "three significant digits"
 _LABELS = ["robustness", "asked", "planner"]
 _COSTS = (
@@ -84,7 +85,7 @@ def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) 
     return Sheet(
         name=name("budgets", place),
         title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
-        caption=f"{terms(place)}; success and tool match in %; in brackets {INTERVAL}; {_COSTS}{stopped}; "
+        caption=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}{stopped}; "
         f"checks: how often a case it asked; {ASKED}; failed counts cells",
         labels=_LABELS,
         figures=["cases", "clusters", "failed", "success", "tool match", *cells.COSTS,
@@ -114,7 +115,7 @@ def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
         Sheet(
             name=name("frontier", place),
             title=f"{title(place)}: success against cost",
-            caption=f"{terms(place)}; success in %, in brackets {INTERVAL}; tokens (the acting model's and the "
+            caption=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the "
             "judge's) and seconds: means a case; undominated: nobody on the same terms has at least its success at its "
             f"cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
             labels=_LABELS,
@@ -148,7 +149,7 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
             caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
             "means a case, and behind each its difference to the plain planner (the row without one) over the cases "
-            f"that both have; in brackets {INTERVAL}; * it excludes 0",
+            f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
             labels=["robustness", "planner"],
             figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",
                      "nodes", "difference"],
@@ -195,8 +196,9 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
             caption=f"{terms(place)}; columns: limits of executed calls a case; {ANYTIME}; {SECONDS}; success per "
-            f"second: mean success, as a share, over mean seconds; in brackets {INTERVAL}; those of seconds and of "
-            f"success per second (delta method on its logarithm) are in the figure and in the file of values; {ASKED}",
+            f"second: mean success, as a share, over mean seconds; in brackets {OF_SUCCESS}; those of seconds and of "
+            "success per second (Student's t; the delta method on its logarithm) are in the figure and in the file of "
+            f"values; {ASKED}",
             labels=[*_LABELS, "of"],
             figures=[str(limit) for limit in limits],
             rows=rows,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from analysis import intervals, load, planted, queries
 from analysis.baselines import CHANCE
-from analysis.intervals import CLUSTER, count, interval
+from analysis.intervals import CLUSTER, count, interval, share
 from analysis.load import ALL, SETTING
 from analysis.render import Sheet
 from grid import store
@@ -54,7 +54,7 @@ _HIGHEST = {"traj_satisfy": 10.0, "extra_calls": math.inf}
 _PLACE = ["dataset", "robustness"]
 _DRAWN = ["exact_match", "inclusion", "tool_precision", "tool_recall"]
 _MISSING = "–"
-_CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.TOLD}), cut to what is possible"
+_CAPTION = f"means over cases, in %, in brackets 95% intervals ({intervals.SHARES})"
 _TOLD = {
     "exact_match": "EM: the tools called are the reference's, in its order where that matters",
     "inclusion": "inclusion: of the reference's list of tools the share called; at most the retrieval rate, and below "
@@ -106,7 +106,8 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
         row |= {"cases": len(by_case), "clusters": count(by_case)}
         for name in METRICS:
             values = by_case[name].dropna()
-            mean, low, high = interval(values) if len(values) else intervals.Interval(*[math.nan] * 3)
+            most = _HIGHEST.get(name, 1.0)
+            mean, low, high = share(values, most) if math.isfinite(most) else interval(values)
             row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
         rows.append(row)
     return pd.DataFrame(rows)

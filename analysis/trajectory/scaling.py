@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import intervals, queries
-from analysis.intervals import CLUSTER, interval
+from analysis.intervals import CLUSTER, share
 from analysis.load import SETTING
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
@@ -18,7 +18,7 @@ DATASET = "traject_bench"
 TITLE = "exact match by the number of tools (traject_bench, figure 2)"
 CAPTION = (
     "share of cases whose tools called are the reference's, by how many calls that has, with 95% intervals "
-    f"({intervals.TOLD}), cut to what is possible; the paper has figure 2 as a picture only, without numbers"
+    f"({intervals.SHARES}); the paper has figure 2 as a picture only, without numbers"
 )
 _MISSING = "–"
 
@@ -33,7 +33,7 @@ def curve(cells: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for key, own in known.groupby([*SETTING, "plan_nodes"], sort=True, observed=True):
         values = own.groupby([CLUSTER, "case_id"], observed=True)["exact_match"].mean()
-        mean, low, high = interval(values)
+        mean, low, high = share(values)
         row: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=False))
         row |= {"tools": int(own["plan_nodes"].iloc[0]), "cases": len(values)}
         rows.append(row | {"exact_match": mean, "exact_match_low": low, "exact_match_high": high})

@@ -12,7 +12,7 @@ from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"
-GIVEN, DRAFTED = "given", "drafted"
+GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
 
@@ -77,6 +77,11 @@ Examine: TypeAlias = Callable[[Trajectory, Evaluator], Awaitable[Mapping[str, An
 """What a benchmark lets a model say of a finished trajectory: some of the fields of `Scores`."""
 
 
+def no_baselines() -> Mapping[str, bool]:
+    """No baseline that needs no model."""
+    return {}
+
+
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
     """No metrics of its own."""
     return {}
@@ -89,7 +94,8 @@ class Problem:
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
     tools of its function. `domain` is the case's, as tools' `category` has it; `own` names the candidates that the
     benchmark gives the case itself, those of its reference among them; empty: it gives none. `measure` and `examine`
-    are the benchmark's own metrics.
+    are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by column
+    of `episodes` (`constant_success`, `constant_by_function_success`).
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
     query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
@@ -107,6 +113,7 @@ class Problem:
     own: tuple[str, ...] = ()
     measure: Measure = no_measure
     examine: Examine | None = None
+    baselines: Callable[[], Mapping[str, bool]] = no_baselines
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
     dynamic: bool = False

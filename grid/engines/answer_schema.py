@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
-from grid.types import MAX_SCORE, NO_TOOL, ToolSpec
+from grid.text.arguments import RESULT_REFERENCE, allowed
+from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
 LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
@@ -20,7 +21,8 @@ _TEXT = {"type": "string"}
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """One object: a call or a plan of calls (a thought first where one is asked for), an outline, a score or a vote.
 
-    Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`).
+    Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`). One call alone
+    stands under `action`: OpenAI's strict mode refuses alternatives at the root.
     """
     if isinstance(answer, OutlineAnswer):
         lines = {"type": "array", "items": _text(LINE), "minItems": 1, "maxItems": answer.most}
@@ -31,16 +33,15 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, VoteAnswer):
         best = {"enum": list(range(answer.candidates))}
         return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
-    before = {"thought": {"$ref": "#/$defs/thought"}} if answer.thought else {}
-    each = {} if isinstance(answer, PlanAnswer) else before
-    calls = [_call(tool.name, _arguments(tool), each) for tool in answer.tools]
+    calls = [_call(tool.name, _arguments(tool)) for tool in answer.tools]
     if answer.may_decline:
-        calls.append(_call(NO_TOOL, _object({}, []), each))
+        calls.append(_call(NO_TOOL, _object({}, [])))
     call = calls[0] if len(calls) == 1 else {"anyOf": calls}
+    wanted = {"action": call}
     if isinstance(answer, PlanAnswer):
-        plan = {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}
-        call = _object(before | {"plan": plan}, [*before, "plan"])
-    return call | {"$defs": {"thought": _text(answer.thought)}} if before else call
+        wanted = {"plan": {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}}
+    before = {"thought": _text(answer.thought)} if answer.thought else {}
+    return _object(before | wanted, [*before, *wanted])
 
 
 def _text(most: int) -> dict[str, Any]:
@@ -56,18 +57,21 @@ def _text(most: int) -> dict[str, Any]:
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
-def _call(name: str, arguments: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    properties = before | {"tool": {"const": name}, "arguments": arguments}
-    return _object(properties, list(properties))
+def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return _object({"tool": {"const": name}, "arguments": arguments}, ["tool", "arguments"])
 
 
 def _arguments(tool: ToolSpec) -> dict[str, Any]:
-    """Each argument of its type or a string (a reference to an earlier output is one)."""
+    """Each argument of its type or a string (a reference to an earlier output is one), as `misfit` has it."""
     required = [parameter.name for parameter in tool.parameters if parameter.required]
-    return _object({parameter.name: _value(parameter.type) for parameter in tool.parameters}, required)
+    return _object({one.name: _value(one.type, allowed(tool, one)) for one in tool.parameters}, required)
 
 
-def _value(kind: str) -> dict[str, Any]:
+def _value(kind: str, values: tuple[str, ...]) -> dict[str, Any]:
+    if kind == RESULT:
+        return {"type": "string", "pattern": f"^{RESULT_REFERENCE}$"}
+    if values:
+        return {"enum": [*values]}
     return {"anyOf": [{"type": kind}, _TEXT]} if kind in _TYPES else _TEXT
 
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates", "proposal",
-    "outcome", "argument", "texts", "instruction", "functions",
+    "role", "notes", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates",
+    "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
@@ -79,7 +79,7 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class ToolCallAnswer:
-    """A JSON object `{"tool", "arguments"}` is wanted, with one of `tools`, or with no tool where `may_decline`.
+    """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool where `may_decline`.
 
     `thought`: a key of that name comes first, with so many characters at most; 0 for none. `native` is the instruction
     where tools are handed over as functions; it takes the place of the prompt's, which tells the object's form.
@@ -146,7 +146,7 @@ class ChoiceAnswer:
     """One of `options` is wanted by its number; option k is the text numbered k (from 0).
 
     With `names`, those of the options in their order, no two alike, it is wanted by its name instead, in a tool call
-    that begins with `{"tool": name`.
+    that begins with `{"action": {"tool": name`.
     """
 
     options: tuple[str, ...]

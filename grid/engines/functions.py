@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.text.arguments import allowed
 from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
 
 LONGEST = 64
@@ -86,17 +87,19 @@ def _definition(name: str, tool: ToolSpec) -> str:
     described = tool.description if name == tool.name else f"{tool.name}: {tool.description}"
     if tool.returns:
         described += f" Returns: {', '.join(tool.returns)}"
-    properties = {parameter.name: _property(parameter) for parameter in tool.parameters}
+    properties = {parameter.name: _property(parameter, tool) for parameter in tool.parameters}
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     parameters = {"type": "object", "properties": properties, "required": required}
     function = {"name": name, "description": described, "parameters": parameters}
     return to_json({"type": "function", "function": function})
 
 
-def _property(parameter: Parameter) -> dict[str, Any]:
+def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
     found: dict[str, Any] = {"type": parameter.type if parameter.type in _TYPES else "string"}
     if parameter.type == "date":
         found["format"] = "date"
+    if allowed(tool, parameter):
+        found["enum"] = [*parameter.values]
     if parameter.type == "array":
         found["items"] = {}  # servers refuse a list without
     if parameter.description:

@@ -27,8 +27,8 @@ class Search(NamedTuple):
 
 def beginnings(name: str) -> tuple[str, ...]:
     """The call up to the name's closing quote, and with up to so many characters behind it as its token may hold."""
-    end = len(to_json({"tool": name})) - 1
-    call = to_json({"tool": name, "arguments": {}})
+    end = len(to_json({"action": {"tool": name}})) - 2
+    call = to_json({"action": {"tool": name, "arguments": {}}})
     return tuple(call[: end + more] for more in range(_BEHIND + 1))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,7 +17,7 @@ from itertools import islice
 from grid.engines.base import Prompt, Section
 from grid.text import references
 from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, Reference, ToolCall
+from grid.types import FINISH, NO_TOOL, RESULT, Reference, ToolCall, ToolSpec
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")
@@ -32,7 +32,7 @@ class Place:
 
     `step` None: all calls are made. `call` None: no tool is right. `known`: no outline of the policy's own leads astray
     here. `blind`: earlier steps were made, and what they returned is not shown. `outlined`: an outline has substeps for
-    which no call is left.
+    which no call is left. `answer` stands for the result that answers the question, where all calls are made.
     """
 
     step: str | None
@@ -41,6 +41,7 @@ class Place:
     known: bool = True
     blind: bool = False
     outlined: bool = False
+    answer: str | None = None
 
     @property
     def right(self) -> str:
@@ -89,7 +90,10 @@ class Places:
             for place, ((step, call), number) in enumerate(zip(calls.items(), numbers, strict=False))
         ]
         end = max(done + least, len(places) + 1)
-        rest = (Place(None, str(place), None, outlined=place < len(drafted)) for place in range(len(places), end))
+        last = next((written[step] for step in reversed(self.reference.resolution) if step in written), None)
+        answer = None if last is None else references.reference(last, RESULT)
+        numbers_left = range(len(places), end)
+        rest = (Place(None, str(n), None, outlined=n < len(drafted), answer=answer) for n in numbers_left)
         return [*places, *rest][done:]
 
     def of_turn(self, prompt: Prompt, least: int) -> list[Place]:
@@ -123,7 +127,7 @@ def is_right(prompt: Prompt, places: Places) -> bool:
 
     Of all steps together: whether none that is needed went wrong. After the call: whether it is the tool of one of the
     reference's calls and returned something, or is one that is known to fail. Before it: whether it is the call at the
-    prompt's point.
+    prompt's point. A finish with an earlier result is right with the one that answers; words cannot be told.
     """
     outcome, call = prompt.entries("outcome"), _proposed(prompt)
     if is_whole(prompt):
@@ -133,19 +137,28 @@ def is_right(prompt: Prompt, places: Places) -> bool:
         tools = {known.tool for known in places.calls.values()}
         if "failed" in outcome[0]:
             return call in {places.calls[step].text() for step in places.reference.failing}
-        return isinstance(found, dict) and found.get("tool") in tools
+        if not call.startswith(_FINISH):
+            return isinstance(found, dict) and found.get("tool") in tools
     at = places.left(prompt, 1)
     if not at:
         return False
     here = at[0]
     if here.call:
         return call == here.call.text()
-    return call.startswith(_FINISH) if here.right == FINISH else call == _NONE
+    if here.right != FINISH:
+        return call == _NONE
+    named = references.PATTERN.search(call)
+    return call.startswith(_FINISH) and (named is None or named[0] == here.answer)
 
 
 def is_whole(prompt: Prompt) -> bool:
     """Whether a judge is shown all steps together."""
     return len(prompt.entries("proposal")) == 1
+
+
+def takes_answer(tools: Iterable[ToolSpec]) -> bool:
+    """Whether among tools is a finish that must be given the answer."""
+    return any(tool.name == FINISH and any(p.required for p in tool.parameters) for tool in tools)
 
 
 def calls_nothing(prompt: Prompt) -> bool:

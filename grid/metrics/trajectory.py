@@ -8,7 +8,7 @@ from typing import Any
 
 from grid.metrics.usage import same_arguments
 from grid.text import references
-from grid.types import Reference, Step, ToolCall
+from grid.types import FINISH, Reference, Step, ToolCall
 
 
 def trajectory_scores(
@@ -27,7 +27,7 @@ def trajectory_scores(
     wanted = {step: call for step, call in reference.calls.items() if call}
     if not wanted:
         return {}
-    made = [step for step in steps if step.call]
+    made = [step for step in steps if step.call and step.call.tool != FINISH]  # which may be refused
     names, called = [call.tool for call in wanted.values()], [step.call.tool for step in made if step.call]
     distinct, both = set(names), set(names) & set(called)
     return {

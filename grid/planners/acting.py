@@ -44,12 +44,18 @@ class Acting:
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
     max_tokens: Annotated[int, Field(ge=1)] = 512
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Whether one answer holds all calls that are left: a limit on its tokens then ends the plan."""
+        return False
+
 
 @dataclass(frozen=True)
 class Action:
     """A decided action: a call, or none (`call` None): the substep takes no tool, or the path is `finished`.
 
-    `given_up`: the path leads nowhere. `unreadable` says why an answer could not be used.
+    Where finishing answers the question (`Case.answered`) the finish is a `call` to be run. `given_up`: the path leads
+    nowhere. `unreadable` says why an answer could not be used.
     """
 
     call: ToolCall | None
@@ -88,6 +94,7 @@ class View:
 
     `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
     tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
+    `answered`: to finish takes an answer.
     """
 
     substep: Substep
@@ -99,6 +106,7 @@ class View:
     siblings: tuple[str, ...] = ()
     may_give_up: bool = False
     most_observed: int | None = None
+    answered: bool = False
 
     @property
     def guided(self) -> bool:
@@ -118,7 +126,7 @@ class View:
     @cached_property
     def offer(self) -> Offer:
         """The options as a prompt lists them."""
-        return prompts.offer(self.options, not self.guided, self.may_give_up)
+        return prompts.offer(self.options, not self.guided, self.may_give_up, self.answered)
 
 
 @dataclass(frozen=True)
@@ -194,23 +202,26 @@ async def rollout(
     whole_query: bool = False,
     lessons: tuple[str, ...] = (),
     seen: Seen = "all",
+    over: Callable[[Path], bool] = lambda path: False,
 ) -> Rollout:
-    """Decide and execute at every point from `path` on. Without an outline the tools are those of the whole query.
+    """Decide and execute at every point from `path` on, up to its end or until it is `over`.
+
+    Without an outline the tools are those of the whole query.
 
     Several actions of one answer are as many steps; the first carries what the answer cost.
     """
     done = Rollout(path)
-    while (substep := next_point(episode, done.path, acting.max_calls)) is not None:
+    while not over(done.path) and (substep := next_point(episode, done.path, acting.max_calls)) is not None:
         whole = whole_query or not substep.text
         options = episode.options(None if whole else substep, done.path.steps, max_candidates)
-        view = View(substep, done.path, options, whole, seen, lessons)
+        view = View(substep, done.path, options, whole, seen, lessons, answered=episode.case.answered)
         decision = await policy(episode, view, f"pass{branch}")
         for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
             done.views.append(view)
             done.decisions.append(taken)
             done.path = await perform(episode, view, taken, branch)
             following = next_point(episode, done.path, acting.max_calls)
-            if following is None:
+            if following is None or over(done.path):
                 break
             view = replace(view, substep=following, path=done.path)
     if not branch:
@@ -223,7 +234,7 @@ async def perform(
 ) -> Path:
     """Execute a decision's action from the view's path; the path with the step behind it.
 
-    `execute` takes the place of the episode's own.
+    `execute` takes the place of the episode's own. A finish that the world refuses is a failed call: the path goes on.
     """
     path, call = view.path, decision.action.call
     executed = Executed(path.state, None, None)
@@ -231,7 +242,9 @@ async def perform(
         executed = await (execute or episode.execute)(path.state, call, path.steps)
     step = _step(view, decision, executed, branch)
     episode.decisions.append(step)
-    reached = _behind(view, decision, executed.state, step, prompts.step_text(step, answer=decision.action.answer))
+    line = prompts.step_text(step, answer=decision.action.answer)
+    answer = episode.answer(executed.state) if step.finished and call is not None else decision.action.answer
+    reached = _behind(view, executed.state, step, line, answer)
     if not branch:
         episode.first_pass = partial(trajectory, episode, reached)
     return reached
@@ -241,25 +254,27 @@ def imagine(view: View, decision: Decision) -> Path:
     """The view's path with a decision behind it that is not executed: the world stays as it was."""
     state = view.path.state
     step = _step(view, decision, Executed(state, decision.action.call, None), 0)
-    return _behind(view, decision, state, step, prompts.step_text(step, observed=False, answer=decision.action.answer))
+    answer = decision.action.answer
+    return _behind(view, state, step, prompts.step_text(step, observed=False, answer=answer), answer)
 
 
-def _behind(view: View, decision: Decision, state: State, step: Step, line: str) -> Path:
-    path, action = view.path, decision.action
-    return Path((*path.steps, step), state, (*path.lines, line), action.finished, action.answer, path.said)
+def _behind(view: View, state: State, step: Step, line: str, answer: str | None) -> Path:
+    path = view.path
+    return Path((*path.steps, step), state, (*path.lines, line), step.finished, answer, path.said)
 
 
 def _step(view: View, decision: Decision, executed: Executed, branch: int) -> Step:
-    action = decision.action
+    action, observation = decision.action, executed.observation
+    finished = action.finished and not (observation and observation.failed)
     return Step(
         branch=branch,
         substep=view.substep,
-        call=executed.call,
-        observation=executed.observation,
+        call=None if finished else executed.call,
+        observation=observation,
         written=action.call,
         thought=action.thought,
         malformed=action.unreadable is not None,
-        finished=action.finished,
+        finished=finished,
         entropy=decision.entropy,
         options=decision.options,
         unassigned=decision.unassigned,

@@ -10,20 +10,23 @@ from grid.engines.base import ChoiceAnswer, FunctionsAnswer, Prompt, Section, To
 from grid.engines.functions import Named
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
+from grid.planners.again import Rejected, again, rejected
 from grid.planners.base import Answers, Episode
-from grid.planners.search.gate import misfit
 from grid.text.answers import NO_CALL, read_call
+from grid.text.arguments import misfit, misplaced, normalised, takes_results
 from grid.text.calls import Call
 from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
+from grid.types import BETWEEN, FINISH, NO_TOOL, Json, Step, ToolCall, ToolSpec, Usage, to_json
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""
 
 ASK_SUBSTEP = "Call one of the tools for the present substep, or none of them."
 ASK_NEXT = "Give the next call, or finish."
-ASK_CALL = 'Answer with one JSON object: {{{thought}"tool": name{decline}, "arguments": {{name: value}}}}.'
+ASK_CALL = (
+    'Answer with one JSON object: {{{thought}"action": {{"tool": name{decline}, "arguments": {{name: value}}}}}}.'
+)
 ASK_THOUGHT = '"thought": why, in a sentence or two, '
 ASK_SEVERAL = "Give the next call, or finish; several calls in one answer are run in their order."
 ASK_WITHOUT = "An answer without a call ends the work."
@@ -31,23 +34,55 @@ ASK_WORDS = "Begin with a sentence or two that say why; what is called follows i
 ASK_THIS = "Call this tool."
 ASK_SUBSTEP_INDEX = "Answer with the number of the option that fits the present substep, and nothing else."
 ASK_NEXT_INDEX = "Answer with the number of the option that comes next, and nothing else."
-ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"tool": name, "arguments": {{name: value}}}}.'
-INVALID = "Your last answer was not in the format asked for. Read the instructions again and answer anew."
+ASK_ARGUMENTS = f'{ASK_THIS} Answer with one JSON object: {{"action": {{"tool": name, "arguments": {{name: value}}}}}}.'
 
 
-async def single_pass(episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True) -> Decision:
+async def single_pass(
+    episode: Episode, view: View, name: str, acting: Acting, *, several: bool = True, exact: bool = False
+) -> Decision:
     """One sampled action, as ReAct takes it; again, up to the retries, where it cannot be read.
 
     A model with native tool calls may make `several` in one answer, where no outline says what each is for: those
     behind the first come with the decision. Of an answer to a planner that takes one at a time the first counts.
+    `exact`: what `refused` says cannot be used either.
     """
-    spent, tried, several = Usage(), 0, several and not view.guided
-    while True:
-        answers, usage = await _sample(episode, view, name, 1, acting, tried, several)
-        actions = answers[0] if several else answers[0][:1]
-        spent, tried = spent + usage, tried + 1
-        if all(action.unreadable is None for action in actions) or tried > acting.max_retries:
-            return Decision(actions[0], spent, behind=tuple(actions[1:]))
+    spent, several, last = Usage(), several and not view.guided, None
+    for tried in range(1, acting.max_retries + 2):
+        asked = await _sample(episode, view, name, 1, acting, last, several)
+        actions = read_answers(asked, view.offer.tools, view.guided, acting.thought)[0]
+        actions = actions if several else actions[:1]
+        if exact:
+            actions = [_checked(action, view) for action in actions]
+        spent += asked.usage
+        why = next((action.unreadable for action in actions if action.unreadable is not None), None)
+        if why is None:
+            break
+        asked.message.unreadable[0] = why
+        last = rejected(asked, tried, acting.max_retries + 1)
+    return Decision(actions[0], spent, behind=tuple(actions[1:]))
+
+
+def _checked(action: Action, view: View) -> Action:
+    if action.call is None:
+        return action
+    why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
+    return Action(None, unreadable=why) if why else action
+
+
+def _has_result(step: Step) -> bool:
+    return step.observation is not None and not step.observation.failed
+
+
+def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str, bool]) -> str | None:
+    """Why a call is not run but asked for again (planning_horizon B.2); None where it is run.
+
+    It does not fit its tool, or refers to what is not there: `before` has the steps before it, and whether they may
+    have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
+    that their tools do not, and the world says what is wrong with a call.
+    """
+    if not any(map(takes_results, offered.values())):
+        return None
+    return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)
 
 
 async def sample_actions(episode: Episode, view: View, name: str, n: int, acting: Acting) -> tuple[list[Action], Usage]:
@@ -55,62 +90,83 @@ async def sample_actions(episode: Episode, view: View, name: str, n: int, acting
 
     Of an answer with several native calls the first counts.
     """
-    answers, usage = await _sample(episode, view, name, n, acting, 0, several=False)
-    return [actions[0] for actions in answers], usage
+    asked = await _sample(episode, view, name, n, acting, None, several=False)
+    answers = read_answers(asked, view.offer.tools, view.guided, acting.thought)
+    return [actions[0] for actions in answers], asked.usage
 
 
 async def _sample(
-    episode: Episode, view: View, name: str, n: int, acting: Acting, tried: int, several: bool
-) -> tuple[list[list[Action]], Usage]:
-    """The actions of each of `n` answers."""
-    asked = await episode.sample(
-        action_prompt(episode, view, acting, again=tried > 0, several=several),
-        *(name, view.substep.id, *((f"try{tried}",) if tried else ())),
+    episode: Episode, view: View, name: str, n: int, acting: Acting, last: Rejected | None, several: bool
+) -> Answers:
+    return await episode.sample(
+        again(action_prompt(episode, view, acting, several), last),
+        *(name, view.substep.id, *((f"try{last.tried}",) if last else ())),
         n=n,
         temperature=acting.temperature,
         max_tokens=acting.max_tokens,
     )
-    return read_answers(asked, view.offer.tools, may_decline=view.guided, thought=acting.thought), asked.usage
 
 
-async def fill_arguments(
-    episode: Episode, view: View, tool: str, name: str, acting: Acting, tried: int = 0
-) -> tuple[Action, Usage]:
+async def fill_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
     """The call of a tool that is already chosen; nothing is asked for NO_TOOL."""
     if tool == NO_TOOL:
         return Action(None), Usage()
-    spec = view.offer.tools[tool]
-    asked = await episode.sample(
-        arguments_prompt(episode, view, spec, acting),
-        *(name, view.substep.id, tool, *((f"try{tried}",) if tried else ())),
-        temperature=acting.temperature,
-        max_tokens=acting.max_tokens,
-    )
-    return read_answers(asked, {tool: spec}, may_decline=False)[0][0], asked.usage
+    asked = await _ask_arguments(episode, view, tool, name, acting, None)
+    return read_answers(asked, view.offer.tools, may_decline=False, only=tool)[0][0], asked.usage
 
 
 async def draft_arguments(episode: Episode, view: View, tool: str, name: str, acting: Acting) -> tuple[Action, Usage]:
     """A chosen tool's call; again, up to the retries, where it cannot be read or does not fit the tool's schema."""
-    spent, tried = Usage(), 0
-    while True:
-        action, usage = await fill_arguments(episode, view, tool, name, acting, tried)
-        spent, tried = spent + usage, tried + 1
-        unfit = action.call and misfit(action.call, view.offer.tools[tool])
-        if not (unfit or action.unreadable is not None) or tried > acting.max_retries:
-            return action, spent
+    if tool == NO_TOOL:
+        return Action(None), Usage()
+    spent, last = Usage(), None
+    for tried in range(1, acting.max_retries + 2):
+        asked = await _ask_arguments(episode, view, tool, name, acting, last)
+        action = read_answers(asked, view.offer.tools, may_decline=False, only=tool)[0][0]
+        spent += asked.usage
+        why = misfit(action.call, view.offer.tools[tool]) if action.call else action.unreadable
+        if why is None:
+            break
+        asked.message.unreadable[0] = why
+        last = rejected(asked, tried, acting.max_retries + 1)
+    return action, spent
+
+
+async def _ask_arguments(
+    episode: Episode, view: View, tool: str, name: str, acting: Acting, last: Rejected | None
+) -> Answers:
+    return await episode.sample(
+        again(arguments_prompt(episode, view, view.offer.tools[tool], acting), last),
+        *(name, view.substep.id, tool, *((f"try{last.tried}",) if last else ())),
+        temperature=acting.temperature,
+        max_tokens=acting.max_tokens,
+    )
 
 
 def read_answers(
-    asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0
+    asked: Answers, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int = 0, only: str | None = None
 ) -> list[list[Action]]:
-    """The actions of each completion, one but for native calls; notes in the message why one cannot be used."""
+    """The actions of each completion, one but for native calls; notes in the message why one cannot be used.
+
+    `only`: of the tools on offer the one that is asked for.
+    """
     wanted = asked.message.prompt.answer
     named = wanted.named if isinstance(wanted, FunctionsAnswer) else None
-    answers = [_read_answer(text, named, offered, may_decline, thought) for text in asked.texts]
+    tools = offered if only is None else {only: offered[only]}
+    answers = [_read_answer(text, named, tools, may_decline, thought) for text in asked.texts]
     for place, actions in enumerate(answers):
         if reasons := [action.unreadable for action in actions if action.unreadable is not None]:
             asked.message.unreadable[place] = reasons[0]
-    return answers
+    return [[in_form(action, offered) for action in actions] for actions in answers]
+
+
+def in_form(action: Action, offered: Mapping[str, ToolSpec]) -> Action:
+    """The action, its call's arguments in the form that is asked for."""
+    call = action.call
+    if call is None:
+        return action
+    arguments = normalised(call.arguments, offered[call.tool], offered.values())
+    return action if arguments == call.arguments else replace(action, call=ToolCall(call.tool, arguments))
 
 
 def _read_answer(
@@ -150,8 +206,8 @@ def _without_call(words: str, offered: Mapping[str, ToolSpec], may_decline: bool
     """What words alone stand for, as in any loop of native calls: no call for a substep, or the answer at the end."""
     if words and may_decline:
         return Action(None)
-    if words and offered.get(FINISH) is prompts.FINISH_TOOL:
-        return Action(None, finished=True, answer=words)
+    if words and FINISH in offered:
+        return to_action(FINISH, {"answer": words}, offered, may_decline)
     return Action(None, unreadable=NO_CALL)
 
 
@@ -171,6 +227,8 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
         return Action(None, unreadable=f"the tool {tool!r:.80} was not offered")
     if offered[tool] is prompts.FINISH_TOOL:
         return Action(None, finished=True, answer=_text(arguments.get("answer")))
+    if offered[tool] is prompts.ANSWER_TOOL:
+        return Action(prompts.finishing(_values(arguments.get("answer"))), finished=True)
     if offered[tool] is prompts.GIVE_UP_TOOL:
         return Action(None, given_up=True)
     return Action(ToolCall(tool, arguments))
@@ -183,18 +241,24 @@ def _text(answer: Json) -> str | None:
     return answer if isinstance(answer, str) else to_json(answer)
 
 
-def action_prompt(episode: Episode, view: View, acting: Acting, again: bool = False, several: bool = False) -> Prompt:
-    """The prompt for a whole action; `again`: the answer before could not be read. `several`: native calls at once."""
+def _values(answer: Json) -> str | None:
+    """An answer as text, the values of a list parted as a world parts them; None where there is none."""
+    if isinstance(answer, list):
+        return BETWEEN.join(filter(None, map(_text, answer))) or None
+    return _text(answer)
+
+
+def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = False) -> Prompt:
+    """The prompt for a whole action, or for `several` native calls at once."""
     form = ASK_CALL.format(
         thought=ASK_THOUGHT if acting.thought else "", decline=f' or "{NO_TOOL}"' if view.guided else ""
     )
-    what, invalid = ASK_SUBSTEP if view.guided else ASK_NEXT, (INVALID,) if again else ()
-    ask = Section("instruction", (what, form, *invalid))
+    what = ASK_SUBSTEP if view.guided else ASK_NEXT
     asked = (what,) if view.guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
-    native = (*asked, *((ASK_WORDS,) if acting.thought else ()), *invalid)
+    native = (*asked, *((ASK_WORDS,) if acting.thought else ()))
     answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought, native=native)
     before = sections(episode, view, view.offer.section, acting)
-    return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
+    return prompts.prompt(answer, *before, prompts.request_section(view.substep), Section("instruction", (what, form)))
 
 
 def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLabels = "numbers") -> Prompt:
@@ -226,10 +290,11 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, demonstrations, task, lessons, history, tools and siblings, static ones first."""
+    """Role, notes, demonstrations, task, lessons, history, tools and siblings, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
+        prompts.notes_section(episode),
         *before,
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),

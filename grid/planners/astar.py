@@ -58,6 +58,11 @@ class AStar(TreeSearch):
     executes: Literal["end", "expanded"] = "end"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
+    @property
+    def plans_ahead(self) -> bool:
+        """It measures what is to come by the plan that the model imagines."""
+        return True
+
     async def search(self, search: Search) -> None:
         """Expand the plan of least cost until it is complete, and run it."""
         costs = Costs(search, self)
@@ -66,7 +71,10 @@ class AStar(TreeSearch):
             for _ in range(self.expansions):
                 node = frontier[0][-1]
                 if search.ended(node):
-                    if await self._run(search, node, costs) or not self.oracle_stop or len(frontier) == 1:
+                    stop = await self._run(search, node, costs)
+                    if not search.ended(node):  # its finish was refused: it is gone on from
+                        continue
+                    if stop or not self.oracle_stop or len(frontier) == 1:
                         return
                     heappop(frontier)
                 elif not await self._expand(search, frontier, costs):

@@ -16,7 +16,7 @@ from grid.planners.options import QUERY, Options, Retrieved, in_order
 from grid.planners.progress import Before, Budget, Executed, Improvement
 from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
-from grid.types import Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds.base import Conversation, State, World
 
 if TYPE_CHECKING:
@@ -200,15 +200,18 @@ class Episode:
     async def execute(self, state: State, call: ToolCall, steps: tuple[Step, ...]) -> Executed:
         """Fill references from the outputs of `steps`, and run the call from a state.
 
+        The finish of an answered case is run so too, and counts neither as a tool's call nor as a step of the budget.
+
         Raises:
             BudgetError: the budget is used up.
             ToolError: too long an observation, a state that cannot be hashed, or a second call from a state of a world
                 that cannot branch.
         """
-        self._within(steps=1)
+        tool_calls = int(call.tool != FINISH)
+        self._within(steps=tool_calls)
         if state is not self.__latest and not self.__world.branches:
             raise ToolError(f"{type(self.__world).__name__} cannot go on from an earlier state")
-        self.tool_calls += 1
+        self.tool_calls += tool_calls
         concrete = references.resolve(call, references.outputs_of(steps)) if references.refers(call) else call
         after, observation = await self.__world.apply(state, concrete)
         try:

@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Sequence
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
-from grid.planners.acting import Acting, Path, begin, trajectory
+from grid.planners.acting import Action, begin, trajectory
 from grid.planners.base import Episode
+from grid.planners.horizon import Horizon, failed
 from grid.planners.planning import plan_ahead, run_plan, whole_view
+from grid.planners.prompts import finishing
 from grid.strict import STRICT
-from grid.types import Trajectory
+from grid.types import NO_TOOL, Json, ToolCall, Trajectory, to_json
 
-ASK_AGAIN = "The last step failed. What was done stays as it is, with its results; plan the rest anew."
+FAILED = "Step {step} failed."
+REST = "The rest of its plan was not run: {rest}"
+GO_ON = (
+    "If step {step} was expected to return nothing, and that is right for the request, plan this rest as it stands. "
+    "Otherwise plan steps that set it right."
+)
+ASK_AGAIN = "What was done stays as it is, with its results: do not plan it again."
 
 
 @dataclass(frozen=True, config=STRICT)
-class FullHorizon(Acting):
+class FullHorizon(Horizon):
     """a_1 ... a_T from π(q); after a failed call at t, a_t+1 ... from π(q, a_1, o_1, ..., a_t, o_t) (B.2).
 
-    A new plan is appended to what was executed: no call that succeeded is made again. Given an outline a plan has one
-    entry for each substep that is left.
+    A new plan is appended to what was executed: no call that succeeded is made again. It is asked for with the rest of
+    the plan before, which may be gone on with. Given an outline a plan has one entry for each substep that is left.
     """
 
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
-    max_tokens: Annotated[int, Field(ge=1)] = 2048
-    max_replans: Annotated[int, Field(ge=0)] = 8
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    @property
+    def plans_ahead(self) -> bool:
+        """Always."""
+        return True
 
     async def solve(self, episode: Episode) -> Trajectory:
         """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
-        path, replans = begin(episode), 0
-        while (view := whole_view(episode, path, self.max_calls)) is not None:
-            if path.steps and replans == self.max_replans:
+        path, replans = begin(episode), -1
+        notes: tuple[str, ...] = ()
+        while not self.given_up(episode, path) and (view := whole_view(episode, path, self.max_calls)) is not None:
+            replans, done = replans + 1, len(path.steps)
+            plan, usage = await plan_ahead(episode, view, self, notes, exact=True)
+            path = await run_plan(episode, view, plan, usage, self, failed)
+            if not failed(path):
                 break
-            replans += bool(path.steps)
-            planned = await plan_ahead(episode, view, self, ASK_AGAIN if path.steps else "")
-            path = await run_plan(episode, view, *planned, self, _failed)
-            if not _failed(path):
-                break
-        return trajectory(episode, path, replans=replans)
+            notes = replanning(path.steps[-1].substep.id, plan[len(path.steps) - done :])
+        return trajectory(episode, path, replans=max(replans, 0))
 
 
-def _failed(path: Path) -> bool:
-    """Whether the last call returned nothing valid (§4.1)."""
-    observation = path.steps[-1].observation if path.steps else None
-    return observation is not None and observation.failed
+def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
+    """What is said behind a failed step: what of its plan was not run, and that this may be gone on with.
+
+    The rest can stand as it is, its references too: what failed was a step, so that those behind it keep their numbers.
+    """
+    told = FAILED.format(step=step)
+    if not rest:
+        return told, ASK_AGAIN
+    calls: list[Json] = [_written(action) for action in rest]
+    return f"{told} {REST.format(rest=to_json(calls))}", GO_ON.format(step=step), ASK_AGAIN
+
+
+def _written(action: Action) -> dict[str, Json]:
+    call = action.call or (finishing(action.answer) if action.finished else ToolCall(NO_TOOL, {}))
+    return {"tool": call.tool, "arguments": dict(call.arguments)}

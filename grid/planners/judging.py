@@ -17,7 +17,7 @@ from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer,
 from grid.engines.roles import Role
 from grid.errors import ModelError
 from grid.planners import prompts
-from grid.planners.asking import INVALID
+from grid.planners.again import again, rejected
 from grid.planners.requests import Requests
 from grid.strict import STRICT
 from grid.text.answers import read_score, read_vote
@@ -164,13 +164,11 @@ async def readable(
     Raises:
         ModelError: none can be read.
     """
-    found, why = list[T](), ""
-    *shown, ask = prompt.sections
-    again = Prompt((*shown, Section(ask.kind, (*ask.entries, INVALID))), prompt.answer)
+    found, why, last = list[T](), "", None
     for tried in range(how.max_retries + 1):
         answers = await requests.sample(
             role,
-            again if tried else prompt,
+            again(prompt, last),
             *((*key, f"try{tried}") if tried else key),
             n=samples - len(found),
             temperature=how.temperature,
@@ -183,6 +181,7 @@ async def readable(
                 answers.message.unreadable[place] = why = str(error)
         if len(found) == samples:
             break
+        last = rejected(answers, tried + 1, how.max_retries + 1)
     if not found:
         raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
     return found

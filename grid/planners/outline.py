@@ -11,7 +11,7 @@ from dataclasses import replace
 from grid.engines.base import OutlineAnswer, Section
 from grid.errors import ModelError
 from grid.planners import prompts
-from grid.planners.asking import INVALID
+from grid.planners.again import again, rejected
 from grid.planners.base import Episode
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
@@ -35,21 +35,23 @@ async def draft(episode: Episode) -> None:
     Raises:
         ModelError: three answers that are no outline: empty, of more than fifty substeps, or with an overlong one.
     """
-    why = ""
+    prompt = prompts.prompt(
+        OutlineAnswer(MAX_SUBSTEPS),
+        prompts.ROLE,
+        prompts.notes_section(episode),
+        prompts.tools_section(episode.options(None).tools),
+        prompts.demonstrations_section(episode, _DEMONSTRATIONS),
+        prompts.task_section(episode),
+        Section("instruction", _ASK),
+    )
+    why, last = "", None
     for tried in range(_TRIES):
-        prompt = prompts.prompt(
-            OutlineAnswer(MAX_SUBSTEPS),
-            prompts.ROLE,
-            prompts.tools_section(episode.options(None).tools),
-            prompts.demonstrations_section(episode, _DEMONSTRATIONS),
-            prompts.task_section(episode),
-            Section("instruction", (*_ASK, *((INVALID,) if tried else ()))),
-        )
-        asked = await episode.sample(prompt, "outline", tried, temperature=0.0, max_tokens=_MAX_TOKENS)
+        asked = await episode.sample(again(prompt, last), "outline", tried, temperature=0.0, max_tokens=_MAX_TOKENS)
         try:
             lines = _followed(read_outline(asked.texts[0]))
         except UnreadableError as error:
             asked.message.unreadable[0] = why = str(error)
+            last = rejected(asked, tried + 1, _TRIES)
             continue
         substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=1))
         episode.case = replace(episode.case, plan=Plan(substeps))

@@ -17,6 +17,7 @@ from grid.planners.once import Once
 from grid.planners.options import Options
 from grid.text.references import reference
 from grid.types import (
+    BETWEEN,
     FINISH,
     GIVE_UP,
     NO_TOOL,
@@ -45,6 +46,7 @@ ROLE = Section(
     ),
 )
 EMPTY = Section("instruction", ())
+NOTES = "What the tools speak of:"
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
 SIBLINGS = "At this very point these were tried before, with what came of them:"
 DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
@@ -54,6 +56,19 @@ FINISH_TOOL = ToolSpec(
     "Ends the work: the result of the last call is the outcome. Where the request is a question, tell its answer.",
     (Parameter("answer", "string", "what is told to whoever asked", required=False),),
 )
+ANSWER_TOOL = ToolSpec(
+    FINISH,
+    "Ends the work with the answer to the question.",
+    (
+        Parameter(
+            "answer",
+            "string",
+            "the result of the earlier step that holds the answer, OUTPUT_FROM_STEP_i.result; or the answer in words, "
+            f'several values parted by "{BETWEEN}"',
+        ),
+    ),
+)
+"""Takes the place of FINISH_TOOL where finishing answers the question."""
 GIVE_UP_TOOL = ToolSpec(
     GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
 )
@@ -76,14 +91,15 @@ class Offer(NamedTuple):
     section: Section
 
 
-def offer(options: Options, may_finish: bool, may_give_up: bool = False) -> Offer:
-    """What a decision among options may take."""
-    return _offer(options, may_finish, may_give_up)
+def offer(options: Options, may_finish: bool, may_give_up: bool = False, answered: bool = False) -> Offer:
+    """What a decision among options may take; `answered`: to finish takes an answer."""
+    return _offer(options, may_finish, may_give_up, answered)
 
 
-def _offered(options: Options, may_finish: bool, may_give_up: bool) -> Offer:
+def _offered(options: Options, may_finish: bool, may_give_up: bool, answered: bool) -> Offer:
     before, behind = options.tools[: options.place], options.tools[options.place :]
-    between = (*([FINISH_TOOL] if may_finish else []), *([GIVE_UP_TOOL] if may_give_up else []))
+    finishes = [ANSWER_TOOL if answered else FINISH_TOOL] if may_finish else []
+    between = (*finishes, *([GIVE_UP_TOOL] if may_give_up else []))
     cards = (*before, *between, *behind) if between else options.tools
     texts, names = [*map(tool_text, cards)], [tool.name for tool in cards]
     if not may_finish:
@@ -109,6 +125,11 @@ def tool_text(tool: ToolSpec) -> str:
 
 
 _offer: Once[Options, Offer] = Once(_offered)
+
+
+def notes_section(episode: Episode) -> Section:
+    """What the tools speak of, where the case explains it."""
+    return Section("notes", (NOTES, *episode.case.notes)) if episode.case.notes else EMPTY
 
 
 def task_section(episode: Episode) -> Section:
@@ -137,9 +158,9 @@ def siblings_section(lines: Sequence[str]) -> Section:
 
 
 def demonstrations_section(episode: Episode, count: int) -> Section:
-    """Solved questions, nearest first; empty where the dataset has none."""
+    """Solved questions, nearest first; empty where the dataset has none. What is asked for is shown: to finish, too."""
     solved = episode.demonstrations(count)
-    return _demonstrated(solved) if solved else EMPTY
+    return _demonstrated(solved, episode.case.answered) if solved else EMPTY
 
 
 def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:
@@ -152,7 +173,7 @@ def step_text(step: Step, observed: bool = True, most: int | None = None, answer
     if step.malformed:
         return f"{place} -> the answer could not be read as a tool call"
     thought = f"Thought: {step.thought} " if step.thought else ""
-    if step.finished:
+    if step.finished and step.written is None:
         return f"{place} -> {thought}{finishing(answer).text()}"
     if step.written is None:
         return f"{place} -> {thought}no tool"
@@ -201,14 +222,15 @@ def _observed(substep: Substep, observation: Observation) -> str:
     return to_json({**observation.content, RESULT: reference(substep.id, RESULT)})
 
 
-def _demonstration_text(solved: Demonstration) -> str:
-    """A solved question: its text, its plan, its answer; one a line."""
-    plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in solved.calls.values()]
+def _demonstration_text(solved: Demonstration, answered: bool) -> str:
+    """A solved question: its text, its plan, its answer; one a line. A plan that answers ends with its last result."""
+    end = [finishing(reference([*solved.calls][-1], RESULT))] if answered and solved.calls else []
+    plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in (*solved.calls.values(), *end)]
     return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
 
 
-def _demonstrations(solved: tuple[Demonstration, ...]) -> Section:
-    return Section("demonstrations", (DEMONSTRATIONS, *map(_demonstration_text, solved)))
+def _demonstrations(solved: tuple[Demonstration, ...], answered: bool) -> Section:
+    return Section("demonstrations", (DEMONSTRATIONS, *(_demonstration_text(one, answered) for one in solved)))
 
 
 _demonstrated: Once[tuple[Demonstration, ...], Section] = Once(_demonstrations)

@@ -18,6 +18,7 @@ async def reflect(episode: Episode, path: Path, attempt: int, temperature: float
     prompt = prompts.prompt(
         TextAnswer(),
         prompts.ROLE,
+        prompts.notes_section(episode),
         prompts.tools_section(episode.options(None, path.steps).tools),
         prompts.task_section(episode),
         prompts.history_section(path.lines),

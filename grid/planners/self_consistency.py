@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Hashable
 from functools import partial
 from typing import Annotated, Literal
 
@@ -33,8 +34,9 @@ class SelfConsistency(Acting):
     Appendix B.3 says no more than 'plan-level majority vote', so that `vote` has both readings. `outcome`: passes agree
     where the last call that returned something valid returned the same; one whose calls all failed knows no outcome and
     has no vote, or all failures would count as one outcome. `plan`: passes agree where they made the same calls in the
-    same order, references filled in; one without a call has no vote. Where nobody votes, and among equals, the first
-    pass stands.
+    same order, references filled in; one without a call has no vote. Where finishing answers the question, `outcome` is
+    the answer, `plan` the calls and the answer, and a pass that gave none has no vote. Where nobody votes, and among
+    equals, the first pass stands.
     """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
@@ -67,12 +69,20 @@ class SelfConsistency(Acting):
             [partial(rollout, episode, policy, self, start, branch=index) for index in range(self.samples)]
         )
         paths = [done.path for done in passes]
-        ballots = [(_outcome if self.vote == "outcome" else _calls)(path) for path in paths]
+        ballots = [self._ballot(path, episode.case.answered) for path in paths]
         votes = Counter(ballots)
         votes[None] = 0
         winner = max(range(self.samples), key=lambda index: (votes[ballots[index]], -index))
         everything = tuple(step for path in paths for step in path.steps)
         return trajectory(episode, paths[winner], everything, branches=self.samples - 1)
+
+    def _ballot(self, path: Path, answered: bool) -> Hashable:
+        """What a pass votes for; None where it has no vote."""
+        if not answered:
+            return _outcome(path) if self.vote == "outcome" else _calls(path)
+        if path.answer is None or self.vote == "outcome":
+            return path.answer
+        return path.answer, _calls(path)
 
 
 def _outcome(path: Path) -> str | None:

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from functools import partial
 
-from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
 from grid.errors import ModelError
-from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
+from grid.planners.acting import Decision, View, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
+from grid.planners.horizon import Horizon
 from grid.strict import STRICT
 from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
-class SingleStepHorizon(Acting):
-    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or `max_calls` are made (B.2).
+class SingleStepHorizon(Horizon):
+    """a_t from π(q, a_1, o_1, ..., a_t-1, o_t-1), until it finishes or the limits of `Horizon` are reached (B.2).
 
     Every decision is offered the tools of the whole query, as those of `fh`.
     """
 
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
-    max_tokens: Annotated[int, Field(ge=1)] = 2048
-    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
-
     async def solve(self, episode: Episode) -> Trajectory:
         """Call tools one by one. Raises ModelError where no answer can be read after the retries."""
-        done = await rollout(episode, self._next, self, begin(episode), whole_query=True)
+        over = partial(self.given_up, episode)
+        done = await rollout(episode, self._next, self, begin(episode), whole_query=True, over=over)
         return trajectory(episode, done.path)
 
     async def _next(self, episode: Episode, view: View, name: str) -> Decision:
-        decision = await single_pass(episode, view, name, self, several=False)
+        decision = await single_pass(episode, view, name, self, several=False, exact=True)
         if decision.action.unreadable:
             raise ModelError(
                 f"step {view.substep.id}: {decision.action.unreadable}, after {self.max_retries + 1} tries"

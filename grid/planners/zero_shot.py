@@ -44,6 +44,11 @@ class ZeroShot(Acting):
         if self.mode == "chain" and self.seen != "calls":
             raise ConfigError("planner.seen", self.seen, "calls where planner.mode is chain: no step comes before")
 
+    @property
+    def plans_ahead(self) -> bool:
+        """Where the whole chain is one answer."""
+        return self.mode == "chain"
+
     async def solve(self, episode: Episode) -> Trajectory:
         """One chain. Raises ModelError where no plan can be read after the retries."""
         path = begin(episode)

@@ -112,6 +112,8 @@ def fused(scores: Sequence[Scores]) -> Scores:
 
 def best(scores: Scores, count: int) -> np.ndarray:
     """The places of the `count` highest scores, the highest first, ties in their order; all where there are fewer."""
+    if not count:
+        return np.empty(0, dtype=np.intp)
     if count >= len(scores):
         return np.argsort(-scores, kind="stable")
     least = np.partition(scores, len(scores) - count)[len(scores) - count]

@@ -41,6 +41,8 @@ EPISODES = pa.schema(
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
         ("solvable", pa.bool_()),
+        ("constant_success", pa.bool_()),
+        ("constant_by_function_success", pa.bool_()),
         ("expected_success", pa.float64()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),

@@ -17,6 +17,7 @@ from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import build, code_of, invalid_reason
+from grid.sweep.caps import cut
 from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
 from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
@@ -36,12 +37,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """What can run, what was left out and why, what the datasets skipped, and which roles nobody asks."""
+    """What can run, what was left out and why, what the datasets skipped, which roles nobody asks, what is cut off."""
 
     plan: Plan
     invalid: Sequence[tuple[Setting, str]]
     skipped: Mapping[str, Sequence[Skipped]]
     unasked: Sequence[str] = ()
+    cut: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, Counter[str]]:
         """Dataset label to reasons and how often each was met."""
@@ -61,7 +63,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     root = Path(shared.store.root) / shared.name
     _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
-    invalid, valid = [], []
+    invalid, valid, cut_off = [], [], list[str | None]()
     case_ids, versions, skipped = {}, {}, {}
     shared_ids: dict[str, Sequence[str]] = {}
     for setting in settings:
@@ -70,6 +72,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
             invalid.append((setting, reason))
             continue
         built = build(setting, shared.budget)
+        cut_off.append(cut(built.engine, built.planner, setting.labels))
         valid.append(replace(setting, code=code_of(setting.config)))
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
@@ -101,7 +104,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
     )
-    return Checked(plan, invalid, skipped, _unasked(jobs, settings))
+    return Checked(plan, invalid, skipped, _unasked(jobs, settings), [*dict.fromkeys(filter(None, cut_off))])
 
 
 def _check_clusters(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:

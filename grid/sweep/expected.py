@@ -12,8 +12,8 @@ from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
 from grid.sweep.build import Built
-from grid.text.references import found_in, needed, resolve
-from grid.types import UNKNOWN, Case, Json, ToolCall
+from grid.text.references import found_in, needed, reference, resolve
+from grid.types import FINISH, RESULT, UNKNOWN, Case, Json, ToolCall
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
@@ -33,7 +33,11 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
         return None
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
-    return built.engine.expected(form._replace(stages=await _stages(problem, case, retrieved, whole)))
+    stages = await _stages(problem, case, retrieved, whole)
+    spare = sum(not stage.needed for stage in stages)
+    if isinstance(built.planner, SingleStepHorizon) and spare > built.planner.max_failed_calls:
+        return None  # a pass may end before its last step though all that is needed is right
+    return built.engine.expected(form._replace(stages=stages))
 
 
 def _form(planner: Planner, guided: bool) -> SinglePass | None:
@@ -46,7 +50,7 @@ def _form(planner: Planner, guided: bool) -> SinglePass | None:
         answers=tries if planner.temperature else min(tries, 2),  # the same prompt has the same answer
         fatal=isinstance(planner, SingleStepHorizon),
         blind=isinstance(planner, BaselineLLM),
-        replans=planner.max_replans if isinstance(planner, FullHorizon) else None,
+        replans=planner.max_failed_calls if isinstance(planner, FullHorizon) else None,
         outlined=guided,
     )
 
@@ -93,4 +97,7 @@ async def _resolved_with(problem: Problem, place: str, wrong: ToolCall) -> bool:
             made = resolve(wrong if step == place else call, outputs)
             state, observation = await problem.world.apply(state, made)
             outputs[step] = observation.content
+    if problem.case.answered:
+        finish = ToolCall(FINISH, {"answer": reference(problem.reference.resolution[-1], RESULT)})
+        state, _ = await problem.world.apply(state, resolve(finish, outputs))
     return problem.world.resolved(state)

@@ -91,15 +91,16 @@ def ranked_of(problem: Problem | None) -> Ranked:
 def step_of(row: Mapping[str, Any]) -> Step:
     """The step that a row tells of, as far as it does: what was written and what came of it."""
     chosen, written, observed = row["chosen_tool"], _loaded(row["written"]), _loaded(row["observation"])
+    refused = bool(row["failed"])
     return Step(
         branch=0,
         substep=Substep(row["substep_id"], row["substep"], ""),
         call=None,
-        observation=None if observed is None else Observation(observed, bool(row["failed"])),
+        observation=None if observed is None else Observation(observed, refused),
         written=None if written is None else ToolCall(str(written.get("tool")), written.get("arguments") or {}),
         thought=row["thought"],
         malformed=chosen is None,
-        finished=chosen == FINISH,
+        finished=chosen == FINISH and not refused,
     )
 
 

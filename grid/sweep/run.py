@@ -7,7 +7,7 @@ import datetime as dt
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -145,10 +145,11 @@ async def _run_cell(
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
     fair: bool | None = None
+    told: Mapping[str, bool] = {}
     expected: float | None = None
     try:
         problem = built.problem(cell.case_id, cell.disturbance_seed)
-        reference, fair = problem.reference, solvable(problem)
+        reference, fair, told = problem.reference, solvable(problem), problem.baselines()
         evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
         grounding, audit = built.grounding(cell.case_id, setting.seed), built.audit(problem)
         episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit, simulation, grounding)
@@ -176,6 +177,7 @@ async def _run_cell(
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
+    row |= told
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id

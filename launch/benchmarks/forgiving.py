@@ -140,7 +140,7 @@ def _asked(
     )
     having = indexes[meant].by_entity
     pool = having if has else {entity for index in indexes.values() for entity in index.by_entity} - having.keys()
-    state = KoplState((("Find", "drawn"),), (EntitySet((rng.choice(sorted(pool)),), sorted_once=True),))
+    state = KoplState((("Find", "drawn"),), results=(EntitySet((rng.choice(sorted(pool)),), sorted_once=True),))
     arguments = {"entities": "$0", parameter: text} | ({"direction": direction} if kind == "relation" else {})
     return Asked(state, ToolCall("QueryAttr" if kind == "attribute" else "Relate", arguments), parameter, meant)
 

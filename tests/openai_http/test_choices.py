@@ -77,7 +77,7 @@ def test_choices_by_name_are_exact(prefix: str) -> None:
     asked = prompt("a", answer=ChoiceAnswer(called, called))
     encode = model.tokenizer.encode
     front = encode(model.tokenizer.decode(model.tokenizer.chat(messages(asked))) + prefix)
-    labels = [tuple(encode(f'{{"tool": "{plain(name)}"')) for name in called]
+    labels = [tuple(encode(f'{{"action": {{"tool": "{plain(name)}"')) for name in called]
     following: dict[tuple[int, ...], set[int]] = {}
     for label in labels:
         for place, token in enumerate(label):
@@ -203,7 +203,7 @@ def with_numbers_joined(model: TinyModel, asked: Asked) -> Reply:
 def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
     """Makes the brace that begins a call part of the token in front of it."""
     reply = model.play(asked)
-    place = str(asked.body.get("prompt", "")).find('{"tool') if asked.path == "/tokenize" else -1
+    place = str(asked.body.get("prompt", "")).find('{"action') if asked.path == "/tokenize" else -1
     if place >= 0:
         front = len(model.tokenizer.encode(asked.body["prompt"][:place]))
         reply.body["tokens"][front - 1 : front + 1] = [99]

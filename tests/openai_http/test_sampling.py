@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import threading
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from grid.engines.http.chat import messages
 from grid.engines.http.client import MAX_BYTES, RefusedError, retry_after
 from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError, EngineError, GridError
-from grid.types import ToolSpec, Usage
+from grid.types import Parameter, ToolSpec, Usage
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.openai_engine import CHAT, KEY, NOW, after_load, engine, failure, prompt, sampled, well
 
@@ -60,6 +61,31 @@ def test_a_sample_is_a_request_for_each_completion_with_a_seed_of_its_own() -> N
     assert all(body["response_format"] == schema and body["max_tokens"] == 7 for body in asked)
     assert "response_format" not in free
     assert all(asked.headers["authorization"] == f"Bearer {KEY}" for asked in server.asked)
+
+
+def test_strict_mode_sends_a_strict_schema_and_leaves_out_what_is_null() -> None:
+    some = ToolSpec("t", "A tool.", (Parameter("day", "date", ""), Parameter("all", "boolean", "", required=False)))
+    anything = ToolSpec("u", "Another.", (Parameter("rows", "array", ""),))
+    said = '{"action": {"tool": "t", "arguments": {"day": "today", "all": null}}}'
+
+    async def run(made: OpenAIHTTP) -> list[str]:
+        await made.load()
+        wanted = [ToolCallAnswer((some,), may_decline=True), ToolCallAnswer((anything,), may_decline=True), None]
+        asked = [prompt("a tool", answer=answer) for answer in wanted]
+        how: dict[str, Any] = {"n": 1, "temperature": 0.0, "max_tokens": 7, "seed": 5}
+        return [(await made.sample(one, **how)).completions[0] for one in asked]
+
+    with LocalServer(after_load(completion(said))) as server:
+        found = asyncio.run(run(engine(server.url, strict=True)))
+    assert found == ['{"action": {"tool": "t", "arguments": {"day": "today"}}}'] * 2 + [said], "text stays as it is"
+    probed, strict, loose, free = [body.get("response_format") for body in server.bodies(CHAT)]
+    assert probed["json_schema"]["strict"] is strict["json_schema"]["strict"] is True
+    call = strict["json_schema"]["schema"]["properties"]["action"]["anyOf"][0]["properties"]["arguments"]
+    assert call["required"] == ["day", "all"]
+    assert "strict" not in loose["json_schema"], "a list of anything cannot be said in it"
+    assert free is None
+    with pytest.raises(ConfigError, match="strict"):
+        engine(server.url, strict=True, structured=False)
 
 
 def test_the_limit_can_have_its_other_name_and_no_key_is_sent_where_none_is_named() -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
-from grid.types import NO_TOOL, Parameter, ToolSpec
+from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
+from grid.worlds.kopl.functions import TOOLS
 
 REFUND = ToolSpec(
     "refund", "", (Parameter("order", "string", "", required=False), Parameter("amount", "number", "", required=False))
@@ -24,24 +25,27 @@ PLAN = PlanAnswer((REFUND, LOOK), least=2, most=3, may_decline=True)
 
 
 def test_a_call_has_its_keys_in_order_and_nothing_else() -> None:
-    calls = answer_schema(BOTH)["anyOf"]
+    root = answer_schema(BOTH)
+    assert root["type"] == "object"
+    assert list(root["properties"]) == root["required"] == ["thought", "action"]
+    calls = root["properties"]["action"]["anyOf"]
     assert [call["properties"]["tool"]["const"] for call in calls] == ["refund", "look", NO_TOOL]
     for call in calls:
-        assert list(call["properties"]) == call["required"] == ["thought", "tool", "arguments"]
+        assert list(call["properties"]) == call["required"] == ["tool", "arguments"]
         assert call["additionalProperties"] is False
         assert call["properties"]["arguments"]["additionalProperties"] is False
     arguments = [list(call["properties"]["arguments"]["properties"]) for call in calls]
     assert arguments == [["order", "amount"], ["day", "all"], []]
-    alone = answer_schema(ALONE)
-    assert list(alone["properties"]) == ["tool", "arguments"]
+    assert list(answer_schema(ALONE)["properties"]) == ["action"]
 
 
 def test_an_argument_is_of_its_type_or_a_reference() -> None:
     schema = answer_schema(ToolCallAnswer((REFUND,), may_decline=False))
-    text, arguments = {"type": "string"}, schema["properties"]["arguments"]
+    text, arguments = {"type": "string"}, schema["properties"]["action"]["properties"]["arguments"]
     assert arguments["properties"] == {"order": text, "amount": {"anyOf": [{"type": "number"}, text]}}
     assert arguments["required"] == []
-    assert answer_schema(ALONE)["properties"]["arguments"]["required"] == ["day"], "those that the prompt marks with *"
+    look = answer_schema(ALONE)["properties"]["action"]["properties"]["arguments"]
+    assert look["required"] == ["day"], "those that the prompt marks with *"
 
 
 def test_a_plan_has_as_many_entries_as_are_left_and_an_outline_texts() -> None:
@@ -75,13 +79,13 @@ def accepts(grammars: Any, answer: JsonAnswer, text: str) -> bool:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"thought": "because", "tool": "refund", "arguments": {"order": "A1", "amount": 12.5}}',
-        '{"thought": "", "tool": "refund", "arguments": {"amount": "OUTPUT_FROM_STEP_1.1.total"}}',
-        '{"thought": "é 😀", "tool": "look", "arguments": {"day": "2025-05-01", "all": true}}',
-        '{"thought": "nothing to do", "tool": "no_tool", "arguments": {}}',
-        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * THOUGHT),
-        '{"thought": "", "tool": "refund", "arguments": {"order": "%s"}}' % ("a letter, " * 200),
-        r'{"thought": "", "tool": "refund", "arguments": {"order": "D:\\a \"b\"\nc"}}',
+        '{"thought": "because", "action": {"tool": "refund", "arguments": {"order": "A1", "amount": 12.5}}}',
+        '{"thought": "", "action": {"tool": "refund", "arguments": {"amount": "OUTPUT_FROM_STEP_1.1.total"}}}',
+        '{"thought": "é 😀", "action": {"tool": "look", "arguments": {"day": "2025-05-01", "all": true}}}',
+        '{"thought": "nothing to do", "action": {"tool": "no_tool", "arguments": {}}}',
+        '{"thought": "%s", "action": {"tool": "no_tool", "arguments": {}}}' % ("x" * THOUGHT),
+        '{"thought": "", "action": {"tool": "refund", "arguments": {"order": "%s"}}}' % ("a letter, " * 200),
+        r'{"thought": "", "action": {"tool": "refund", "arguments": {"order": "D:\\a \"b\"\nc"}}}',
     ],
 )
 def test_calls_under_the_grammar(grammars: Any, text: str) -> None:
@@ -92,19 +96,19 @@ def test_calls_under_the_grammar(grammars: Any, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"tool": "refund", "arguments": {}}',
-        '{"thought": "because", "arguments": {}, "tool": "refund"}',
-        '{"thought": "because", "tool": "other", "arguments": {}}',
-        '{"thought": "because", "tool": "look", "arguments": {"order": "A1"}}',
-        '{"thought": "because", "tool": "no_tool", "arguments": {"order": "A1"}}',
-        '{"thought": "because", "tool": "refund", "arguments": {"amount": true}}',
-        '{"thought": "because",  "tool": "refund", "arguments": {}}',
-        '{"thought": "%s", "tool": "no_tool", "arguments": {}}' % ("x" * (THOUGHT + 20)),
-        '{"thought": "", "tool": "refund", "arguments": {"order": "a\tb"}}',
-        '{"thought": "because", "tool": "look", "arguments": {"all": true}}',
-        '{"thought": "because", "tool": "refund", "arguments": {}} ',
-        '{"thought": "be\tcause", "tool": "refund", "arguments": {}}',
-        '{"thought": "be\ncause", "tool": "refund", "arguments": {}}',
+        '{"action": {"tool": "refund", "arguments": {}}}',
+        '{"thought": "because", "action": {"arguments": {}, "tool": "refund"}}',
+        '{"thought": "because", "action": {"tool": "other", "arguments": {}}}',
+        '{"thought": "because", "action": {"tool": "look", "arguments": {"order": "A1"}}}',
+        '{"thought": "because", "action": {"tool": "no_tool", "arguments": {"order": "A1"}}}',
+        '{"thought": "because", "action": {"tool": "refund", "arguments": {"amount": true}}}',
+        '{"thought": "because",  "action": {"tool": "refund", "arguments": {}}}',
+        '{"thought": "%s", "action": {"tool": "no_tool", "arguments": {}}}' % ("x" * (THOUGHT + 20)),
+        '{"thought": "", "action": {"tool": "refund", "arguments": {"order": "a\tb"}}}',
+        '{"thought": "because", "action": {"tool": "look", "arguments": {"all": true}}}',
+        '{"thought": "because", "action": {"tool": "refund", "arguments": {}}} ',
+        '{"thought": "be\tcause", "action": {"tool": "refund", "arguments": {}}}',
+        '{"thought": "be\ncause", "action": {"tool": "refund", "arguments": {}}}',
     ],
 )
 def test_what_is_no_call_of_an_offered_tool_is_no_sentence(grammars: Any, text: str) -> None:
@@ -112,10 +116,33 @@ def test_what_is_no_call_of_an_offered_tool_is_no_sentence(grammars: Any, text: 
 
 
 def test_another_tools_answer_is_not_taken_from_the_cache(grammars: Any) -> None:
-    assert accepts(grammars, ALONE, '{"tool": "look", "arguments": {"day": "today"}}')
+    assert accepts(grammars, ALONE, '{"action": {"tool": "look", "arguments": {"day": "today"}}}')
     other = ToolCallAnswer((REFUND,), may_decline=False)
-    assert accepts(grammars, other, '{"tool": "refund", "arguments": {}}')
-    assert not accepts(grammars, other, '{"tool": "look", "arguments": {"day": "today"}}')
+    assert accepts(grammars, other, '{"action": {"tool": "refund", "arguments": {}}}')
+    assert not accepts(grammars, other, '{"action": {"tool": "look", "arguments": {"day": "today"}}}')
+
+
+KOPL = ToolCallAnswer((TOOLS["And"], TOOLS["SelectAmong"], TOOLS["Find"]), may_decline=False)
+FIRST, LATER = "OUTPUT_FROM_STEP_0.result", "OUTPUT_FROM_STEP_12.3.result"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "allowed"),
+    [
+        ("And", {"l_entities": FIRST, "r_entities": LATER}, True),
+        ("And", {"l_entities": FIRST, "r_entities": "OUTPUT_FROM_STEP_1.value"}, False),
+        ("And", {"l_entities": FIRST, "r_entities": "$1"}, False),
+        ("And", {"l_entities": FIRST}, False),
+        ("SelectAmong", {"entities": LATER, "key": 'a "key"', "op": "largest"}, True),
+        ("SelectAmong", {"entities": LATER, "key": "height", "op": "most"}, False),
+        ("SelectAmong", {"entities": LATER, "key": "height", "op": FIRST}, False),
+        ("Find", {"name": 5}, False),
+    ],
+)
+def test_results_and_listed_values_under_the_grammar(
+    grammars: Any, tool: str, arguments: dict[str, Any], allowed: bool
+) -> None:
+    assert accepts(grammars, KOPL, to_json({"action": {"tool": tool, "arguments": arguments}})) is allowed
 
 
 ENTRY = '{"tool": "no_tool", "arguments": {}}'

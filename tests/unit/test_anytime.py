@@ -44,7 +44,7 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
     assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
     assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
     assert curve["per_second"].tolist() == pytest.approx([0, 2 / 2.4, 1 / 3.8, 2 / 4.2])
-    assert curve["success_low"].notna().tolist() == [False, True, True, True], "nothing varies at 4 calls"
+    assert curve["success_low"].notna().all(), "where nothing varies too"
 
 
 def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:

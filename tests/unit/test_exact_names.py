@@ -24,7 +24,7 @@ from tests.teacher_forcing import named_prompts, teacher_forced_names
 PROMPTS = named_prompts(12)
 NAMES = ("find", "find_all", "fund", "file_it", "send", "no")
 SAMPLES, AT_ONCE = 2000, 100
-LONGEST = len('{"tool": "find_all"')
+LONGEST = len('{"action": {"tool": "find_all"')
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_what_is_counted_is_what_is_computed(folder: Path) -> None:
     names = ("track", "track_order", "verify")
     prompt = Prompt((Section("tools", ("Tools:",), names),), ChoiceAnswer(names, names))
     (choice,) = choices(folder, [prompt], mass_bound=0.0)
-    stem = len(renderer.tokenizer('{"tool": "', add_special_tokens=False)["input_ids"])
+    stem = len(renderer.tokenizer('{"action": {"tool": "', add_special_tokens=False)["input_ids"])
     tokens, track = len(renderer.encode(prompt)) + stem, len(renderer.names(names)[0][0]) - 1 - stem
     assert track > 1, "a level of several tokens one behind the other"
     assert choice.usage.forward_passes == 2
@@ -95,7 +95,7 @@ def test_votes_over_sampled_calls_tend_to_it(tmp_path: Path) -> None:
         return chosen, [text for part in parts for text in part.completions]
 
     chosen, texts = asyncio.run(ask())
-    votes = Counter(json.JSONDecoder().raw_decode(text, len('{"tool": '))[0] for text in texts)
+    votes = Counter(json.JSONDecoder().raw_decode(text, len('{"action": {"tool": '))[0] for text in texts)
     assert votes.total() == SAMPLES
     assert votes.keys() <= set(options)
     shares = np.array([votes[name] / SAMPLES for name in options])

@@ -91,6 +91,10 @@ def test_every_analysis_in_conf_is_read_and_says_what_it_is(path: Path) -> None:
         ({"indicators": {"SH": {"planner": "sh"}, "seed": {"planner": "sh"}}}, "a name of its own"),
         ({"z_scored": {"columns": ["success"], "within": []}}, "z_scored.columns: no column 'success'"),
         ({"reference": {"model": "x"}}, "reference: no column 'model'; allowed: last_step, dataset"),
+        ({"per": ["famly"]}, "per: no column 'famly'; allowed: .*family"),
+        ({"formula": "success ~ C(family)"}, "formula: .*no column 'family'"),
+        ({"families": {"a": ["x", "y"], "b": ["x"]}}, "families: 'x' stands in them 2 times"),
+        ({"correlation": "ar1"}, "correlation: Input should be 'independence' or 'exchangeable'"),
         ({"separation": "ignore"}, "separation: Input should be 'drop' or 'refuse'"),
     ],
 )

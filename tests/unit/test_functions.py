@@ -76,7 +76,7 @@ def test_only_the_tools_and_how_they_are_called_differ(outlined: bool) -> None:
 
 def test_a_plan_is_asked_for_as_all_calls_of_one_answer() -> None:
     case, at = view(outlined=False)
-    listed = plan_prompt(case, at, ACTING, note="Mind the last failure.")
+    listed = plan_prompt(case, at, ACTING, notes=("Mind the last failure.",))
     assert isinstance(listed.answer, PlanAnswer)
     native = handed_over(listed)
     assert native.entries("instruction")[0] == "Mind the last failure."

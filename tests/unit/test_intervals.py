@@ -11,7 +11,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import special, stats
 
-from analysis.intervals import interval, ratio
+from analysis.intervals import interval, ratio, share
 from analysis.tables import paired_differences, results
 from tests.unit.test_tables import row
 
@@ -134,3 +134,53 @@ def test_one_cluster_has_no_interval() -> None:
         assert found.mean == 0.25
         assert np.isnan([found.low, found.high]).all()
     assert np.isnan(interval(of([], [])).mean)
+
+
+def of_start(rng: np.random.Generator, start: float, clusters: int, largest: int) -> pd.Series[float]:
+    """Cases' mean success over trials where the mean on the logit scale is `start`."""
+    template = np.repeat(np.arange(clusters), rng.integers(1, largest + 1, clusters))
+    logit = start + rng.normal(0, TEMPLATE, clusters)[template] + rng.normal(0, CASE, len(template))
+    return of(rng.binomial(TRIALS, special.expit(logit)) / TRIALS, template)
+
+
+@pytest.mark.parametrize(("start", "clusters", "largest"), [(-5.0, 66, 8), (-4.0, 50, 1), (5.0, 20, 4), (-6.0, 20, 4)])
+def test_shares_near_0_and_1_are_covered_and_no_bound_leaves_them(start: float, clusters: int, largest: int) -> None:
+    """Student's t interval of the same shares covers 90, 94, 62 and 36% here."""
+    rng, truth = np.random.default_rng(3), mean_success(start, TEMPLATE, CASE)
+    found = [share(of_start(rng, start, clusters, largest)) for _ in range(150)]
+    assert all(0 <= one.low <= one.mean <= one.high <= 1 for one in found)
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= 0.92
+
+
+def test_a_share_without_clusters_is_wilsons_with_students_quantile() -> None:
+    for hits in range(13):
+        cases = of([1.0] * hits + [0.0] * (12 - hits), list(range(12)))
+        size = 11 if 0 < hits < 12 else 12  # CR2 of a share is p (1 - p) / (n - 1)
+        with_t = stats.t.ppf(0.975, 11) ** 2 / size
+        roots = np.roots([1 + with_t, -(2 * hits / 12 + with_t), (hits / 12) ** 2]).real
+        assert share(cases)[1:] == pytest.approx(sorted(roots), abs=1e-6)
+        assert share(cases * 10, most=10.0) == pytest.approx([10 * bound for bound in share(cases)])
+
+
+def test_a_difference_that_is_0_in_every_case_may_be_another_in_others() -> None:
+    """Where a share p of clusters differs, by 1 each, the bound misses it in at most 1 of 20 samples of none."""
+    for clusters in (2, 5, 12, 60, 300):
+        found = interval(of([0.0] * clusters, list(range(clusters))), reach=1.0)
+        assert found.low == -found.high
+        assert (1 - found.high) ** clusters <= 0.025 + 1e-9
+        twice = interval(of([0.0] * clusters, list(range(clusters))), reach=2.0)
+        assert twice.high == pytest.approx(2 * found.high)
+    uneven = interval(of([0.0] * 30, [0] * 26 + [1, 2, 3, 4]), reach=1.0)
+    assert uneven.high > interval(of([0.0] * 5, list(range(5))), reach=1.0).high, "few where they are unequal"
+    assert np.isnan(interval(of([3.0] * 5, list(range(5)))).low), "nothing bounds an amount"
+
+
+def test_differences_that_seldom_are_not_0_are_covered() -> None:
+    """Of 60 clusters each differs with probability 1 or 3%: most samples have none to a few that do."""
+    rng = np.random.default_rng(4)
+    for probability in (0.01, 0.03):
+        held = []
+        for _ in range(200):
+            found = interval(of((rng.random(60) < probability).astype(float), list(range(60))), reach=1.0)
+            held.append(found.low <= probability <= found.high)
+        assert np.mean(held) >= 0.95

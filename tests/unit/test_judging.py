@@ -17,7 +17,6 @@ from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.roles import ASKED
 from grid.errors import BudgetError, ConfigError, ModelError
-from grid.planners.asking import INVALID
 from grid.planners.base import JUDGE, Budget
 from grid.planners.judging import SCORES
 from grid.planners.restoring import Restoring
@@ -70,7 +69,7 @@ def test_an_unreadable_answer_is_asked_for_again_and_kept() -> None:
     run = asking(judge)
     assert asyncio.run(run.judge(a_prompt(), "pass0", 3)) == 0.9
     assert [prompt.answer for prompt in judge.asked] == [ScoreAnswer()] * 3
-    assert [INVALID in prompt.text() for prompt in judge.asked] == [False, True, True]
+    assert [bool(prompt.entries("retry")) for prompt in judge.asked] == [False, True, True]
     assert [one.decision for one in run.messages] == ["judge/pass0/3", "judge/pass0/3/try1", "judge/pass0/3/try2"]
     assert {one.role for one in run.messages} == {"judge"}
     assert len({one.seed for one in run.messages}) == 3

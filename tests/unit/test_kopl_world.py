@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,10 @@ def test_there_are_27_tools_with_named_parameters() -> None:
     assert len(world.tools) == len(TOOLS) == 27
     assert isinstance(world, SchemaWorld)
     for tool in world.tools:
-        assert tool.description.endswith(".")
+        said, _, example = tool.description.partition(" Example: ")
+        assert said.endswith(".")
+        names = [parameter.name for parameter in tool.parameters]
+        assert [*json.loads(example or "{}")] == names, "an example has every argument"
         assert {parameter.type for parameter in tool.parameters} <= {"result", "string"}
         assert all(parameter.description for parameter in tool.parameters)
     assert [p.name for p in TOOLS["QueryRelationQualifier"].parameters] == [
@@ -52,7 +56,7 @@ def test_there_are_27_tools_with_named_parameters() -> None:
         "relation",
         "qkey",
     ]
-    assert TOOLS["SelectAmong"].parameters[-1].description == "smallest or largest."
+    assert TOOLS["SelectAmong"].parameters[-1].description == "One of smallest, largest."
 
 
 def test_a_question_from_its_first_call_to_its_answer() -> None:
@@ -132,19 +136,23 @@ def test_what_returns_nothing_has_failed_and_says_why() -> None:
         ("Find", {"name": 7}, "name: a text is expected, not int."),
         ("Find", {"name": None}, "name: a text is expected, not NoneType."),
         ("Find", {"name": ["Elbe"]}, "name: a text is expected, not list."),
-        ("Count", {"entities": "$1"}, "entities: '$1' is no earlier result (there are $0 to $0)."),
-        ("Count", {"entities": "$99"}, "entities: '$99' is no earlier result (there are $0 to $0)."),
-        ("Count", {"entities": "$-1"}, "entities: '$-1' is no earlier result (there are $0 to $0)."),
-        ("Count", {"entities": "$00"}, "entities: '$00' is no earlier result (there are $0 to $0)."),
-        ("Count", {"entities": "$" + "9" * 5000}, "is no earlier result"),
-        ("Count", {"entities": "Elbe"}, "entities: 'Elbe' is no earlier result (there are $0 to $0)."),
+        ("Count", {"entities": "$1"}, "entities: '$1' is no result of an earlier step."),
+        ("Count", {"entities": "$99"}, "entities: '$99' is no result of an earlier step."),
+        ("Count", {"entities": "$-1"}, "entities: '$-1' is no result of an earlier step."),
+        ("Count", {"entities": "$00"}, "entities: '$00' is no result of an earlier step."),
+        ("Count", {"entities": "$" + "9" * 5000}, "is no result of an earlier step"),
+        ("Count", {"entities": "Elbe"}, "entities: 'Elbe' is no result of an earlier step."),
         ("Count", {"entities": {"$0": 1}}, "entities: a text is expected, not dict."),
-        ("VerifyNum", {"s_value": "$0", "t_value": "1", "op": "="}, "s_value: $0 holds entities, not values."),
+        (
+            "VerifyNum",
+            {"s_value": "$0", "t_value": "1", "op": "="},
+            "s_value: that step's result is a set of entities, not values of",
+        ),
     ],
 )
 def test_calls_that_do_not_fit_fail(tool: str, arguments: dict[str, Any], message: str) -> None:
     walk = start("x")
-    assert "none so far" in error(walk, "Count", entities="$0")
+    assert error(walk, "Count", entities="$0") == "entities: '$0' is no result of an earlier step."
     call(walk, "FindAll")
     found = error(walk, tool, **arguments)
     assert message in found

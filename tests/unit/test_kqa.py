@@ -19,10 +19,12 @@ from grid.datasets.kqa.balance import BINS, balanced, bin_of
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
 from grid.datasets.kqa.program import Program, ProgramStep, breadth, calls, depth, executor, merged, read_program
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
+from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.stats import correlation
+from grid.datasets.kqa.words import load_words
 from grid.errors import ConfigError, DataError
 from grid.text import references
-from grid.types import ToolCall
+from grid.types import FINISH, RESULT, ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.reading import read
@@ -32,6 +34,7 @@ from tests.walks import Walk
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 Record = dict[str, Any]
+WORLD = stock.load_world()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -176,7 +179,7 @@ def test_every_beginning_of_a_balanced_sample_is_balanced() -> None:
 
 
 def test_the_stock_breaks_no_rule() -> None:
-    assert stock.problems(stock.load_world(), stock.load_names(), stock.load_words()) == []
+    assert problems(WORLD, stock.load_names(), load_words(WORLD)) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -302,6 +305,7 @@ def test_gold_calls_resolve_every_case(synthetic: KqaSynthetic) -> None:
             assert not observation.failed
             outputs[name] = observation.content
         assert problem.reference.resolution == (name,)
+        assert not walk.call(FINISH, answer=outputs[name][RESULT]).failed
         assert walk.resolved
 
 

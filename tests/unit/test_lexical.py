@@ -14,7 +14,8 @@ from scipy import stats
 from grid.engines.base import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
-from grid.engines.lexical.engine import Lexical, bm25
+from grid.engines.lexical.bm25 import bm25
+from grid.engines.lexical.engine import Lexical
 from grid.engines.lexical.extraction import labelled_in, values_in
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.null import Null

@@ -144,7 +144,8 @@ def test_a_call_that_cannot_be_read_is_a_step_of_its_own_among_the_others() -> N
     assert [step.malformed for step in found.steps] == [False, True, False]
     found, engine, resolved = acted(ReAct(max_retries=1), tagged(FIND, unknown), tagged(FIND, QUOTE, BOOK, END))
     assert (len(engine.prompts), resolved) == (2, True)
-    assert engine.prompts[1].entries("instruction")[-1].startswith("Your last answer was not")
+    assert engine.prompts[1].sections[-1].kind == "retry"
+    assert any("'nobody' was not offered" in line for line in engine.prompts[1].entries("retry"))
     assert [step.input_tokens for step in found.steps] == [200, 0, 0, 0], "both answers"
 
 

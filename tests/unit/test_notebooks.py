@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from grid import store
 from tests import simulated
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "analysis" / "notebooks").glob("*.ipynb"))
+
+
+def ran(path: Path) -> list[str]:
+    """What each code cell of a notebook printed."""
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs"
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.outputs for cell in cells)
+    return ["".join(one.get("text", "") for one in cell.outputs) for cell in cells]
 
 
 def test_there_is_one_for_each_section() -> None:
@@ -23,8 +35,28 @@ def test_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if "GRID_RESULTS" not in os.environ:
         simulated.write(tmp_path, count=60)
         monkeypatch.setenv("GRID_RESULTS", str(tmp_path))
+    assert ran(path)[0].startswith("This shows ")
+
+
+def code(path: Path) -> list[str]:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs"
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
-    shown = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.outputs]
-    assert len(shown) == sum(cell.cell_type == "code" for cell in notebook.cells)
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("folder", ["another planner", "no episodes", "no folder"])
+def test_a_folder_without_the_study_ends_with_a_sentence(
+    path: Path, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its code in this process: a kernel each would take seconds."""
+    if folder == "another planner":
+        rows = simulated.episodes(0, 5).assign(planner="react", robustness="none")
+        store.write(tmp_path, {"episodes": [simulated.row(row) for row in rows.to_dict("records")]})
+    monkeypatch.setenv("GRID_RESULTS", str(tmp_path / "gone" if folder == "no folder" else tmp_path))
+    script = tmp_path / "notebook.py"
+    script.write_text("\n".join(code(path)), encoding="utf-8")
+    runpy.run_path(str(script))
+    printed = capsys.readouterr().out.strip().split("\n")
+    assert printed[0].startswith("This shows " if folder == "another planner" else "There is nothing to show: ")
+    assert printed[-1].endswith(".")
+    assert folder != "another planner" or "of these there is neither" in printed[1]

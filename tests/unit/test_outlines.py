@@ -22,7 +22,6 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
 )
-from grid.planners.asking import INVALID
 from grid.planners.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
 from grid.sweep.build import build
 from grid.sweep.cell import cells
@@ -117,7 +116,7 @@ def test_an_outline_that_cannot_be_followed_is_the_models_failure(planner: str, 
     assert (row["status"], row["error_kind"], row["success"], row["n_steps"]) == ("failed", "model", False, 0)
     assert row["error_message"].startswith(f"no outline that can be followed, after 3 tries: {UNUSABLE[text][1]}")
     assert (row["llm_calls"], row["input_tokens"]) == (3, 30), "what was tried is counted"
-    asked = [INVALID in prompt.entries("instruction") for prompt in engine.prompts]
+    asked = [bool(prompt.entries("retry")) for prompt in engine.prompts]
     assert asked == [False, True, True]
 
 

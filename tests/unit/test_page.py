@@ -29,9 +29,10 @@ def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
     text = written(tmp_path)
     assert len(text.encode()) < 2_000_000
     sheets = print_report(tmp_path, Console(file=io.StringIO()))
-    assert text.count("<table>") == len(sheets) == 9
-    assert text.count("<svg") == 3
-    assert text.count("WITH e AS (") == len(sheets) + 3
+    assert text.count("<table>") == len(sheets) == 11
+    assert text.count("<svg") == 6
+    assert text.count("WITH e AS (") == len(sheets) + 6
+    assert text.index("This shows lexical: ") < text.index("<nav")
     for sheet in sheets:
         for cell in (cell for row in sheet.rows for cell in row):
             assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
@@ -75,6 +76,7 @@ def test_a_page_without_the_studys_planners(tmp_path: Path) -> None:
     text = written(tmp_path)
     assert text.count("<table>") == 2
     assert "<svg" not in text
+    assert "tables 2 to 6 and figures are not here" in text
 
 
 def test_a_long_table_is_cut_and_says_so(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    assert found.stdout.count("<table>") == 9
+    assert found.stdout.count("<table>") == 11
     assert "Content Security Policy" not in found.stderr
     assert "CONSOLE" not in found.stderr
 
@@ -112,14 +114,16 @@ def test_the_command_prints_tables_and_writes_the_page_and_files(
         assert title in printed
     assert "all regression coefficients" not in printed, "it is long: the page and the files have it"
     assert (tmp_path / "swept" / "report.html").is_file()
-    assert (tmp_path / "tables" / "09_coefficients.tex").is_file()
+    assert (tmp_path / "tables" / "11_coefficients.tex").is_file()
 
 
 def test_the_command_fits_another_regression(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simulated.write(tmp_path / "swept", count=45)
-    text = study.PLANNING_HORIZON.read_text().replace("depth * SH + breadth * SH + C(last_step) + C(dataset)", "depth")
+    text = study.PLANNING_HORIZON.read_text().replace(
+        "depth_edges * SH + breadth_edges * SH + C(last_step) + C(dataset)", "depth"
+    )
     other = tmp_path / "other.yaml"
     other.write_text(text)
     assert reported(monkeypatch, tmp_path / "swept", "--analysis", other) == 0
@@ -133,4 +137,6 @@ def test_the_command_fits_another_regression(
 def test_a_folder_without_rows_has_a_page_without_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "episodes").mkdir()
     assert reported(monkeypatch, tmp_path) == 0
-    assert "<table>" not in (tmp_path / "report.html").read_text()
+    text = (tmp_path / "report.html").read_text()
+    assert "<table>" not in text
+    assert "There is nothing to show" in text

@@ -173,7 +173,10 @@ def test_a_name_has_the_tokens_of_a_call_behind_the_prompt_up_to_its_quote(tmp_p
     renderer = Renderer(tokenizer(tmp_path, ('",',)))
     wanted = ("track_order", "track", "no_tool", "Überweisung")
     for name, labels in zip(wanted, renderer.names(wanted), strict=True):
-        assert [decoded(renderer, label) for label in labels] == [f'{{"tool": "{name}"', f'{{"tool": "{name}",']
+        assert [decoded(renderer, label) for label in labels] == [
+            f'{{"action": {{"tool": "{name}"',
+            f'{{"action": {{"tool": "{name}",',
+        ]
         text = renderer.text(step(1, ()))
         for label in labels:
             whole = renderer.tokenizer(text + decoded(renderer, label), add_special_tokens=False)["input_ids"]
@@ -190,9 +193,9 @@ def test_without_a_token_for_the_quote_and_what_comes_next_there_is_one_way(tmp_
 def test_a_name_that_melts_into_the_quote_in_front_of_it_parts_there(tmp_path: Path) -> None:
     """The search begins behind what all labels share: here one token sooner, since `_x` takes the quote along."""
     renderer = Renderer(tokenizer(tmp_path, (' "_',)))
-    assert decoded(renderer, names.search(renderer.names(["track", "send"]), 0.0).stem) == '{"tool": "'
+    assert decoded(renderer, names.search(renderer.names(["track", "send"]), 0.0).stem) == '{"action": {"tool": "'
     melted = names.search(renderer.names(["track", "_send"]), 0.0)
-    assert decoded(renderer, melted.stem) == '{"tool":'
+    assert decoded(renderer, melted.stem) == '{"action": {"tool":'
     assert {decoded(renderer, (token,)) for token in melted.search.tokens} == {" ", ' "_'}
 
 

@@ -15,7 +15,6 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.engines.roles import ACTOR, SIMULATOR
 from grid.errors import ConfigError
-from grid.planners.asking import INVALID
 from grid.planners.base import Budget, Message
 from grid.planners.requests import Requests
 from grid.seeds import derive_seed
@@ -167,7 +166,7 @@ def episodes(setting: Setting, built: Built) -> list[dict[str, Any]]:
 
 
 def test_who_plays_has_columns_and_no_budget(small_stabletoolbench: str) -> None:
-    engine = Playing(lambda prompt, asked: '{"response": 1}' if INVALID in prompt.text() else "well,")
+    engine = Playing(lambda prompt, asked: '{"response": 1}' if prompt.entries("retry") else "well,")
     rows = episodes(*told(small_stabletoolbench, engine, budget=Budget(llm_calls=6)))
     assert [(row["error_message"], row["success"], row["simulator"]) for row in rows] == [(None, True, "playing")] * 4
     assert all(row.keys() == set(EPISODES.names) for row in rows)

@@ -9,7 +9,9 @@ from rich.console import Console
 
 from grid.datasets.kqa import stock
 from grid.datasets.kqa.dataset import Kqa, KqaPro, KqaSynthetic
+from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.stats import bins, functions, overview, shapes
+from grid.datasets.kqa.words import load_words
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
 
@@ -37,7 +39,8 @@ def main() -> int:
 
 def check(console: Console) -> bool:
     """Print the stock's broken rules."""
-    broken = stock.problems(stock.load_world(), stock.load_names(), stock.load_words())
+    world = stock.load_world()
+    broken = problems(world, stock.load_names(), load_words(world))
     for line in broken:
         console.print(shown_lines(line), markup=False)
     console.print(f"{len(broken)} rules broken")

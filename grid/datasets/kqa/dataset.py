@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.balance import balanced
-from grid.datasets.kqa.demonstrations import Nearest
+from grid.datasets.kqa.constants import Constants
+from grid.datasets.kqa.demonstrations import ByMeaning, ByWords, Nearest
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
+from grid.datasets.kqa.validation import faults
 from grid.datasets.sampling import Order
+from grid.engines.sources import Hub
 from grid.errors import ConfigError
+from grid.retrievers.sources import Wheel, model_folder
+from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
+from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.reading import read
 from grid.worlds.kopl.world import KoplWorld
 
@@ -95,15 +102,17 @@ class Kqa:
         """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
         question = self.questions[case_id]
         steps: dict[str, ToolCall] = calls(question.dag)
+        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
         return Problem(
-            case=Case(case_id, question.text, Plan(())),
+            case=Case(case_id, question.text, Plan(()), answered=answered, notes=GLOSSARY),
             reference=Reference(steps, (list(steps)[-1],), followed=False),
-            world=KoplWorld(self.kb, (question.answer,)),
+            world=KoplWorld(self.kb, (question.answer,), answered),
             candidates=lambda case, substep: tuple(TOOLS.values()),
             library=TOOLS,
             same_function={},
             own=tuple(TOOLS),
             demonstrations=partial(self.demonstrations, case_id),
+            baselines=partial(self._constants.right, question),
         )
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
@@ -112,7 +121,11 @@ class Kqa:
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return Nearest(self.trainings)
+        return Nearest(self.trainings, ByWords)
+
+    @cached_property
+    def _constants(self) -> Constants:
+        return Constants(self.trainings)
 
     @cached_property
     def _run(self) -> Executor:
@@ -131,23 +144,40 @@ class Kqa:
 
     def _split(self, name: str, size: int | None) -> tuple[dict[str, Question], list[Skipped]]:
         questions, unreadable = read_questions(self.root / name)
+        if size is None and name == TRAIN:
+            reasons = faults(self.root, name, questions, lambda: self._run)
+            failed = [Skipped(identity, reason) for identity, reason in reasons.items()]
+            return {q.id: q for q in questions if q.id not in reasons}, [*unreadable, *failed]
         chosen, failed = sample(questions, size, self.seed, self._run)
         return {question.id: question for question in chosen}, [*unreadable, *failed]
 
 
 @dataclass(config=STRICT)
 class KqaPro(Kqa):
-    """The released KQA Pro: questions drawn from `val.json`, demonstrations from `train.json`, by `seed`.
+    """The released KQA Pro: questions drawn from `val.json` by `seed`, demonstrations out of all of `train.json`.
 
-    Both are balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the questions
-    that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever way.
+    What is drawn is balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the
+    questions that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever
+    way.
+
+    Args:
+        demonstrations_from: draw so many training questions first, as the questions are; None: all whose programs
+            give their answers.
+        demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        hub: a sentence-transformers model of the hub; needs the extra `dense`.
+        wheel: what holds the same files where the hub cannot be reached.
+        sentence_model: a folder with such a model, instead of both.
     """
 
     path: str | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     cases: Annotated[int, Field(ge=1)] | None = 1000
-    demonstrations_from: Annotated[int, Field(ge=1)] | None = 1000
+    demonstrations_from: Annotated[int, Field(ge=1)] | None = None
+    demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    sentence_model: str | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
 
@@ -160,6 +190,30 @@ class KqaPro(Kqa):
     def sizes(self) -> tuple[int | None, int | None]:
         """As configured."""
         return self.cases, self.demonstrations_from
+
+    @cached_property
+    def version(self) -> str:
+        """With the fingerprint of the sentence model, where a folder is named: a hub's stands in the config."""
+        own = super().version
+        if self.demonstrations_by != "embeddings" or self.sentence_model is None:
+            return own
+        return f"{own}-{model_fingerprint(self._model())}"
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        if self.demonstrations_by == "bm25":
+            return super()._nearest
+        return Nearest(self.trainings, partial(ByMeaning, folder=self._model))
+
+    def _model(self) -> Path:
+        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
+        if find_spec("sentence_transformers") is None:
+            raise ConfigError("dataset.demonstrations_by", "embeddings", "installed: pip install 'agent-grid[dense]'")
+        if self.sentence_model is not None:
+            return folder("dataset.sentence_model", self.sentence_model, "config.json")
+        if self.hub is None:
+            raise ConfigError("dataset.hub", None, "a model: dataset.hub or dataset.sentence_model")
+        return model_folder(self.hub, self.wheel, None)
 
     def case_ids(self) -> Sequence[str]:
         """The first `limit` of the questions that were drawn."""

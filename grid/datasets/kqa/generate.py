@@ -10,52 +10,64 @@ from pathlib import Path
 
 from grid.datasets.kqa import stock, world
 from grid.datasets.kqa.balance import BINS, balanced, bin_of
+from grid.datasets.kqa.clauses import Dead
 from grid.datasets.kqa.facts import Facts
-from grid.datasets.kqa.phrases import Dead, Phrases
+from grid.datasets.kqa.phrases import Phrases
 from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
+from grid.datasets.kqa.words import load_words
 from grid.seeds import derive_seed
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.reading import parse
 
 TESTS, TRAININGS = 500, 1000
 MAX_NODES, MAX_DEPTH = 14, 10
-_POOL = 900
-"""Questions of each bin to choose from."""
+UNSEEN = 1 / 3
+"""The share of attributes and relations that stand in no training question, as in GrailQA's zero-shot questions."""
+CHOICE = 3
+"""Questions of each bin to choose one from."""
 _ROUNDS = 20_000
 
 
 def generate(target: Path, seed: int) -> None:
     """Write `kb.json`, `train.json` and `val.json` into an existing folder."""
-    kb = world.build(stock.load_world(), stock.load_names(), seed)
+    holds = stock.load_world()
+    kb = world.build(holds, stock.load_names(), seed)
     run = executor(parse(kb, target / KB))
-    tests, trainings = split(_pool(kb, run, seed), seed)
+    known: set[str | Program] = set()
+    trainings, tests = (
+        _questions(Facts(kb, without), holds, run, derive_seed(seed, part), size, known)
+        for part, size, without in ((TRAIN, TRAININGS, unseen(holds, seed)), (TEST, TESTS, set[str]()))
+    )
     for name, content in ((KB, kb), (TEST, _records(tests)), (TRAIN, _records(trainings))):
         (target / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
 
-def split(pool: list[Question], seed: int) -> tuple[list[Question], list[Question]]:
-    """Test and training questions, drawn by lot from one sample balanced by nodes, then depth, then last function."""
-
-    def nodes(question: Question) -> int:
-        return len(question.dag)
-
-    drawn = balanced(pool, seed, nodes, within=(lambda question: question.depth, lambda question: question.last))
-    chosen = list(islice(drawn, TESTS + TRAININGS))
-    lots = list(balanced(chosen, derive_seed(seed, "lots"), nodes))
-    return lots[::3], [question for place, question in enumerate(lots) if place % 3]
+def unseen(holds: stock.WorldStock, seed: int) -> set[str]:
+    """The attributes and relations that no training question needs: a share of each, drawn by lot."""
+    rng = random.Random(derive_seed(seed, "unseen"))
+    parts = ("attributes", "relations")
+    keys = [sorted({key for cls in holds.classes.values() for key in getattr(cls, part)}) for part in parts]
+    return {key for part in keys for key in rng.sample(part, round(UNSEEN * len(part)))}
 
 
-def _pool(kb: world.KnowledgeBase, run: Executor, seed: int) -> list[Question]:
-    """Questions with answers, no text and no DAG twice, until every bin is full."""
-    rng = random.Random(derive_seed(seed, "questions"))
-    facts, words = Facts(kb), stock.load_words()
-    maker = Questions(facts, words, Phrases(facts, words, stock.load_world(), run, rng), rng)
+def _questions(
+    facts: Facts, holds: stock.WorldStock, run: Executor, seed: int, size: int, known: set[str | Program]
+) -> list[Question]:
+    """One part's questions: a sample balanced by nodes, then depth, then last function."""
+    words, rng = load_words(holds), random.Random(seed)
+    maker = Questions(facts, words, Phrases(facts, words, holds, run, rng), rng)
+    pool = _pool(maker, run, size, known)
+    within = (lambda question: question.depth, lambda question: question.last)
+    return list(islice(balanced(pool, seed, lambda question: len(question.dag), within=within), size))
+
+
+def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program]) -> list[Question]:
+    """Questions with answers, no text and no DAG that is `known`, until every bin has several times its share."""
     found: list[Question] = []
-    texts: set[str] = set()
-    dags: set[Program] = set()
     full: Counter[str] = Counter()
+    wanted = CHOICE * size // len(BINS)
     for _ in range(_ROUNDS):
         for function in maker.makers:
             try:
@@ -64,16 +76,15 @@ def _pool(kb: world.KnowledgeBase, run: Executor, seed: int) -> list[Question]:
                 continue
             dag = draft.tree.dag()
             name = bin_of(len(dag))
-            if full[name] >= _POOL or draft.text in texts or dag in dags:
+            if full[name] >= wanted or draft.text in known or dag in known:
                 continue
             answer = _answer(draft, dag, run)
             if answer is None:
                 continue
             found.append(Question("", f"{draft.text[0].upper()}{draft.text[1:]}", draft.tree.program(), answer))
-            texts.add(draft.text)
-            dags.add(dag)
+            known |= {draft.text, dag}
             full[name] += 1
-        if all(full[name] >= _POOL for name in BINS):
+        if all(full[name] >= wanted for name in BINS):
             return found
     raise ValueError(f"the stock gives too few questions: {dict(full)}")
 

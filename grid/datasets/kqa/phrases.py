@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from grid.datasets.kqa.clauses import LONG, RELATIVE, Clause, Dead, said
 from grid.datasets.kqa.facts import BACK, Attribute, Facts, Relation, Value
 from grid.datasets.kqa.program import Executor
-from grid.datasets.kqa.stock import Operator, Words, WorldStock
+from grid.datasets.kqa.stock import WorldStock
 from grid.datasets.kqa.trees import Tree, find, find_all, joined
+from grid.datasets.kqa.words import Compared, Operator, Words
 from grid.datasets.kqa.world import PRESENT
 from grid.worlds.kopl.errors import KoplError
 
 FILTERS = {"string": "Str", "quantity": "Num", "year": "Year", "date": "Date"}
-_LONG = 32
-"""Characters from which a noun phrase stands last in a clause."""
+_NESTED = 2
+"""Relative clauses inside one noun phrase or clause at most; a noun that clauses describe may have one more."""
+_NOMINAL = re.compile(r"the [^{]+ of \{x\}")
+_OF_A_PERSON = {"w": "who", "who": "Who", "it": "this person", "its": "this person's"}
+_OF_A_THING = {"w": "that", "who": "Which", "it": "it", "its": "its"}
+Fact = TypeVar("Fact", Attribute, Relation)
 
 
 @dataclass(frozen=True)
@@ -25,25 +33,8 @@ class Phrase:
     text: str
     tree: Tree
     target: str
-
-
-@dataclass(frozen=True)
-class Clause:
-    """What follows a noun. `source` finds all that it is true of; without one, `filters` are steps over a set."""
-
-    text: str
-    source: Tree | None = None
-    filters: tuple[tuple[str, ...], ...] = ()
-
-    def over(self, tree: Tree) -> Tree:
-        """The clause's filters over a set."""
-        for function, *inputs in self.filters:
-            tree = tree.then(function, *inputs)
-        return tree
-
-
-class Dead(Exception):  # noqa: N818 - no error: the maker turns and tries another way
-    """This way leads to no question."""
+    clauses: int = 0
+    """How many nouns have a clause rather than 'of'."""
 
 
 class Phrases:
@@ -57,6 +48,40 @@ class Phrases:
         """Begin another question."""
         self.used = set()
 
+    def worded(self, wordings: Sequence[str], about: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
+        """One of the wordings about an entity, its slots filled; raises Dead where none suits the noun phrases `texts`.
+
+        A long phrase stands last, or before a comma or colon: within a clause a reader would lose the thread.
+        """
+        suited = [
+            wording
+            for wording in wordings
+            if wording and all(_suits(wording, slot, text) for slot, text in texts.items())
+        ]
+        if not suited:
+            raise Dead
+        person = self.facts.kind(about) == "person"
+        spoken = _OF_A_PERSON if person else _OF_A_THING
+        said = self.rng.choice(suited).format(
+            c=self.noun(self.facts.kind(about))[0], **spoken, **(fixed or {}), **texts
+        )
+        if len(RELATIVE.findall(said)) > _NESTED:
+            raise Dead
+        return said
+
+    def noun(self, concept: str) -> tuple[str, str]:
+        """A word for a concept, and its plural."""
+        known = self.stock.concepts[concept]
+        return self.rng.choice([(concept, known.plural), *known.also.items()])
+
+    def any_of(self, facts: Sequence[Fact]) -> Fact:
+        """One of the facts, each key as likely as any other; raises Dead where there is none."""
+        keys = list(dict.fromkeys(fact.name for fact in facts))
+        if not keys:
+            raise Dead
+        key = self.rng.choice(keys)
+        return self.rng.choice([fact for fact in facts if fact.name == key])
+
     def entity(self, target: str, hops: int, titled: bool = True) -> Phrase:
         """A phrase for one entity, `hops` relations away from a name; raises Dead where there is none.
 
@@ -69,24 +94,22 @@ class Phrases:
             name = self.facts.name[target]
             concept = self.facts.concepts[target][0]
             plain = not titled or concept in name.lower() or self.rng.random() < 0.88
-            shown = name if plain else f"the {concept} {name}"
+            shown = name if plain else f"the {self.noun(concept)[0]} {name}"
             return Phrase(shown, find(name), target)
-        ways = [fact for fact in self.facts.relations[target] if self._leads_back(fact, target)]
-        if not ways:
-            raise Dead
-        way = self.rng.choice(ways)
+        ways = [fact for fact in self.facts.leading[target] if fact.other not in self.used and self._wordings(fact)]
+        way = self.any_of(ways)
         start = self.entity(way.other, hops - 1)
-        words = self.words.relations[way.name]
-        wordings = words.object if way.direction == "backward" else words.subject
+        wordings = self._wordings(way)
         tree = start.tree.then("Relate", way.name, BACK[way.direction])
-        return Phrase(self.rng.choice(wordings).format(x=start.text), tree, target)
+        suited = wordings if start.clauses < _NESTED else [w for w in wordings if _NOMINAL.fullmatch(w)]
+        template = self.rng.choice(suited or [""])
+        text = self.worded([template], target, x=start.text)
+        return Phrase(text, tree, target, start.clauses + (not _NOMINAL.fullmatch(template)))
 
-    def _leads_back(self, fact: Relation, target: str) -> bool:
-        """Whether the fact's other end relates to the target alone, and there are words for it."""
+    def _wordings(self, fact: Relation) -> list[str]:
+        """What a fact's own end is called by the other one."""
         words = self.words.relations[fact.name]
-        if fact.other in self.used or not (words.object if fact.direction == "backward" else words.subject):
-            return False
-        return {f.other for f in self.facts.related(fact.other, fact.name, BACK[fact.direction])} == {target}
+        return words.object if fact.direction == "backward" else words.subject
 
     def described(self, target: str, clauses: Sequence[Clause], concept: str) -> Phrase:
         """'The film directed by A ...': raises Dead unless the target alone fulfils the clauses."""
@@ -109,8 +132,10 @@ class Phrases:
             tree = clause.over(tree)
         if len(sources) < 2:
             tree = tree.then("FilterConcept", concept)
-        noun = self.stock.concepts[concept].plural if plural else concept
-        return Phrase(f"{noun} {_said(clauses, join, plural)}", tree, target)
+        text = f"{self.noun(concept)[plural]} {said(clauses, join)}"
+        if len(RELATIVE.findall(text)) > _NESTED + 1:
+            raise Dead
+        return Phrase(text, tree, target)
 
     def names(self, tree: Tree) -> set[str]:
         """The names of what a tree finds; none where it fails."""
@@ -123,9 +148,7 @@ class Phrases:
         """A clause over one of the target's attributes that is true of it."""
         facts = self.facts.attributes[target] if qualified else self.facts.single(target)
         facts = [fact for fact in facts if not qualified or fact.qualifiers]
-        if not facts:
-            raise Dead
-        fact = self.rng.choice(facts)
+        fact = self.any_of(facts)
         text, step = self.condition(self.words.attributes[fact.name].where, fact.name, fact.value, "Filter")
         if not qualified:
             return Clause(text, None, (step,))
@@ -139,14 +162,12 @@ class Phrases:
         key, value = self.rng.choice(fact.qualifiers)
         return self.condition(self.words.qualifiers[key], key, value, "QFilter")
 
-    def condition(
-        self, wordings: dict[Operator, str], key: str, value: Value, family: str
-    ) -> tuple[str, tuple[str, ...]]:
+    def condition(self, wordings: Compared, key: str, value: Value, family: str) -> tuple[str, tuple[str, ...]]:
         """A true condition on a value: its text and its filter step."""
         operators: list[Operator] = ["="] if value.kind == "string" else ["=", "<", "<", ">", ">", "!="]
         operator = self.rng.choice([op for op in operators if op in wordings])
         kind, bound = self.bound(value, operator)
-        said = self.said(wordings[operator], kind, bound)
+        said = self.said(self.rng.choice(wordings[operator]), kind, bound)
         inputs = (key, bound) if kind == "string" else (key, bound, operator)
         return said, (f"{family}{FILTERS[kind]}", *inputs)
 
@@ -173,9 +194,11 @@ class Phrases:
 
     def said(self, template: str, kind: str, text: str) -> str:
         """A wording with its value, units in the plural and days with their own preposition."""
-        if kind == "date":
-            template = template.replace("in {v}", "on {v}")
-        return template.replace("{v}", self.spoken(kind, text))
+        return self.dated(template, kind).replace("{v}", self.spoken(kind, text))
+
+    def dated(self, template: str, kind: str) -> str:
+        """A wording with the preposition that its value takes."""
+        return template.replace("in {v}", "on {v}") if kind == "date" else template
 
     def spoken(self, kind: str, text: str) -> str:
         """A value as people write it."""
@@ -194,20 +217,26 @@ class Phrases:
         if not facts:
             raise Dead
         rare = [f for f in facts if qualified and any(value.kind in ("date", "quantity") for _, value in f.qualifiers)]
-        fact = self.rng.choice(rare if rare and self.rng.random() < 0.7 else facts)
+        fact = self.any_of(rare if rare and self.rng.random() < 0.7 else facts)
         other = self.entity(fact.other, hops)
+        if other.clauses >= _NESTED:
+            raise Dead
         words = self.words.relations[fact.name]
-        template = words.subjects if fact.direction == "forward" else words.objects
+        forward = [*words.subjects, *([] if qualified else words.states)]
+        wordings = forward if fact.direction == "forward" else words.objects
         tree = other.tree.then("Relate", fact.name, BACK[fact.direction])
         if not qualified:
-            return Clause(template.format(x=other.text), tree)
+            return Clause(self.worded(wordings, target, x=other.text), tree)
         said, step = self.qualifier(fact)
+        template = self.rng.choice(wordings)
         first, _, rest = template.partition(" ")
-        if first in ("who", "that") and len(other.text) > _LONG:
-            text = f"{first}, {said}, {rest.format(x=other.text)}"
+        if len(other.text) > LONG:
+            if first not in ("who", "that", "{w}"):
+                raise Dead
+            whole = f"{first}, {said}, {rest}"
         else:
-            text = f"{template.format(x=other.text)} {said}"
-        return Clause(text, tree.then(*step))
+            whole = f"{template} {said}"
+        return Clause(self.worded([whole], target, x=other.text), tree.then(*step))
 
 
 def _rounded(value: Value, up: bool, rng: random.Random) -> str:
@@ -219,33 +248,12 @@ def _rounded(value: Value, up: bool, rng: random.Random) -> str:
         rounded = int(value.number) + digits
     if not up and rounded >= value.number:
         rounded = int(value.number) - digits
-    if rounded <= 0:
+    if rounded <= 0 or (value.text.endswith(" percent") and rounded >= 100):
         raise Dead
     return f"{rounded}{value.text[len(value.text.split(' ')[0]) :]}"
 
 
-def _said(clauses: Sequence[Clause], join: str, plural: bool) -> str:
-    """The clauses one after another: attributes first, then relations, those with long texts last."""
-    plain = listed(sorted((c.text for c in clauses if not c.source), key=lambda text: text.startswith("with")))
-    related = sorted((c.text for c in clauses if c.source), key=len)
-    relative = [clause.split()[0].strip(",") in _RELATIVES for clause in related]
-    if len(related) < 2:
-        glue = " and " if plain and related and not relative[0] else " "
-        return f"{plain}{glue}{''.join(related)}".strip()
-    word = "and" if join == "And" else "or"
-    if any(relative) and not all(relative):
-        verb = "are" if plural else "is"
-        grouped = f"that {verb} among those {f' {word} among those '.join(related)}"
-    elif all(relative):
-        grouped = f" {word} ".join(related)
-    else:
-        grouped = f"{'both' if join == 'And' else 'either'} {f' {word} '.join(related)}"
-    return f"{plain}, {grouped}" if plain else grouped
-
-
-def listed(texts: Sequence[str]) -> str:
-    """'a, b and c'."""
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
-
-
-_RELATIVES = frozenset({"who", "that", "whose", "where", "in", "to", "through", "on"})
+def _suits(wording: str, slot: str, text: str) -> bool:
+    """Whether a noun phrase may stand in a slot: a long one does not within a clause."""
+    after = wording.partition(f"{{{slot}}}")[2]
+    return len(text) <= LONG or after[:1] in ("", ",", ":", ".", "?")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
+from grid.datasets.kqa.clauses import LONG, Clause, Dead, listed
 from grid.datasets.kqa.facts import Attribute, Facts
-from grid.datasets.kqa.phrases import FILTERS, Clause, Dead, Phrase, Phrases, listed
-from grid.datasets.kqa.stock import Operator, Words
+from grid.datasets.kqa.phrases import FILTERS, Phrase, Phrases
 from grid.datasets.kqa.trees import Tree, joined
+from grid.datasets.kqa.words import Compared, Words
 
 Item = TypeVar("Item")
 LARGEST_SET = 150
@@ -82,11 +84,13 @@ class Questions:
             chosen = [self.phrases.entity(other, hops, titled=False) for other in others]
             shown = listed([phrase.text for phrase in chosen])
             tree = joined("Or", [phrase.tree for phrase in chosen])
-            return Draft(self.frame("among_listed", s=shown, p=predicate), tree.then("SelectAmong", key, superlative))
+            text = self.frame("among_listed", {"names": shown, "p": predicate})
+            return Draft(text, tree.then("SelectAmong", key, superlative))
         phrase = self.several(target)
         if not 2 <= len(self.phrases.names(phrase.tree)) <= LARGEST_SET:
             raise Dead
-        return Draft(self.frame("among", s=phrase.text, p=predicate), phrase.tree.then("SelectAmong", key, superlative))
+        tree = phrase.tree.then("SelectAmong", key, superlative)
+        return Draft(self.frame("among", {"p": predicate}, s=phrase.text), tree)
 
     def select_between(self) -> Draft:
         """As in 'Who is taller, ... or ...?'."""
@@ -99,9 +103,13 @@ class Questions:
             right = self.one(self.rng.choice(self.peers(self.concept(first), key)))
         if self.facts.values(left.target, key)[0].value == self.facts.values(right.target, key)[0].value:
             raise Dead
+        if len(left.text) > len(right.text):
+            left, right = right, left
         more = self.rng.random() < 0.5
         words = self.words.attributes[key]
-        text = self.rng.choice(words.more if more else words.less).format(l=left.text, r=right.text)
+        if len(left.text) > 2 * LONG:
+            raise Dead
+        text = self.phrases.worded(words.more if more else words.less, left.target, {"l": left.text}, r=right.text)
         tree = Tree("SelectBetween", (key, "greater" if more else "less"), (left.tree, right.tree))
         return Draft(text, tree)
 
@@ -110,19 +118,15 @@ class Questions:
         start = self.phrases.entity(self.rng.choice(self.everyone), self.rng.choice([0, 0, 1, 2]))
         near = self.reached(start)
         found = [*near, *(further for phrase in near for further in self.reached(phrase))]
-        left = self.rng.choice(found) if found else start
-        keys = [f.name for f in self.facts.single(left.target) if self.words.attributes[f.name].more]
-        if not keys:
-            raise Dead
-        key = self.rng.choice(keys)
-        others = [p for p in found if p.target != left.target and self.has(p.target, key) and self.alike(left, p)]
-        if not others:
-            raise Dead
-        return left, self.rng.choice(others), key
-
-    def alike(self, left: Phrase, right: Phrase) -> bool:
-        """Whether both are of one kind, the concept below the root: cities are not compared with countries."""
-        return self.facts.concepts[left.target][-2:-1] == self.facts.concepts[right.target][-2:-1]
+        pairs = [
+            (left, right, fact.name)
+            for left in found
+            for right in found
+            if left.target != right.target and self.facts.alike(left.target, right.target)
+            for fact in self.facts.single(left.target)
+            if self.words.attributes[fact.name].more and self.facts.has(right.target, fact.name)
+        ]
+        return self.pick(pairs)
 
     def reached(self, start: Phrase) -> list[Phrase]:
         """The entities that are a relation's one object of another."""
@@ -131,7 +135,8 @@ class Questions:
             words = self.words.relations[fact.name].object
             if fact.direction == "forward" and len(self.facts.related(start.target, fact.name, "forward")) == 1:
                 tree = start.tree.then("Relate", fact.name, "forward")
-                found.append(Phrase(self.rng.choice(words).format(x=start.text), tree, fact.other))
+                with suppress(Dead):
+                    found.append(Phrase(self.phrases.worded(words, fact.other, x=start.text), tree, fact.other))
         return found
 
     def query_attr(self) -> Draft:
@@ -140,15 +145,15 @@ class Questions:
         fact = self.pick([f for f in self.facts.single(target) if self.words.attributes[f.name].ask])
         self.asked = fact.name
         phrase = self.one(target)
-        text = self.rng.choice(self.words.attributes[fact.name].ask).format(e=phrase.text)
+        text = self.phrases.worded(self.words.attributes[fact.name].ask, target, e=phrase.text)
         return Draft(text, phrase.tree.then("QueryAttr", fact.name))
 
     def query_attr_under_condition(self) -> Draft:
         """As in 'What was the population of ... in 2010?'."""
         target = self.rng.choice(self.everyone)
         fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].at)
-        wordings = self.words.attributes[fact.name].at[key]
-        return Draft(self.rng.choice(wordings).format(e=phrase.text, q=dict(fact.qualifiers)[key].text), tree)
+        asked = {"q": dict(fact.qualifiers)[key].text}
+        return Draft(self.phrases.worded(self.words.attributes[fact.name].at[key], target, asked, e=phrase.text), tree)
 
     def under_condition(
         self, target: str, wanted: Callable[[Attribute, str], bool]
@@ -157,7 +162,7 @@ class Questions:
         found = [(f, key) for f in self.facts.attributes[target] for key, _ in f.qualifiers if wanted(f, key)]
         if not found:
             raise Dead
-        fact, key = self.rng.choice(found)
+        fact, key = self.pick(found)
         self.asked = fact.name
         phrase = self.one(target)
         value = dict(fact.qualifiers)[key].text
@@ -170,17 +175,17 @@ class Questions:
         found = [(f, key) for f in facts for key, _ in f.qualifiers if key in self.words.attributes[f.name].when]
         if not found:
             raise Dead
-        fact, key = self.rng.choice(found)
+        fact, key = self.pick(found)
         self.asked = fact.name
         phrase = self.one(target)
         shown = self.phrases.spoken(fact.value.kind, fact.value.text)
-        text = self.rng.choice(self.words.attributes[fact.name].when[key]).format(e=phrase.text, v=shown)
+        text = self.phrases.worded(self.words.attributes[fact.name].when[key], target, {"v": shown}, e=phrase.text)
         return Draft(text, phrase.tree.then("QueryAttrQualifier", fact.name, fact.value.text, key))
 
     def query_relation(self) -> Draft:
         """As in 'How is ... related to ...?'."""
         subject = self.rng.choice(self.everyone)
-        fact = self.pick([f for f in self.facts.relations[subject] if f.direction == "forward"])
+        fact = self.phrases.any_of([f for f in self.facts.relations[subject] if f.direction == "forward"])
         left, right = self.one(subject), self.one(fact.other)
         return Draft(
             self.frame("relation", l=left.text, r=right.text), Tree("QueryRelation", (), (left.tree, right.tree))
@@ -190,10 +195,11 @@ class Questions:
         """As in 'When did ... join ...?'."""
         subject = self.rng.choice(self.everyone)
         facts = [f for f in self.facts.relations[subject] if f.direction == "forward"]
-        fact = self.pick([f for f in facts if self.words.relations[f.name].when])
+        fact = self.phrases.any_of([f for f in facts if self.words.relations[f.name].when])
         key = self.rng.choice(list(self.words.relations[fact.name].when))
         left, right = self.one(subject), self.one(fact.other)
-        text = self.rng.choice(self.words.relations[fact.name].when[key]).format(s=left.text, t=right.text)
+        wordings = self.words.relations[fact.name].when[key]
+        text = self.phrases.worded(wordings, subject, s=left.text, t=right.text)
         return Draft(text, Tree("QueryRelationQualifier", (fact.name, key), (left.tree, right.tree)))
 
     def verify(self, kind: str) -> Draft:
@@ -203,31 +209,32 @@ class Questions:
             return self.verify_under_condition(target)
         kinds = ("year", "date") if kind == "year" else (kind,)
         facts = [f for f in self.facts.single(target) if f.value.kind in kinds]
-        fact = self.pick([f for f in facts if self.words.attributes[f.name].check])
+        fact = self.phrases.any_of([f for f in facts if self.words.attributes[f.name].check])
         self.asked = fact.name
         phrase = self.one(target)
-        text, step = self.checked(fact, self.words.attributes[fact.name].check, kind)
-        return Draft(text.replace("{e}", phrase.text), phrase.tree.then("QueryAttr", fact.name).then(*step))
+        wordings, bound, step = self.checked(fact, self.words.attributes[fact.name].check, kind)
+        text = self.phrases.worded(wordings, target, {"v": bound}, e=phrase.text)
+        return Draft(text, phrase.tree.then("QueryAttr", fact.name).then(*step))
 
     def verify_under_condition(self, target: str) -> Draft:
         """As in 'Did more than ... people live in ... in 2010?'."""
         fact, key, tree, phrase = self.under_condition(target, lambda f, k: k in self.words.attributes[f.name].check_at)
-        text, step = self.checked(fact, self.words.attributes[fact.name].check_at[key], "quantity")
-        shown = text.replace("{e}", phrase.text).replace("{q}", dict(fact.qualifiers)[key].text)
-        return Draft(shown, tree.then(*step))
+        wordings, bound, step = self.checked(fact, self.words.attributes[fact.name].check_at[key], "quantity")
+        filled = {"v": bound, "q": dict(fact.qualifiers)[key].text}
+        return Draft(self.phrases.worded(wordings, target, filled, e=phrase.text), tree.then(*step))
 
-    def checked(self, fact: Attribute, wordings: dict[Operator, str], kind: str) -> tuple[str, tuple[str, ...]]:
-        """A yes-or-no wording about a fact's value, and its step."""
+    def checked(self, fact: Attribute, wordings: Compared, kind: str) -> tuple[list[str], str, tuple[str, ...]]:
+        """Yes-or-no wordings about a fact's value, the value that they hold it against, and the step."""
         holds = self.rng.random() < 0.5
         if kind == "string":
             text = fact.value.text if holds else self.rng.choice(self.facts.texts[fact.name])
-            return wordings["="].replace("{v}", text), ("VerifyStr", text)
+            return wordings["="], text, ("VerifyStr", text)
         operator = self.rng.choice(list(wordings))
         found, bound = self.phrases.bound(fact.value, operator, holds)
         if found != kind:
             raise Dead
-        said = self.phrases.said(wordings[operator], found, bound)
-        return said, (f"Verify{FILTERS[kind]}", bound, operator)
+        dated = [self.phrases.dated(wording, found) for wording in wordings[operator]]
+        return dated, self.phrases.spoken(found, bound), (f"Verify{FILTERS[kind]}", bound, operator)
 
     def one(self, target: str, plain: bool = True) -> Phrase:
         """A phrase for one entity, of a random complexity; `plain` allows its bare name."""
@@ -239,8 +246,7 @@ class Questions:
 
     def several(self, target: str) -> Phrase:
         """A set that holds the target, with a join of its clauses."""
-        concept = self.concept(target)
-        join = self.rng.choice(["And", "Or"])
+        concept, join = self.concept(target), self.rng.choice(["And", "Or"])
         clauses = self.clauses(target)
         if join == "Or" and sum(1 for c in clauses if c.source) > 1:
             peer = self.rng.choice(self.facts.members[concept])
@@ -253,8 +259,8 @@ class Questions:
     def clauses(self, target: str) -> list[Clause]:
         """One to three relations (first) and up to three attributes, at least one of them all."""
         self.phrases.used.add(target)
-        relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 3])
-        attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2, 3])
+        relations = self.rng.choice([0, 0, 1, 1, 1, 2, 2, 2])
+        attributes = self.rng.choice([1, 2, 3]) if relations == 0 else self.rng.choice([0, 0, 1, 1, 2])
         found = []
         for _ in range(relations):
             hops = self.rng.choice([0, 0, 0, 1, 1, 2, 3])
@@ -278,14 +284,10 @@ class Questions:
 
     def peers(self, concept: str, key: str) -> list[str]:
         """The entities of a concept with one value of an attribute."""
-        found = [identity for identity in self.facts.members[concept] if self.has(identity, key)]
+        found = [identity for identity in self.facts.members[concept] if self.facts.has(identity, key)]
         if len(found) < 5:
             raise Dead
         return found
-
-    def has(self, identity: str, key: str) -> bool:
-        """Whether the entity has one value of the attribute."""
-        return len(self.facts.values(identity, key)) == 1
 
     def pick(self, facts: Sequence[Item]) -> Item:
         """One of the facts; raises Dead where there is none."""
@@ -293,6 +295,6 @@ class Questions:
             raise Dead
         return self.rng.choice(facts)
 
-    def frame(self, name: str, **slots: str) -> str:
+    def frame(self, name: str, fixed: Mapping[str, str] | None = None, **texts: str) -> str:
         """A whole question from its frame."""
-        return self.rng.choice(self.words.frames[name]).format(**slots)
+        return self.phrases.worded(self.words.frames[name], self.everyone[0], fixed, **texts)

@@ -1,8 +1,7 @@
-"""The authored stock of `kqa_synthetic` (YAML under `stock/`): what its world holds and how that is spoken of."""
+"""The authored stock of `kqa_synthetic` (YAML under `stock/`): what its world holds."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from grid.datasets.files import read_stock
 
 STOCK = Path(__file__).parent / "stock"
-Operator = Literal["=", "<", ">", "!="]
 Range = tuple[int, int]
-Wordings = Annotated[list[str], Field(min_length=1)]
 
 
 class _Strict(BaseModel):
@@ -25,6 +22,8 @@ class Concept(_Strict):
 
     plural: str
     parent: str | None = None
+    also: dict[str, str] = {}
+    """Other words for it, each with its plural."""
 
 
 class ValueSpec(_Strict):
@@ -89,112 +88,17 @@ class WorldStock(_Strict):
     classes: dict[str, EntityClass]
 
 
-class AttributeWords(_Strict):
-    """How one attribute is spoken of (attributes.yaml's head)."""
-
-    where: dict[Operator, str]
-    ask: list[str] = []
-    more: list[str] = []
-    less: list[str] = []
-    most: list[str] = []
-    least: list[str] = []
-    check: dict[Operator, str] = {}
-    at: dict[str, Wordings] = {}
-    when: dict[str, Wordings] = {}
-    check_at: dict[str, dict[Operator, str]] = {}
-
-
-class RelationWords(_Strict):
-    """How one relation is spoken of (relations.yaml's head)."""
-
-    object: list[str] = []
-    subject: list[str] = []
-    objects: str
-    subjects: str
-    when: dict[str, Wordings] = {}
-
-
-class _AttributeFile(_Strict):
-    attributes: dict[str, AttributeWords]
-    qualifiers: dict[str, dict[Operator, str]]
-    units: dict[str, str]
-
-
-class _RelationFile(_Strict):
-    relations: dict[str, RelationWords]
-
-
-class Words(_Strict):
-    """All wordings: `attributes`, `relations`, `qualifiers`, plural `units`, and the frames of whole questions."""
-
-    attributes: dict[str, AttributeWords]
-    relations: dict[str, RelationWords]
-    qualifiers: dict[str, dict[Operator, str]]
-    units: dict[str, str]
-    frames: dict[str, Wordings]
-
-
 def load_world() -> WorldStock:
     """`world.yaml`; raises pydantic's ValidationError or yaml's error, both with the place."""
-    return WorldStock.model_validate(_read("world"))
+    return WorldStock.model_validate(read("world"))
 
 
 def load_names() -> dict[str, list[str]]:
     """`names.yaml`: pool to words."""
-    return {name: list(words) for name, words in _read("names").items()}
+    return {name: list(words) for name, words in read("names").items()}
 
 
-def load_words() -> Words:
-    """`attributes.yaml`, `relations.yaml` and `frames.yaml` together."""
-    attributes = _AttributeFile.model_validate(_read("attributes"))
-    relations = _RelationFile.model_validate(_read("relations"))
-    return Words(
-        attributes=attributes.attributes,
-        relations=relations.relations,
-        qualifiers=attributes.qualifiers,
-        units=attributes.units,
-        frames=_read("frames"),
-    )
-
-
-def _read(name: str) -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
+    """One file of the stock."""
     loaded: dict[str, Any] = read_stock(STOCK / f"{name}.yaml")
     return loaded
-
-
-def problems(world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
-    """Every rule that the stock breaks, as one line each; empty when it is sound."""
-    found = [
-        f"concept {name}: no parent {c.parent}"
-        for name, c in world.concepts.items()
-        if c.parent and c.parent not in world.concepts
-    ]
-    for name, cls in world.classes.items():
-        found += [f"class {name}: {text}" for text in _class_problems(cls, world, pools, words)]
-    for key, attribute in words.attributes.items():
-        texts = [*attribute.where.values(), *attribute.check.values()]
-        found += [f"attribute {key}: {text!r} lacks {{v}}" for text in texts if "{v}" not in text]
-        found += [f"attribute {key}: {text!r} lacks {{e}}" for text in attribute.ask if "{e}" not in text]
-    for name, relation in words.relations.items():
-        texts = [*relation.object, *relation.subject, relation.objects, relation.subjects]
-        found += [f"relation {name}: {text!r} lacks {{x}}" for text in texts if "{x}" not in text]
-        asked = [text for wordings in relation.when.values() for text in wordings]
-        found += [f"relation {name}: {t!r} lacks {{s}} or {{t}}" for t in asked if not ("{s}" in t and "{t}" in t)]
-    return found
-
-
-def _class_problems(cls: EntityClass, world: WorldStock, pools: dict[str, list[str]], words: Words) -> list[str]:
-    attributes = cls.origin | cls.attributes
-    found = [f"no concept {name}" for name in cls.concepts if name not in world.concepts]
-    found += [f"no wording for attribute {key}" for key in attributes if key not in words.attributes]
-    found += [f"no wording for relation {name}" for name in cls.relations if name not in words.relations]
-    found += [f"no concept {spec.among}" for spec in cls.relations.values() if spec.among not in world.concepts]
-    owners: list[AttributeSpec | RelationSpec] = [*attributes.values(), *cls.relations.values()]
-    qualifiers = [(key, spec) for owner in owners for key, spec in owner.qualifiers.items()]
-    found += [f"no wording for qualifier {key}" for key, _ in qualifiers if key not in words.qualifiers]
-    specs: list[ValueSpec] = [*attributes.values(), *(spec for _, spec in qualifiers)]
-    strings = [spec.string for spec in specs if spec.string]
-    found += [f"no pool {pool}" for pool in strings if "{" not in pool and pool not in pools]
-    patterns = [cls.name] if isinstance(cls.name, str) else cls.name
-    slots = {slot for pattern in patterns for slot in re.findall(r"\{(\w+)\}", pattern)}
-    return found + [f"no pool {slot}" for slot in sorted(slots) if slot not in pools]

@@ -16,6 +16,7 @@ KnowledgeBase: TypeAlias = dict[str, dict[str, Any]]
 PRESENT = 2023
 """No fact is later than this year."""
 _SLOT = re.compile(r"\{([#@]?)(\w+)\}")
+_BARE = re.compile(r"^A (?=[AEIOU])")
 _CODE = re.compile(r"\{([dl])(\d)\}")
 _ALPHABETS = {"d": "0123456789", "l": "ABCDEFGHJKLMNPRSTUVWXY"}
 _TRIES = 10_000
@@ -120,7 +121,7 @@ class _Builder:
                 return entity.name
             return rng.choice(self.pools[f"{slot[2]} {leaf}" if slot[1] == "@" else slot[2]])
 
-        return _SLOT.sub(word, pattern), named
+        return _BARE.sub("An ", _SLOT.sub(word, pattern)), named
 
     def _attribute(self, entity: _Entity, key: str, spec: AttributeSpec, rng: random.Random) -> None:
         seen: set[str] = set()

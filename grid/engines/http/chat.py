@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import JsonAnswer, Prompt
+from grid.engines.base import FunctionsAnswer, JsonAnswer, Prompt
+from grid.engines.http.strict import strict_schema, without_nulls
 from grid.engines.http.token_server import Spent
 from grid.text.native import as_message
 
@@ -74,15 +75,27 @@ class Chat(BaseModel):
     usage: Spent
 
 
-def question(prompt: Prompt, structured: bool, padded: bool = False) -> dict[str, Any]:
-    """What a request says of a prompt: its messages, and its functions or, where `structured`, its answer's schema."""
+def question(prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False) -> dict[str, Any]:
+    """What a request says of a prompt: its messages, and its functions or, where `structured`, its answer's schema.
+
+    `strict`: in OpenAI's strict mode, where the schema can be said in it.
+    """
     asked: dict[str, Any] = {"messages": messages(prompt, padded)}
     if functions := prompt.functions():
         return asked | {"tools": functions, "tool_choice": "auto"}
     if structured and isinstance(prompt.answer, JsonAnswer):
-        schema = {"name": "tool_call", "schema": answer_schema(prompt.answer)}
-        asked["response_format"] = {"type": "json_schema", "json_schema": schema}
+        schema = answer_schema(prompt.answer)
+        exact = strict_schema(schema) if strict else None
+        wanted = {"name": "tool_call", "schema": exact or schema} | ({"strict": True} if exact else {})
+        asked["response_format"] = {"type": "json_schema", "json_schema": wanted}
     return asked
+
+
+def told(prompt: Prompt, answer: Answer, strict: bool = False) -> str:
+    """What a completion says in answer to a prompt: its text or, for functions, its calls too."""
+    if isinstance(prompt.answer, FunctionsAnswer):
+        return answer.with_calls
+    return without_nulls(answer.text) if strict and isinstance(prompt.answer, JsonAnswer) else answer.text
 
 
 def messages(prompt: Prompt, padded: bool = False) -> list[dict[str, str]]:

@@ -21,7 +21,6 @@ from grid.engines.base import (
     SAMPLE,
     Choice,
     ChoiceAnswer,
-    FunctionsAnswer,
     Home,
     Occupancy,
     Prompt,
@@ -32,7 +31,7 @@ from grid.engines.base import (
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
 from grid.engines.http import sampler as http_sampler
-from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question
+from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
 from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
 from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels, number_search
@@ -75,6 +74,7 @@ class OpenAIHTTP:
             servers `max_tokens` only.
         tools: `prompt` lists them in the prompt; `native` sends them as the request's `tools`, `tool_choice` is auto.
         structured: JSON answers are sampled under their schema; a choice and native tool calls never are.
+        strict: in OpenAI's strict mode: without it the schema is a hint there. Arguments left out are null in it.
         exact_choice: the server returns what exact choices need; load() asks it.
         answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
@@ -96,6 +96,7 @@ class OpenAIHTTP:
     limit_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     tools: Tools = "prompt"
     structured: bool = True
+    strict: bool = False
     exact_choice: bool = False
     answer_prefix: str = ""
     mass_bound: Annotated[float, Field(ge=0, lt=1)] = 1e-6
@@ -120,6 +121,8 @@ class OpenAIHTTP:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
         self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
         check_labels(self.printed_form, self.labels)
+        if self.strict and not self.structured:
+            raise ConfigError("model.strict", True, "false where model.structured is")
         self._server: tuple[HTTPClient, TokenServer] | None = None
 
     @property
@@ -216,7 +219,7 @@ class OpenAIHTTP:
         body = {
             **self._keys,
             "model": self.model,
-            **question(prompt, self.structured, self.labels == "padded"),
+            **question(prompt, self.structured, self.labels == "padded", self.strict),
             "temperature": temperature,
             self.limit_key: min(max_tokens, self.max_tokens) + self.reasoning_tokens,
         }
@@ -233,8 +236,7 @@ class OpenAIHTTP:
             resent_requests=sum(answer.again for answer in answers),
             empty_answers=sum(answer.cut_off for answer in found),
         )
-        native = isinstance(prompt.answer, FunctionsAnswer)
-        texts = tuple(answer.with_calls if native else answer.text for answer in found)
+        texts = tuple(told(prompt, answer, self.strict) for answer in found)
         return Sampled(texts, usage, covered(answer.span for answer in answers))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:

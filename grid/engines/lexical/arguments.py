@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from grid.engines.base import Prompt
 from grid.engines.lexical.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
+from grid.text.arguments import takes_results
 from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import Json, Parameter, ToolSpec
+from grid.types import RESULT, Json, Parameter, ToolSpec
 
 _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "date": frozenset({"date", "field"}),
@@ -48,15 +49,19 @@ class _Source(NamedTuple):
     value: Json
 
 
-def fill(tool: ToolSpec, prompt: Prompt) -> dict[str, Json]:
+def fill(tool: ToolSpec, prompt: Prompt, results: Sequence[str] = ()) -> dict[str, Json]:
     """The arguments for which something fits, each value used once, best fit first.
 
-    Without any history, an argument that the texts do not give is taken from an earlier substep by reference.
+    Without any history, an argument that the texts do not give is taken from an earlier substep by reference. A tool
+    that takes results gets them from `results`, the latest first, the first of the values that an argument may have,
+    and for a text that nothing fits the words of the present substep.
     """
+    exact = takes_results(tool)
     seen = _seen(prompt)
     offers = [
         (-source.score, index, source.value)
         for index, parameter in enumerate(tool.parameters)
+        if not exact or not (parameter.type == RESULT or parameter.values)
         for source in _sources(parameter, seen)
     ]
     offers.sort(key=lambda offer: offer[:2])
@@ -64,11 +69,28 @@ def fill(tool: ToolSpec, prompt: Prompt) -> dict[str, Json]:
     for _, index, value in offers:
         if index not in chosen and value not in chosen.values():
             chosen[index] = value
+    if exact:
+        return _exact(tool, {tool.parameters[index].name: value for index, value in chosen.items()}, prompt, results)
     if not prompt.entries("history"):
         for index, parameter in enumerate(tool.parameters):
             if index not in chosen and (place := _earlier(parameter, prompt)):
                 chosen[index] = reference(place, parameter.name)
     return {tool.parameters[index].name: chosen[index] for index in sorted(chosen)}
+
+
+def _exact(tool: ToolSpec, found: dict[str, Json], prompt: Prompt, results: Sequence[str]) -> dict[str, Json]:
+    """The arguments of a tool that takes results, all of them, with what was `found` for its texts."""
+    words = unlabelled(next(iter(prompt.entries("request")[-1:]), ""))
+    earlier, filled = list(results), dict[str, Json]()
+    for parameter in tool.parameters:
+        if parameter.type != RESULT:
+            listed = (value for value in parameter.values if value in words.split())
+            otherwise = parameter.values[0] if parameter.values else words
+            filled[parameter.name] = next(listed, found.get(parameter.name, otherwise))
+        elif earlier:
+            filled[parameter.name] = earlier[0]
+            earlier = earlier[1:] or earlier
+    return filled
 
 
 class _Seen(NamedTuple):

@@ -12,12 +12,11 @@ for smoke runs, for statistics and for measuring the grid; its results say nothi
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
-from functools import lru_cache
-from typing import Annotated, ClassVar, NamedTuple
+from itertools import takewhile
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -41,17 +40,19 @@ from grid.engines.base import (
 )
 from grid.engines.lexical import judge, points
 from grid.engines.lexical.arguments import fill
+from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
-from grid.engines.lexical.plans import Call, arguments_of, plans_left
+from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
-from grid.engines.places import name_of
+from grid.engines.places import name_of, takes_answer
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.strict import STRICT
+from grid.text.arguments import takes_results
+from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Usage, to_json
+from grid.types import FINISH, NO_TOOL, RESULT, Usage, to_json
 
-K1, B = 1.2, 0.6  # BM25's saturation and length normalisation
-_NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -67,7 +68,7 @@ class Lexical:
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
     sampler: ClassVar[None] = None
-    version: str = field(default="lexical-4", init=False)
+    version: str = field(default="lexical-5", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
@@ -128,16 +129,20 @@ class Lexical:
         offered = {tool.name for tool in answer.tools}
         ways = [way for way in self._ways(prompt) if all(call["tool"] in offered for call in way[0])]
         if ways:
-            calls = ways[_gumbel_argmax(np.array([score for _, score in ways]), temperature, seed, index)][0]
+            scores = np.array([score for _, score in ways])
+            order = _order(scores, temperature, seed, index)
+            calls = _nth([ways[place][0] for place in order], points.rejected_before(prompt))
             calls = calls[: answer.most] or [{"tool": FINISH, "arguments": {}}]
             return calls + [{"tool": NO_TOOL, "arguments": {}}] * (answer.least - len(calls))
         done = points.steps_done(prompt)
         left = answer.least if answer.may_decline else len(points.clauses(points.query(prompt))) - done
-        call = ToolCallAnswer(answer.tools, answer.may_decline)
-        return [
-            self._call(points.at(prompt, done + place), call, temperature, seed, index * answer.most + place)
-            for place in range(max(min(left, answer.most), 1))
-        ]
+        call, answers = ToolCallAnswer(answer.tools, answer.may_decline), takes_answer(answer.tools)
+        results, calls = points.results(prompt), list[Call]()
+        for place in range(max(min(left, answer.most - answers), 1 - answers)):
+            here = self._at(points.at(prompt, done + place), call, results)
+            calls.append(here.filled(call, here.drawn(temperature, seed, index * answer.most + place)))
+            results = (reference(points.id_of(here.prompt), RESULT), *results)
+        return _with_answer(calls, prompt, points.first_number(prompt) + done) if answers else calls
 
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
         decline = NO_TOOL if answer.may_decline else FINISH
@@ -145,29 +150,30 @@ class Lexical:
         ways = [(calls or [{"tool": decline, "arguments": {}}], score) for calls, score in self._ways(prompt)]
         ways = [(calls, score) for calls, score in ways if calls[0]["tool"] in named]
         if ways:
-            scores = np.array([score for _, score in ways])
-            return [to_json(ways[_gumbel_argmax(scores, temperature, seed, index)][0][0]) for index in range(n)]
-        here, known, options = points.pointed(prompt), dict[int, str](), _options(prompt)
-        scores = self._scores(here, options) / self.temperature
-        texts = []
+            scores, rank = np.array([score for _, score in ways]), points.rejected_before(prompt)
+            orders = (_order(scores, temperature, seed, index) for index in range(n))
+            return [to_json(_nth([ways[place][0][0] for place in order], rank)) for order in orders]
+        here, known, texts = self._at(points.pointed(prompt), answer, points.results(prompt)), dict[str, str](), []
         for index in range(n):
-            choice = _gumbel_argmax(scores, temperature, seed, index)
-            if choice not in known:
-                known[choice] = to_json(_filled(answer, options[choice], here))
-            texts.append(known[choice])
+            option = here.drawn(temperature, seed, index)
+            if option not in known:
+                known[option] = to_json(here.filled(answer, option))
+            texts.append(known[option])
         return texts
 
     def _votes(self, prompt: Prompt, n: int, temperature: float, seed: int) -> list[str]:
         """For the candidate whose words fit the request best."""
         candidates = next(section for section in prompt.sections if section.kind == "candidates").options
         scores = self._scores(points.pointed(prompt), candidates) / self.temperature
-        votes = [_gumbel_argmax(scores, temperature, seed, index) for index in range(n)]
+        votes = [_order(scores, temperature, seed, index)[0] for index in range(n)]
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
-    def _call(self, prompt: Prompt, answer: ToolCallAnswer, temperature: float, seed: int, index: int) -> Call:
-        options = _options(prompt)
-        scores = self._scores(prompt, options) / self.temperature
-        return _filled(answer, options[_gumbel_argmax(scores, temperature, seed, index)], prompt)
+    def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
+        """A point with its options. A tool that takes results is none of them where there are none."""
+        options, scores = _options(prompt), self._scores(prompt, _options(prompt)) / self.temperature
+        out = {tool.name for tool in answer.tools if not results and takes_results(tool)}
+        kept = [place for place, option in enumerate(options) if not out or name_of(option) not in out]
+        return _Point(prompt, [options[place] for place in kept], scores[kept], results)
 
     def _scores(self, prompt: Prompt, options: Sequence[str]) -> np.ndarray:
         query: dict[str, float] = {}
@@ -182,11 +188,11 @@ class Lexical:
             for stem in stems(" ".join(map(unlabelled, entries))):
                 query[stem] = query.get(stem, 0.0) + weight
         scores = bm25(query, options)
-        for index in _documents(tuple(options)).no_tool:
+        for index in documents(tuple(options)).no_tool:
             if substep and substep[0] in NO_TOOL_STEMS:
                 scores[index] += self.no_tool_bonus
         if points.is_done(prompt):
-            for index in _documents(tuple(options)).finish:
+            for index in documents(tuple(options)).finish:
                 scores[index] += self.no_tool_bonus
         return scores
 
@@ -197,55 +203,39 @@ def _options(prompt: Prompt) -> tuple[str, ...]:
     return section.options or section.entries[1:]
 
 
-def _filled(answer: ToolCallAnswer, option: str, prompt: Prompt) -> Call:
-    """The call of an option; of no tool where the answer has none of its name."""
-    tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
-    if tool is None:
-        return {"tool": NO_TOOL, "arguments": {}}
-    return {"tool": tool.name, "arguments": {} if tool.name == FINISH else fill(tool, prompt)}
+def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
+    """The plan up to where it finishes, with the last result for the answer; its first call has this number."""
+    kept = list(takewhile(lambda call: call["tool"] != FINISH, calls))
+    return [*kept, _answered(reference(str(first + len(kept) - 1), RESULT) if kept else last_result(prompt))]
 
 
-def bm25(query: Mapping[str, float], options: Sequence[str]) -> np.ndarray:
-    """BM25 of each option (a document) against the weighted query, √IDF over the options; shape (options,)."""
-    documents = _documents(tuple(options))
-    scores = [0.0] * len(options)
-    for stem, weight in query.items():
-        containing = documents.postings.get(stem, ())
-        if containing:
-            idf = math.sqrt(math.log(1 + (len(options) - len(containing) + 0.5) / (len(containing) + 0.5)))
-            for index, frequency in containing:
-                scores[index] += weight * idf * frequency * (K1 + 1) / (frequency + documents.norm[index])
-    return np.array(scores)
+def _answered(last: str | None) -> Call:
+    """To finish with a result."""
+    return {"tool": FINISH, "arguments": {"answer": last} if last else {}}
 
 
-class _Documents(NamedTuple):
-    """Options made ready for BM25: by stem the (option, frequency) pairs, the lengths' norm, and which are no tools."""
+class _Point(NamedTuple):
+    """A decision's prompt, options, their scores, and the results that calls may take, the latest first."""
 
-    postings: dict[str, list[tuple[int, int]]]
-    norm: list[float]
-    no_tool: tuple[int, ...]
-    finish: tuple[int, ...]
+    prompt: Prompt
+    options: Sequence[str]
+    scores: np.ndarray
+    results: Sequence[str]
 
+    def drawn(self, temperature: float, seed: int, index: int) -> str:
+        """An option; on a further try the next best."""
+        order = _order(self.scores, temperature, seed, index)
+        return self.options[order[points.rejected_before(self.prompt) % len(order)]]
 
-@lru_cache(maxsize=256)  # of some 100 kB each
-def _documents(options: tuple[str, ...]) -> _Documents:
-    names = [name_of(option) for option in options]
-    wordless = (NO_TOOL, GIVE_UP)
-    counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
-    lengths = np.array([length for _, length in counted], dtype=np.float64)
-    norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()
-    postings: dict[str, list[tuple[int, int]]] = {}
-    for index, (counts, _) in enumerate(counted):
-        for stem, frequency in counts.items():
-            postings.setdefault(stem, []).append((index, frequency))
-    places = {wanted: tuple(i for i, name in enumerate(names) if name == wanted) for wanted in (NO_TOOL, FINISH)}
-    return _Documents(postings, norm, places[NO_TOOL], places[FINISH])
-
-
-@lru_cache(maxsize=65536)
-def _counts(option: str) -> tuple[Counter[str], int]:
-    tokens = stems(option)
-    return Counter(tokens), len(tokens)
+    def filled(self, answer: ToolCallAnswer, option: str) -> Call:
+        """The call of an option; of no tool where the answer has none of its name."""
+        tool = next((tool for tool in answer.tools if tool.name == name_of(option)), None)
+        if tool is None:
+            return {"tool": NO_TOOL, "arguments": {}}
+        if takes_answer([tool]):
+            return _answered(last_result(self.prompt))
+        given = {} if tool.name == FINISH else fill(tool, self.prompt, self.results)
+        return {"tool": tool.name, "arguments": given}
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -254,12 +244,22 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return result
 
 
-def _gumbel_argmax(logits: np.ndarray, temperature: float, seed: int, index: int) -> int:
-    """An exact sample of softmax(logits / temperature); the first maximum at temperature 0."""
-    if temperature == 0:
-        return int(np.argmax(logits))
-    uniform = np.random.default_rng((seed, index)).random(len(logits))
-    return int(np.argmax(logits / temperature - np.log(-np.log(uniform))))
+def _order(logits: np.ndarray, temperature: float, seed: int, index: int) -> list[int]:
+    """The places, the best first; the first is an exact sample of softmax(logits / temperature)."""
+    if temperature > 0:
+        uniform = np.random.default_rng((seed, index)).random(len(logits))
+        logits = logits / temperature - np.log(-np.log(uniform))
+    order: list[int] = np.argsort(-logits, kind="stable").tolist()
+    return order
+
+
+def _nth(ranked: Sequence[T], rank: int) -> T:
+    """Of those that differ the one behind so many that were rejected, from the first again behind the last."""
+    if not rank:
+        return ranked[0]
+    others = {to_json(one): one for one in reversed(ranked)}
+    distinct = [others[text] for text in dict.fromkeys(map(to_json, ranked))]
+    return distinct[rank % len(distinct)]
 
 
 def _lesson(prompt: Prompt) -> str:

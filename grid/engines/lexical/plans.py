@@ -15,12 +15,13 @@ from typing import cast
 
 import numpy as np
 
-from grid.engines.base import Prompt
+from grid.engines.base import PlanAnswer, Prompt, ToolCallAnswer
 from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
+from grid.text.arguments import allowed
 from grid.text.objects import UnreadableError
 from grid.text.references import PATTERN, reference
-from grid.types import Json
+from grid.types import RESULT, Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -50,12 +51,24 @@ def plans_left(prompt: Prompt, scores: Callable[[Sequence[str]], np.ndarray]) ->
     made = [step for step in map(_made, prompt.entries("history")) if step]
     failed = [step.call for step in made if not step.succeeded]
     following = points.first_number(prompt) + points.steps_done(prompt)
-    plans = [_adapted(plan, text, points.query(prompt)) for text, plan in solved]
+    listed = _listed(prompt)
+    plans = [_adapted(plan, text, points.query(prompt), listed) for text, plan in solved]
     left = [_left(plan, made, following) for plan in plans]
     near = scores([text for text, _ in solved])
     shared = np.array([len(plan) - len(calls) for plan, calls in zip(plans, left, strict=True)])
     fits = near + _MADE_WEIGHT * shared
     return [(calls, float(fit)) for calls, fit in zip(left, fits, strict=True) if not any(c in failed for c in calls)]
+
+
+def last_result(prompt: Prompt) -> str | None:
+    """What stands for the result of the last step that was made and did not fail; None without one.
+
+    One that a finish was refused with is passed over.
+    """
+    made = [step for step in map(_made, prompt.entries("history")) if step]
+    refused = [arguments_of(step.call).get("answer") for step in made if not step.succeeded]
+    results = [reference(str(step.number), RESULT) for step in reversed(made) if step.succeeded]
+    return next((found for found in results if found not in refused), None)
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
@@ -106,16 +119,29 @@ def _renumber(value: Json, places: Mapping[int, int]) -> Json:
     return reference(str(known[found[1]]), found[2]) if found and found[1] in known else value
 
 
-def _adapted(plan: Sequence[Call], solved: str, question: str) -> list[Call]:
-    """The plan with the question's words in its slots."""
+def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
+    """The plan with the question's words in its slots; an argument with `listed` values has none but those."""
     slots = _Slots(solved, question)
     adapted = []
     for call in plan:
-        filled = {
-            name: slots.fill(value) if isinstance(value, str) else value for name, value in arguments_of(call).items()
-        }
+        filled = dict(arguments_of(call))
+        for name, value in filled.items():
+            found = slots.fill(value) if isinstance(value, str) else value
+            if found in listed.get(f"{call['tool']}.{name}", (found,)):
+                filled[name] = found
         adapted.append(call | {"arguments": filled})
     return adapted
+
+
+def _listed(prompt: Prompt) -> dict[str, frozenset[str]]:
+    """By `tool.argument` the values that it may have, where the answer's tools list all of them."""
+    tools = prompt.answer.tools if isinstance(prompt.answer, ToolCallAnswer | PlanAnswer) else ()
+    return {
+        f"{tool.name}.{one.name}": frozenset(values)
+        for tool in tools
+        for one in tool.parameters
+        if (values := allowed(tool, one))
+    }
 
 
 def arguments_of(call: Call) -> dict[str, Json]:

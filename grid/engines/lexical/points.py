@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from grid.engines.base import Prompt, Section
+from grid.text.arguments import RESULT_REFERENCE
 from grid.text.words import stems
 from grid.types import USER
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
 _MOST = 20
+_TRY = re.compile(r"This is try (\d{1,3}) of ")
+_RESULT = re.compile(RESULT_REFERENCE)
 
 
 def outline(prompt: Prompt) -> tuple[str, ...]:
@@ -45,6 +48,19 @@ def _last_said(prompt: Prompt) -> tuple[int, str]:
     return 0, prompt.entries("task")[0].removeprefix("Query: ")
 
 
+def rejected_before(prompt: Prompt) -> int:
+    """How many answers to this prompt could not be used so far: a retry names its try."""
+    found = next((_TRY.match(entry) for entry in prompt.entries("retry")), None)
+    return int(found[1]) - 1 if found else 0
+
+
+def results(prompt: Prompt) -> tuple[str, ...]:
+    """References to the results that the history shows, the latest first."""
+    shown = (entry.partition(" returned {") for entry in reversed(prompt.entries("history")))
+    whole = (_RESULT.search(behind) for _, returned, behind in shown if returned)
+    return tuple(dict.fromkeys(found[0] for found in whole if found))
+
+
 def first_number(prompt: Prompt) -> int:
     """The number of a path's first step: those of drafted outlines begin at 1."""
     return 1 if outline(prompt) else 0
@@ -61,6 +77,11 @@ def at(prompt: Prompt, place: int) -> Prompt:
     request = Section("request", (f"Present substep: {lines[min(place, len(lines) - 1)]}",))
     others = tuple(section for section in prompt.sections if section.kind != "request")
     return replace(prompt, sections=(*others, request))
+
+
+def id_of(prompt: Prompt) -> str:
+    """The number of the present substep."""
+    return prompt.entries("request")[-1].partition(": ")[2].partition(" ")[0]
 
 
 def pointed(prompt: Prompt) -> Prompt:

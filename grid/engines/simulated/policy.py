@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,8 +22,9 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons
+from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.simulated import judge
+from grid.engines.simulated.calls import Writer, results
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.tokens import count_tokens, prompt_tokens
@@ -111,8 +112,8 @@ class Policy:
         raise TypeError("a choice is answered by choose()")
 
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
-        place = self.places.at(prompt)
-        names, bonus = _names(wanted), self._bonus(prompt, place)
+        place, before = self.places.at(prompt), results(prompt)
+        names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, bool], str] = {}
 
@@ -122,7 +123,7 @@ class Policy:
                 tool = GIVE_UP
             if (tool, right) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, right] = to_json(thought | self._call(place, tool, right))
+                written[tool, right] = to_json(thought | self._call(place, tool, right, before, answers))
             return written[tool, right]
 
         return text
@@ -136,11 +137,14 @@ class Policy:
 
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
-        plan, names = list[dict[str, Json]](), _names(wanted)
+        plan, names, before = list[dict[str, Json]](), _names(wanted), dict.fromkeys(results(prompt), True)
+        answers = takes_answer(wanted.tools)
         places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
         for ahead, place in enumerate(places):
             bonus = self._bonus(prompt, place, ahead > 0)
-            plan.append(self._call(place, *self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))))
+            decided = self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))
+            plan.append(self._call(place, *decided, before, answers))
+            before[place.number] = True
         return plan
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
@@ -168,17 +172,15 @@ class Policy:
             return tool, False
         return tool, place.call is None or drawn[1] < self.deciding.arguments(place, bonus)
 
-    def _call(self, place: Place, tool: str, right: bool) -> dict[str, Json]:
-        """The call as text; a wrong one has every argument that it must have, and none of the right values."""
-        if tool in (NO_TOOL, FINISH, GIVE_UP):
-            return {"tool": tool, "arguments": {}}
-        if place.call is not None and tool == place.call.tool:
-            known = place.call.arguments
-            arguments: dict[str, Json] = dict(known) if right else dict.fromkeys(known, UNKNOWN)
-            return {"tool": tool, "arguments": arguments}
-        spec = self.deciding.tools.get(tool)
-        must: dict[str, Json] = {p.name: UNKNOWN for p in spec.parameters if p.required} if spec else {}
-        return {"tool": tool, "arguments": must}
+    def _call(self, place: Place, tool: str, right: bool, before: Mapping[str, bool], answers: bool) -> dict[str, Json]:
+        """The call as text, behind steps that may or may not have a result.
+
+        `answers`: to finish takes the answer, which is the result that the reference ends in.
+        """
+        if tool == FINISH and answers:
+            return {"tool": tool, "arguments": {"answer": place.answer or UNKNOWN}}
+        known = place.call if place.call is not None and place.call.tool == tool else None
+        return Writer(self.deciding.tools).call(tool, known, right, before)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""

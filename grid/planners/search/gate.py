@@ -6,18 +6,11 @@ from typing import Literal
 
 from grid.planners.acting import Action, View
 from grid.planners.search.tree import Node, Pruned
-from grid.types import Json, ToolCall, ToolSpec
+from grid.text.arguments import misfit
+from grid.types import ToolCall
 
 Repeats = Literal["path", "state"]
 """Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""
-
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    "number": (int, float),
-    "integer": int,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
 
 
 def unfit(node: Node, view: View, action: Action, repeats: Repeats) -> Pruned | None:
@@ -41,26 +34,3 @@ def _repeated(node: Node, call: ToolCall, repeats: Repeats) -> bool:
             if repeats == "path" or (before and node.path and before.state == node.path.state):
                 return True
     return False
-
-
-def misfit(call: ToolCall, tool: ToolSpec) -> str | None:
-    """Why a call does not fit its tool; None where it does.
-
-    All required arguments must be there and no others than the tool has. A value is of the argument's type or a text:
-    what an earlier step returned is referred to in a text, and models write numbers as texts.
-    """
-    known = {parameter.name: parameter for parameter in tool.parameters}
-    for name, value in call.arguments.items():
-        if name not in known:
-            return f"{tool.name} has no argument {name!r:.80}"
-        if not _fits(value, known[name].type):
-            return f"{name} is no {known[name].type}"
-    missing = [name for name, one in known.items() if one.required and call.arguments.get(name) in (None, "")]
-    return f"without {', '.join(missing)}" if missing else None
-
-
-def _fits(value: Json, kind: str) -> bool:
-    wanted = _KINDS.get(kind)
-    if wanted is None or isinstance(value, str) or value is None:
-        return True
-    return isinstance(value, wanted) and (kind == "boolean" or not isinstance(value, bool))

@@ -78,7 +78,8 @@ class Search:
         if substep is None:
             return None
         whole = not substep.text
-        return self._look(View(substep, path, self.episode.options(None if whole else substep, path.steps), whole))
+        options = self.episode.options(None if whole else substep, path.steps)
+        return self._look(View(substep, path, options, whole, answered=self.episode.case.answered))
 
     # --- new nodes
 
@@ -135,7 +136,8 @@ class Search:
         if made and all(node.pruned in ("unreadable", "schema") for node in made):
             first = made[0]
             why = "the call does not fit its tool" if first.pruned == "schema" else None
-            first.action = replace(self._edge(first)[1], call=None, unreadable=why) if why else first.action
+            undone = replace(self._edge(first)[1], call=None, finished=False, unreadable=why)
+            first.action = undone if why else first.action
             first.pruned = None
 
     def add(self, node: Node, action: Action, share: float | None = None) -> Node:

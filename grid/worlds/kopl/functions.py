@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
-from grid.types import RESULT, Parameter, ToolSpec
+from grid.text.references import reference
+from grid.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.worlds.kopl import filters, queries
 from grid.worlds.kopl.results import Answer, Result, Texts, Values
 from grid.worlds.kopl.sets import EntitySet
+from grid.worlds.kopl.wording import EXAMPLE, KINDS
 
 Sort: TypeAlias = Literal["entities", "values", "texts", "answer"]
 _SORTS: Mapping[type[Result], Sort] = {EntitySet: "entities", Values: "values", Texts: "texts", Answer: "answer"}
@@ -34,7 +36,8 @@ _TEXTS: Mapping[str, str] = {
     "relation": "The relation's name.",
     "direction": "forward where the given entities are the relation's subject, backward where they are its object.",
 }
-_OPERATOR = "One of =, !=, <, >."
+_OPERATORS = ("=", "!=", "<", ">")
+_DIRECTIONS = ("forward", "backward")
 _VOCABULARIES = {"concept_name": "concept", "key": "attribute", "qkey": "qualifier", "relation": "relation"}
 
 
@@ -47,6 +50,7 @@ def sort_of(result: Result) -> Sort:
 class Function:
     """One function. `nothing` says what an empty result means, with the text arguments filled in.
 
+    `example` has the texts of an example's arguments that are not those of EXAMPLE.
     `run` takes the base, the results, then the texts, both in the order of `results` and `texts`.
     """
 
@@ -57,7 +61,8 @@ class Function:
     run: Callable[..., Result]
     description: str
     nothing: str
-    operator: str = _OPERATOR
+    operators: tuple[str, ...] = _OPERATORS
+    example: Mapping[str, str] = field(default_factory=dict)
 
     def sort(self, parameter: str) -> Sort:
         """The sort of result that a parameter takes."""
@@ -66,8 +71,17 @@ class Function:
     def spec(self) -> ToolSpec:
         """The function as a tool."""
         results = tuple(Parameter(name, RESULT, _RESULTS[name][1]) for name in self.results)
-        texts = tuple(Parameter(name, "string", _TEXTS.get(name, self.operator)) for name in self.texts)
-        return ToolSpec(self.name, self.description, results + texts, (RESULT, "value"), "knowledge base")
+        shown: dict[str, Json] = {name: reference(str(step), RESULT) for step, name in enumerate(self.results)}
+        shown |= {name: self.example.get(name, EXAMPLE.get(name, "")) for name in self.texts}
+        described = f"{self.description} Example: {to_json(shown)}" if shown else self.description
+        parameters = (*results, *map(self._text, self.texts))
+        return ToolSpec(self.name, described, parameters, (RESULT, "value"), "knowledge base")
+
+    def _text(self, name: str) -> Parameter:
+        """An argument that is a text: one of some values where it is an operator or a direction."""
+        if name == "op":
+            return Parameter(name, "string", f"One of {', '.join(self.operators)}.", values=self.operators)
+        return Parameter(name, "string", _TEXTS[name], values=_DIRECTIONS if name == "direction" else ())
 
     @cached_property
     def vocabularies(self) -> Mapping[str, str]:
@@ -77,14 +91,8 @@ class Function:
 
 
 def _filters() -> list[Function]:
-    kinds = {
-        "Str": ("string", "equals a text"),
-        "Num": ("quantity", "is a number that compares as said"),
-        "Year": ("year", "is a year, or a date in a year, that compares as said"),
-        "Date": ("date", "is a date that compares as said"),
-    }
     found = []
-    for ending, (kind, words) in kinds.items():
+    for ending, kind in KINDS.items():
         op, shown = (("op",), "{op}") if ending != "Str" else ((), "=")
         found += [
             Function(
@@ -92,27 +100,31 @@ def _filters() -> list[Function]:
                 ("entities",),
                 ("key", "value", *op),
                 "entities",
-                partial(filters.filter_attribute, kind=kind),
-                f"Keep the entities that have an attribute whose value {words}.",
+                partial(filters.filter_attribute, kind=kind.name),
+                f"Keep the entities with an attribute of this key that {kind.told('value')}.",
                 f"none of the given entities has {{key}} {shown} {{value}}",
+                example={"key": kind.key, "value": kind.value},
             ),
             Function(
                 f"QFilter{ending}",
                 ("entities",),
                 ("qkey", "qvalue", *op),
                 "entities",
-                partial(filters.filter_qualifier, kind=kind),
-                f"Keep the entities found by a fact (filter by attribute, Relate) with a qualifier that {words}.",
+                partial(filters.filter_qualifier, kind=kind.name),
+                "Of entities found by an attribute filter or Relate, keep those whose fact has a qualifier of this key "
+                f"that {kind.told('qvalue')}.",
                 f"none of the given entities' facts has the qualifier {{qkey}} {shown} {{qvalue}}",
+                example={"qkey": kind.key, "qvalue": kind.value},
             ),
             Function(
                 f"Verify{ending}",
                 ("s_value",),
                 ("t_value", *op),
                 "answer",
-                partial(queries.verify, kind=kind),
-                f"Say yes, no or not sure: whether each of the given values {words}.",
+                partial(queries.verify, kind=kind.name),
+                f"Say yes where each of the given values {kind.told('t_value')}; no where none is; else not sure.",
                 "there is nothing to check",
+                example={"t_value": kind.value},
             ),
         ]
     return found
@@ -126,7 +138,7 @@ _OTHERS = [
         ("name",),
         "entities",
         filters.find,
-        "Take the entities that have a name.",
+        "Take the entities, or the concept, of this name.",
         "there is no entity of the name {name}",
     ),
     Function(
@@ -135,7 +147,7 @@ _OTHERS = [
         ("concept_name",),
         "entities",
         filters.filter_concept,
-        "Keep the entities that belong to a concept or to one below it.",
+        "Keep the entities that belong to a concept, or to one below it.",
         "none of the given entities is a {concept_name}",
     ),
     Function(
@@ -144,7 +156,7 @@ _OTHERS = [
         ("relation", "direction"),
         "entities",
         filters.relate,
-        "Go from the given entities along a relation to the entities at its other end.",
+        "Go from the given entities along a relation to the entities at its other end, which keep these facts.",
         "none of the given entities has the relation {relation} ({direction})",
     ),
     Function(
@@ -185,7 +197,8 @@ _OTHERS = [
         queries.select_between,
         "Return the name of that one of two entities whose number under a key is less or greater.",
         "there is no number to compare",
-        operator="less or greater.",
+        operators=("less", "greater"),
+        example={"op": "less"},
     ),
     Function(
         "SelectAmong",
@@ -195,7 +208,8 @@ _OTHERS = [
         queries.select_among,
         "Return the names of the entities with the smallest or largest number under a key.",
         "there is no number to compare",
-        operator="smallest or largest.",
+        operators=("smallest", "largest"),
+        example={"op": "largest"},
     ),
     Function(
         "QueryAttr",

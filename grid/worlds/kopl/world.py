@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from grid.types import RESULT, Observation, ToolCall, ToolSpec
+from grid.text.references import PATTERN
+from grid.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, ToolSpec
 from grid.worlds.base import State, own_state
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.expecting import Expecting
-from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, sort_of
+from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, Sort, sort_of
 from grid.worlds.kopl.results import Result, is_empty, same_answer, texts, told
 from grid.worlds.kopl.values import shown
 from grid.worlds.schema import ERROR, Expected
 
+ANSWER = "answer"
+"""The parameter of `finish`, and the field of what it returns."""
+_TOLD: dict[Sort, str] = {
+    "entities": "a set of entities",
+    "values": "values of an attribute or qualifier",
+    "texts": "names",
+    "answer": "a single text",
+}
 _HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
-_BETWEEN = "; "  # values of an answer
+_REFERENCE = re.compile(r"\$\d+")
+_SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.returns != "entities")
 
 
 @dataclass(frozen=True)
 class KoplState:
     """The successful calls so far, each as its function and its arguments in the function's order, and their results.
 
-    A result follows from the calls before it, so that states are equal where the calls are.
+    A result follows from the calls before it, so that states are equal where the calls are. `answer` has the values of
+    the answer that was given; None before.
     """
 
     calls: tuple[tuple[str, ...], ...] = ()
+    answer: tuple[str, ...] | None = None
     results: tuple[Result, ...] = field(default=(), compare=False, repr=False)
 
 
@@ -43,13 +55,19 @@ class KoplWorld:
     later calls; `value` is its text, or how many there are and the first ten. A call that returns nothing valid (an
     unknown identifier, an empty set, arguments that do not fit) has failed: {"error": why}, and leaves no result.
 
+    `answered`: the case is answered by `finish(answer)`, a `$n` or words, its values parted by `; `. An entity set is
+    no answer: that finish has failed, as has one without an answer (the rule of planning_horizon's official code).
+    Behind a finish that has not failed the answer stays. Otherwise the latest result is the answer.
+
     Attributes:
         kb: the knowledge base, which is never changed.
         reference: the values of the case's answer, as the dataset states them.
+        answered: which of the two rules holds.
     """
 
     kb: KnowledgeBase
     reference: tuple[str, ...]
+    answered: bool = False
     branches: ClassVar[bool] = True
 
     @property
@@ -65,10 +83,15 @@ class KoplWorld:
         """Run one call; whatever is wrong with it is the observation's `error`."""
         before = own_state(state, KoplState)
         try:
+            if before.answer is not None:
+                raise KoplError("the question is answered already")
+            if self.answered and call.tool == FINISH:
+                given = _answer(call, before.results)
+                return replace(before, answer=given), Observation({ANSWER: BETWEEN.join(given)})
             arguments, result = self._run(before.results, call)
         except KoplError as error:
             return before, Observation({ERROR: f"{error}."}, failed=True)
-        after = KoplState((*before.calls, (call.tool, *arguments)), (*before.results, result))
+        after = KoplState((*before.calls, (call.tool, *arguments)), None, (*before.results, result))
         return after, Observation({RESULT: f"${len(before.results)}", "value": told(self.kb, result)})
 
     def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
@@ -87,14 +110,24 @@ class KoplWorld:
         return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
     def answer(self, state: State) -> str | None:
-        """The latest result as a text, its values parted by `; `; None without one or where it is an entity set."""
-        found = _latest(state)
-        return None if found is None else _BETWEEN.join(dict.fromkeys(found))
+        """The answer as a text, its values parted by `; `; None before one is given.
+
+        Where finishing is not what answers, it is the latest result, and None where that is an entity set.
+        """
+        found = self._found(state)
+        return None if found is None else BETWEEN.join(dict.fromkeys(found))
 
     def resolved(self, state: State) -> bool:
-        """Whether the latest result has the values of the reference answer, compared as a set (see `same_answer`)."""
-        found = _latest(state)
-        return found is not None and same_answer(found, self.reference)
+        """Whether the answer has the values of the reference's, compared as a set (see `same_answer`)."""
+        found = self._found(state)
+        if found is None:
+            return False
+        return same_answer(found, self.reference) or (
+            self.answered and same_answer((BETWEEN.join(found),), self.reference)  # a value may hold what parts them
+        )
+
+    def _found(self, state: State) -> tuple[str, ...] | None:
+        return own_state(state, KoplState).answer if self.answered else _latest(state)
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[Sequence[str], Result]:
         """The arguments in the function's order, and what it returns; raises KoplError."""
@@ -118,11 +151,10 @@ def _given(function: Function, name: str, handle: str, results: Sequence[Result]
     """The earlier result that a parameter is given; raises KoplError where there is none, or one of another sort."""
     found = _HANDLE.fullmatch(handle)
     if found is None or int(found[1]) >= len(results):
-        known = f"$0 to ${len(results) - 1}" if results else "none so far"
-        raise KoplError(f"{name}: {shown(handle)} is no earlier result (there are {known})")
+        raise KoplError(f"{name}: {shown(handle)} is no result of an earlier step")
     result = results[int(found[1])]
     if sort_of(result) != function.sort(name):
-        raise KoplError(f"{name}: {handle} holds {sort_of(result)}, not {function.sort(name)}")
+        raise KoplError(f"{name}: that step's result is {_TOLD[sort_of(result)]}, not {_TOLD[function.sort(name)]}")
     return result
 
 
@@ -130,6 +162,31 @@ def _latest(state: State) -> tuple[str, ...] | None:
     """The latest result's texts; None without one or where it is an entity set."""
     results = own_state(state, KoplState).results
     return texts(results[-1]) if results else None
+
+
+def _answer(call: ToolCall, results: Sequence[Result]) -> tuple[str, ...]:
+    """The values of the answer that a finish gives; raises KoplError where it gives none."""
+    given = call.arguments.get(ANSWER)
+    parts = given if isinstance(given, list) else given.split(BETWEEN) if isinstance(given, str) else []
+    if not all(isinstance(part, str) for part in parts):
+        raise KoplError(f"{ANSWER}: texts are expected")
+    values = [value for part in map(str, parts) if part.strip() for value in _values(part.strip(), results)]
+    if not values:
+        raise KoplError(f"{FINISH} needs an {ANSWER}: the result of an earlier step, or words")
+    return tuple(dict.fromkeys(values))
+
+
+def _values(part: str, results: Sequence[Result]) -> tuple[str, ...]:
+    """The values that a part of an answer stands for: those of a result, or its own words."""
+    if not (_REFERENCE.fullmatch(part) or PATTERN.search(part)):
+        return (part,)
+    found = _HANDLE.fullmatch(part)
+    if found is None or int(found[1]) >= len(results):
+        raise KoplError(f"{ANSWER}: {shown(part)} is no result of an earlier step")
+    values = texts(results[int(found[1])])
+    if values is None:
+        raise KoplError(f"{ANSWER}: a set of entities is no answer; finish with what one of these returns: {_SCALARS}")
+    return values
 
 
 def _arguments(function: Function, call: ToolCall) -> dict[str, str]:

@@ -1,0 +1,63 @@
+"""What a results folder shows: which data, and which engine answered. It is the first line of a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import load
+from analysis.made_up import MADE_UP
+
+COLUMNS = ("engine", "config")
+"""What is read of every episode besides the columns of other tables."""
+EMPTY = "There is nothing to show: this folder holds no episodes yet"
+_ENGINES = {
+    "lexical": "{}: a lexical engine (word overlap, no training), no language model: its figures say nothing about any",
+    "simulated": "{}: a simulated policy, no language model: it is told the answers, and is right as often as planted",
+    "null": "{}: an engine that makes no real answer, no language model",
+}
+"""Engines that are no language models, and what is to be said of them."""
+_GENERATED = ("kqa_synthetic", "gta_generated", "slate", "null_cases")
+"""Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
+
+
+def of(root: Path) -> str:
+    """The first line of a folder's report.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    return first_line(load.episodes(root, COLUMNS))
+
+
+def first_line(episodes: pd.DataFrame) -> str:
+    """One line that names every model with its engine and every data set with its kind; of no episodes, `EMPTY`."""
+    if episodes.empty:
+        return EMPTY
+    models = episodes[["model", "engine"]].astype(object).drop_duplicates()
+    data = episodes.drop_duplicates(["dataset", "dataset_version", "config"])
+    told = [_model(str(name), engine) for name, engine in models.itertuples(index=False)]
+    kinds = [_data(str(row["dataset"]), str(row["dataset_version"]), row["config"]) for row in data.to_dict("records")]
+    return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
+
+
+def _model(name: str, engine: object) -> str:
+    if engine in _ENGINES:
+        return _ENGINES[str(engine)].format(name)
+    by = f"run by {engine}" if isinstance(engine, str) else "whose engine is not recorded"
+    return f"{name}: a language model, {by}" if isinstance(engine, str) else f"{name}: a model {by}"
+
+
+def _data(name: str, version: str, config: object) -> str:
+    """A data set's kind, from its file in conf/dataset and its version."""
+    plain = name.partition("[")[0].partition(" ")[0]
+    made_up = ", tools simulated" if MADE_UP in version else ""
+    read = plain not in _GENERATED or bool(_path(config))
+    return f"{name} ({'read from released or own files' if read else 'synthetic, generated here from a seed'}{made_up})"
+
+
+def _path(config: object) -> object:
+    found = json.loads(config) if isinstance(config, str) else {}
+    return found.get("dataset", {}).get("path")

@@ -1,0 +1,83 @@
+"""The shipped regression's intervals hold what was planted; no study-shaped folder ends its report."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from analysis import gee, horizon, load, study
+from analysis.report import print_report
+from analysis.spec import load as read_spec
+from launch.benchmarks import coverage
+from launch.report import write_page
+from tests import study_shaped
+
+SHIPPED = read_spec(study.PLANNING_HORIZON)
+
+
+@pytest.fixture(scope="module")
+def shapes() -> pd.DataFrame:
+    return coverage.questions()
+
+
+def shares(shapes: pd.DataFrame, questions: int, studies: int) -> pd.Series[float]:
+    rng = np.random.default_rng(questions)
+    held = [coverage.holds(coverage.episodes(rng, shapes, questions), SHIPPED, shapes) for _ in range(studies)]
+    return pd.concat(held)["holds"].astype(float)
+
+
+def test_planted_coefficients_are_those_of_a_very_large_study(shapes: pd.DataFrame) -> None:
+    """Every question ten times over: estimates come within their errors of what is called planted."""
+    rng = np.random.default_rng(0)
+    parts = [coverage.episodes(rng, shapes, len(shapes)) for _ in range(10)]
+    rows = pd.concat(
+        [
+            part.assign(case_id=part["case_id"] + f"-{n}", cluster=part["cluster"] + f"-{n}")
+            for n, part in enumerate(parts)
+        ]
+    )
+    ((_, found),) = gee.fits(rows, SHIPPED)
+    assert isinstance(found, gee.Fit)
+    table = found.coefficients.set_index("name")
+    planted = pd.Series(coverage.planted(rows, shapes, coverage.TRUTH, found.references))[table.index]
+    assert len(table) == 18
+    assert ((table["coefficient"] - planted).abs() < 3.5 * table["se"]).all()
+    assert (table["se"] < 0.2).all()
+
+
+def test_the_shipped_formula_covers(shapes: pd.DataFrame) -> None:
+    """40 studies of 60 questions; `python launch/bench.py coverage` makes hundreds of five sizes."""
+    held = shares(shapes, 60, 40)
+    assert len(held) > 300
+    assert 0.92 <= held.mean() <= 0.98
+
+
+def test_12_questions_are_refused_with_what_to_run(shapes: pd.DataFrame) -> None:
+    rows = coverage.episodes(np.random.default_rng(0), shapes, 12)
+    ((_, found),) = gee.fits(rows, SHIPPED)
+    assert isinstance(found, gee.Refused)
+    assert "run cases of 30 clusters or more" in found.reason
+    short = SHIPPED.model_copy(update={"formula": coverage.SHORT})
+    held = coverage.holds(rows, short, shapes)
+    assert held is not None
+    assert list(held.index) == ["Intercept", "SH"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_study_shaped_folder_ends_its_report(tmp_path: Path, seed: int) -> None:
+    study_shaped.write(tmp_path, seed)
+    assert write_page(tmp_path, print_report(tmp_path, Console(file=io.StringIO()))).is_file()
+
+
+def test_no_study_shaped_folder_ends_its_regression(tmp_path: Path) -> None:
+    kinds = set()
+    for seed in range(2, 14):
+        study_shaped.write(tmp_path / str(seed), seed)
+        wanted = horizon.folded(load.episodes(tmp_path / str(seed), SHIPPED.columns()))
+        kinds |= {type(found) for _, found in gee.fits(wanted, SHIPPED)}
+    assert kinds == {gee.Fit, gee.Refused}
