@@ -123,6 +123,17 @@ def failure_patterns(root: Path, model: str, dataset: str, patterns: Sequence[st
     )
 
 
+def replacements(root: Path, model: str, dataset: str) -> str:
+    """By setting the calls, and the arguments that forgiving tools replaced, all and wrongly."""
+    return (
+        f"{latest(root, _of(model, dataset))}\nSELECT {_SETTING}, count(*) AS cells, sum(tool_calls) AS tool_calls,\n"
+        "  sum(replaced_arguments) AS replaced_arguments,\n"
+        "  sum(wrongly_replaced_arguments) AS wrongly_replaced_arguments,\n"
+        "  sum(wrongly_replaced_arguments) / nullif(sum(replaced_arguments), 0) AS wrong_share\n"
+        "FROM e WHERE replaced_arguments IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+
+
 def tool_counts(root: Path, model: str, dataset: str, small: float) -> str:
     """By setting and kind of tool hits, calls made and gold calls over all cells, and their F1."""
     counts = ", ".join(

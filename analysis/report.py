@@ -16,6 +16,7 @@ from analysis import (
     patterns,
     planted,
     provenance,
+    replacements,
     restoration,
     sheets,
     study,
@@ -56,7 +57,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     found += [*published.sheets(root), *_trajectories(root), *kinds.sheets(root), *patterns.sheets(root)]
-    found += study.sheets(root, analysis)
+    found += [*replacements.sheets(root), *study.sheets(root, analysis)]
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:

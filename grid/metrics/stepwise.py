@@ -8,10 +8,12 @@ from typing import Any
 
 from grid.datasets.base import Problem
 from grid.metrics import repeats
+from grid.metrics.replaced import counts
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
 from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory
 from grid.worlds.lookup import concrete_calls
+from grid.worlds.schema import mends
 
 SCORING = "3"
 """Raise when the same trajectory gets another score; part of every cell's id."""
@@ -58,6 +60,9 @@ def scored(
 ) -> Scores:
     """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for."""
     own, case = {**problem.measure(trajectory), **said}, problem.case
+    if mends(problem.world):
+        replaced, wrongly = counts(trajectory.steps, problem.reference)
+        own |= {"replaced_arguments": replaced, "wrongly_replaced_arguments": wrongly}
     reference = problem.reference.part(len(case.done), case.decisions)
     return score(trajectory, reference, resolved, own, concrete_calls(problem.world))
 

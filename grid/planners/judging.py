@@ -38,8 +38,6 @@ ASK_VOTE_DIGITS = "Answer with its number, and nothing else."
 _MAX_TOKENS = 256
 _IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
 _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
-_VOTE_IN_WORDS = Section("instruction", (ASK_VOTE, ASK_VOTE_TEXT))
-_VOTE_IN_DIGITS = Section("instruction", (ASK_VOTE, ASK_VOTE_DIGITS))
 T = TypeVar("T")
 
 
@@ -110,8 +108,9 @@ class Judging:
         *key: object,
         samples: int,
         temperature: float,
+        ask: str = ASK_VOTE,
     ) -> list[float]:
-        """The share of the votes that each candidate gets.
+        """The share of the votes that each candidate gets; `ask` says what is to be decided.
 
         In words so many `samples` are cast. In digits the shares are the exact distribution over the candidates.
 
@@ -121,9 +120,9 @@ class Judging:
         options, count = tuple(candidates), len(candidates)
         shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
         if self.form == "digits":
-            choice = await requests.choose(role, Prompt((*shown, _VOTE_IN_DIGITS), ChoiceAnswer(options)), *key)
-            return [*choice.probabilities]
-        asked = Prompt((*shown, _VOTE_IN_WORDS), VoteAnswer(count))
+            asked = Prompt((*shown, Section("instruction", (ask, ASK_VOTE_DIGITS))), ChoiceAnswer(options))
+            return [*(await requests.choose(role, asked, *key)).probabilities]
+        asked = Prompt((*shown, Section("instruction", (ask, ASK_VOTE_TEXT))), VoteAnswer(count))
         votes = await self._sampled(
             requests, role, asked, partial(read_vote, candidates=count), key, samples, temperature
         )

@@ -8,20 +8,52 @@ import os
 import tempfile
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import platformdirs
 from filelock import FileLock
+from pydantic.dataclasses import dataclass
 
+from grid.engines.sources import Hub
+from grid.errors import ConfigError
 from grid.retrievers.scored import LONGEST
-from grid.retrievers.sources import check_modules, fingerprint
+from grid.retrievers.sources import Wheel, check_modules, check_source, fingerprint, model_folder
+from grid.strict import STRICT
 from grid.text.untrusted import loads
 
 _BATCH = 64  # texts
 _HEADER = 1_000  # bytes at most
 _TYPE = np.dtype("<f4")
+
+
+@dataclass(frozen=True, config=STRICT)
+class EmbeddingModel:
+    """A sentence-transformers model as configs name it.
+
+    Args:
+        hub: a model of the hub.
+        wheel: what holds the same files where the hub cannot be reached.
+        path: a folder instead of both.
+        query_prefix: stands before every text that others are sought by, as some models were trained.
+    """
+
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    path: str | None = None
+    query_prefix: str = ""
+
+    def check(self, key: str) -> None:
+        """Raise ConfigError where no model is named or none could be run; `key` is the config's. Fetches nothing."""
+        check_source(self.hub, self.path, key)
+        if find_spec("sentence_transformers") is None:
+            raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
+
+    def embedder(self, key: str) -> Embedder:
+        """The model, which is fetched where it must be. Raises ConfigError, with the config's key."""
+        return embedder_of(model_folder(self.hub, self.wheel, self.path, key))
 
 
 class Embedder:

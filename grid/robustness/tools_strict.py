@@ -1,28 +1,34 @@
-"""Tools that take exact identifiers only: the study's low robustness (planning_horizon §4.4, B.1.1)."""
+"""Tools that take exact names only: the study's low robustness (planning_horizon §4.4, B.1.1)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated, ClassVar
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import Problem
 from grid.retrievers.base import Index
+from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld
 from grid.strict import STRICT
 from grid.worlds.schema import SchemaWorld
 
 
 @dataclass(frozen=True, config=STRICT)
-class ToolsStrict:
-    """A call with an identifier that the schema lacks fails, and is told the nearest one by lexical similarity.
+class ToolsStrict(Matching):
+    """A call with a name that its input entities do not have fails, and is told the nearest that they have.
 
-    A problem whose world has no schema vocabulary (`SchemaWorld`) stays as it is; so does one whose tools
-    another setting has made forgiving already.
+    Nearness is the forgiving tools'. A problem whose world has no schema (`SchemaWorld`) stays as it is; so does one
+    whose tools another setting has made forgiving already.
     """
 
+    key: ClassVar[str] = "robustness.tools_strict"
+    candidates: Annotated[int, Field(ge=1, le=100)] = 1
+
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
-        """The same problem with the nearest identifier as feedback."""
+        """The same problem with the nearest name as feedback."""
         if not isinstance(problem.world, SchemaWorld):
             return problem
-        return replace(problem, world=MatchingWorld(problem.world, 1, mends=False))
+        return replace(problem, world=MatchingWorld(problem.world, self.nearness, self.candidates))

@@ -99,6 +99,7 @@ EPISODES = pa.schema(
         ("empty_answers", pa.int64()),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("simulator_failures", pa.int32()),
+        ("judge_failures", pa.int32()),
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),
         ("config", pa.string()),

@@ -23,15 +23,16 @@ from grid.planners.judging import Judging
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.robustness.base import Robustness
 from grid.seeds import derive_seed
-from grid.sweep import audit, evaluation, simulation
+from grid.sweep import audit, evaluation, grounding, simulation
 from grid.sweep.audit import Audit
 from grid.sweep.cell import GROUPS, Setting
 from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
+from grid.sweep.grounding import GroundingByModel
 from grid.sweep.make import make
 from grid.sweep.ordering import ordering
 from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
-from grid.sweep.roles import judging, models, restoring, simulating
+from grid.sweep.roles import judging, models, restoring, simulating, tools_ask
 from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
 
@@ -41,7 +42,7 @@ class Built:
     """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
 
     `order_seed` draws the order of options; None: they stand as retrieved. `compares_texts`: the evaluator says which
-    texts mean the same (`dataset.equivalence=judge`).
+    texts mean the same (`dataset.equivalence=judge`). `tools_ask`: the judge says which names the tools were meant.
     """
 
     engine: Engine
@@ -56,6 +57,7 @@ class Built:
     simulating: Simulating = field(default_factory=Simulating)
     order_seed: int | None = 0
     compares_texts: bool = False
+    tools_ask: bool = False
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -75,6 +77,13 @@ class Built:
             return None
         seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
         return Simulation(self.roles[SIMULATOR], self.simulating, seed)
+
+    def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
+        """Who says which names of a case's schema are meant; None where the tools ask nobody."""
+        if not self.tools_ask:
+            return None
+        seed = derive_seed(sweep_seed, "grounding", self.dataset.version, case_id)
+        return GroundingByModel(self.roles[JUDGE], self.judging[JUDGE], seed)
 
     @property
     def version(self) -> str:
@@ -123,6 +132,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         simulating=simulating(config),
         order_seed=ordering(config).seed(setting.seed),
         compares_texts=config["dataset"].get("equivalence") == JUDGED,
+        tools_ask=tools_ask(config) is not None,
     )
 
 
@@ -136,6 +146,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     for role in (role for role in ASKED if role in config):
         asking = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation}[role].__name__
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
+        if role == JUDGE and tools_ask(config):
+            modules[role].add(grounding.__name__)
     return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
 
 
@@ -203,6 +215,9 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     restored = restoring(setting.config).restored
     if role == JUDGE and restored != NOT_RESTORED and REFERENCES not in dataset.provides:
         return f"judge.restored={restored} needs the cases' references, which {of} does not have"
+    if role == JUDGE and isinstance(engine, Informed) and (robust := tools_ask(setting.config)):
+        file = f"conf/model/{_file(setting, role)}.yaml"
+        return f"robustness.{robust}.judge asks which names are meant, which {file} cannot tell"
     return None
 
 

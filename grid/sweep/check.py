@@ -167,7 +167,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
         if named and not any(role in setting.config for setting in settings):
-            why = "no planner of this sweep asks one" if role == JUDGE else "no dataset asks one"
+            why = "no planner and no tool of this sweep asks one" if role == JUDGE else "no dataset asks one"
             lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
     return lines
 

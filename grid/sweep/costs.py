@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from grid.engines.roles import ACTOR, ASKED, Role
@@ -33,6 +33,15 @@ def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
         role: Usage(**{name: episode[column] or 0 for name, column in columns.items()})
         for role, columns in COLUMNS.items()
     }
+
+
+def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
+    """What each role spent in all: planners and tools may ask the same."""
+    total: dict[Role, Usage] = {}
+    for part in spent:
+        for role, usage in part.items():
+            total[role] = total.get(role, Usage()) + usage
+    return total
 
 
 def larger(one: Usage, other: Usage) -> Usage:

@@ -69,7 +69,8 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     """A setting's config with its judge, evaluator and simulator, all values filled in, where it asks them.
 
-    Where no model is named for the judge (`model@judge=NAME`), the acting model judges. An evaluator must be named:
+    Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
+    be named: one for all models that are compared. An evaluator must be named:
     models that are compared shall not each examine themselves. Who is named as the judge examines finished
     trajectories too, where nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
@@ -82,6 +83,9 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
             model = _examiner(config)
         if not _asks(role, groups, model):
             continue
+        if role == JUDGE and not model and (robust := tools_ask(groups)):
+            allowed = "false, or true with model@judge=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError(f"robustness.{robust}.judge", True, allowed)
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
@@ -100,10 +104,16 @@ def is_named(role: Role, config: Mapping[str, Any]) -> bool:
 
 def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     if role == JUDGE:
-        return JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+        return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
     if role == SIMULATOR:
         return bool(model) and SIMULATED in _dataset(groups).provides
     return _compares(groups) or (bool(model) and _examines(groups))
+
+
+def tools_ask(config: Mapping[str, Any]) -> str | None:
+    """The name of the robustness setting whose tools ask the judge which names were meant; None without one."""
+    parts = config["robustness"].items()
+    return next((name for name, part in parts if isinstance(part, Mapping) and part.get("judge") is True), None)
 
 
 def _compares(groups: Mapping[str, Any]) -> bool:

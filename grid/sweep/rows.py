@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from grid.datasets.base import Problem
+from grid.metrics.replaced import replacements
 from grid.metrics.stepwise import tool_matches
+from grid.planners.options import Retrieved
 from grid.text.untrusted import loads
 from grid.types import (
     FINISH,
@@ -27,13 +31,19 @@ _MAX_TEXT = 200_000  # characters of a text of a row
 
 
 def step_rows(
-    cell_id: str, attempt_id: str, trajectory: Trajectory, reference: Reference, ranked: Ranked
+    cell_id: str,
+    attempt_id: str,
+    trajectory: Trajectory,
+    reference: Reference,
+    ranked: Ranked,
+    forgiving: bool = False,
 ) -> list[dict[str, Any]]:
     """One row a decision, held against the reference where planners follow it.
 
     `step` is the place in the outline that is followed or, where none is, that of the decision on its path. `n_options`
     counts `no_tool`, or `finish`, too; `reference_rank` is the place of the reference's tool among what was retrieved,
-    from 0: with both, what the retriever's first and chance would match is known without a model.
+    from 0: with both, what the retriever's first and chance would match is known without a model. `replaced` has what
+    `forgiving` tools put in the place of what they did not know, `{parameter: [given, taken]}`.
     """
     on_path = {id(step) for step in trajectory.steps}
     outline = reference.calls if reference.followed else dict.fromkeys(s.substep.id for s in trajectory.decisions)
@@ -54,7 +64,7 @@ def step_rows(
             "arguments": to_json(dict(step.call.arguments)) if step.call else None,
             "observation": step.observation.text() if step.observation else None,
             "failed": step.observation.failed if step.observation else None,
-            "replaced": None,
+            "replaced": _replaced(step) if forgiving else None,
             "entropy": step.entropy,
             "n_options": len(step.candidates) + 1 if step.candidates else None,
             "options": [{"tool": o.tool, "probability": o.probability} for o in step.options],
@@ -66,6 +76,16 @@ def step_rows(
         }
         for step in trajectory.decisions
     ]
+
+
+def ranked_of(problem: Problem | None) -> Ranked:
+    """What was retrieved for a decision of a problem, best first: planners are not told."""
+
+    @cache
+    def tools(substep: Substep | None, sought: str) -> tuple[ToolSpec, ...]:
+        return Retrieved.of(problem).tools(problem.case, substep, sought) if problem else ()
+
+    return lambda step: tools(None if step.whole_query else step.substep, step.sought)
 
 
 def step_of(row: Mapping[str, Any]) -> Step:
@@ -104,6 +124,13 @@ def _against(step: Step, reference: Reference, ranked: Ranked) -> dict[str, Any]
         "tool_matches": tool_matches(step, reference) if known else None,
         "reference_rank": _rank(call.tool, step, ranked) if known and call else None,
     }
+
+
+def _replaced(step: Step) -> str | None:
+    """None where nothing was."""
+    found = replacements(step)
+    given = step.call.arguments if step.call else {}
+    return to_json({name: [given.get(name), taken] for name, taken in found.items()}) if found else None
 
 
 def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:

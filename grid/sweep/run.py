@@ -9,7 +9,6 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, cast
 
 from grid import store
@@ -22,26 +21,28 @@ from grid.metrics.scores import Scores
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
 from grid.planners.base import Episode
-from grid.planners.options import Retrieved
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
+from grid.robustness.schema_matching import MatchingWorld
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.audit import Audit
 from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
-from grid.sweep.costs import cost_columns
+from grid.sweep.costs import cost_columns, summed
 from grid.sweep.deadline import CaseTime
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.expected import expected_success
 from grid.sweep.failures import UNRESOLVED, error_kind, place_of
+from grid.sweep.grounding import GroundingByModel
 from grid.sweep.identity import identity
-from grid.sweep.rows import Ranked, step_rows, storable
+from grid.sweep.rows import ranked_of, step_rows, storable
 from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
-from grid.types import Reference, Substep, ToolSpec, Trajectory
+from grid.types import Reference, Trajectory
 from grid.worlds.base import ComparesTexts
+from grid.worlds.schema import mends
 from grid.worlds.simulated import Played
 
 CONCURRENT_CELLS = 16
@@ -138,8 +139,9 @@ async def _run_cell(
     episode: Episode | None = None
     evaluation: Evaluation | None = None
     simulation: Simulation | None = None
-    audit: Audit | None = None
+    grounding: GroundingByModel | None = None
     problem: Problem | None = None
+    audit: Audit | None = None
     trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
     status, kind, message, trace = Status.OK, None, None, None
     fair: bool | None = None
@@ -149,8 +151,8 @@ async def _run_cell(
         problem = built.problem(cell.case_id, cell.disturbance_seed)
         reference, fair, told = problem.reference, solvable(problem), problem.baselines()
         evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
-        audit = built.audit(problem)
-        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit, simulation)
+        grounding, audit = built.grounding(cell.case_id, setting.seed), built.audit(problem)
+        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit, simulation, grounding)
         expected = await expected_success(built, problem, episode.case)
         solving = solve(built, episode)
         trajectory = await (own.limited(solving) if own else solving)
@@ -169,9 +171,9 @@ async def _run_cell(
         trajectory = episode.best() if episode else Trajectory((), ())
         if problem and kind in UNRESOLVED:
             scores = scored(problem, trajectory, resolved=False)
-    of_world = (part.requests for part in (evaluation, simulation) if part)
+    of_world = (part.requests for part in (evaluation, simulation, grounding) if part)
     asked = [part for part in (episode, *of_world) if part]
-    spent = {role: usage for part in asked for role, usage in part.spent.items()}
+    spent = summed(part.spent for part in asked)
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
@@ -180,14 +182,17 @@ async def _run_cell(
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
     rows: dict[store.Table, list[dict[str, Any]]] = {
-        "steps": step_rows(*ids, trajectory, reference, _ranked(problem)),
+        "steps": step_rows(
+            *ids, trajectory, reference, ranked_of(problem), problem is not None and mends(problem.world)
+        ),
         "nodes": node_rows(*ids, episode.nodes, trajectory, audit.right if audit else {}) if episode else [],
         "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
         if episode and problem
         else [],
     }
     kept = [message for part in asked for message in part.messages] if episode and keep.keeps(row) else None
-    row |= {"simulator_failures": simulation.failures if simulation else None}
+    unread = {"simulator_failures": simulation, "judge_failures": grounding}
+    row |= {name: part.failures if part else None for name, part in unread.items()}
     row |= {"n_messages": None if kept is None else len(kept)}
     row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
     return Outcome(storable(row), {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
@@ -202,13 +207,14 @@ def episode_of(
     evaluation: Evaluation | None = None,
     audit: Audit | None = None,
     simulation: Simulation | None = None,
+    grounding: GroundingByModel | None = None,
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
     sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
-    are such, `evaluation` tells the world which texts mean the same, `simulation` plays its tools, and the judge's
-    answers go through `audit`.
+    are such, `evaluation` tells the world which texts mean the same, `simulation` plays its tools, `grounding` says
+    which names were meant, and the judge's answers to planners go through `audit`.
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
@@ -221,6 +227,8 @@ def episode_of(
         world = cast(ComparesTexts, world).asking(evaluation.same)
     if simulation:
         world = cast(Played, world).played_by(simulation)
+    if grounding and isinstance(world, MatchingWorld):
+        world = world.judged_by(grounding)
     return Episode(
         problem.case,
         world,
@@ -237,16 +245,6 @@ def episode_of(
         judging=audit or built.judging.get(JUDGE),
         clock=own.now if own else None,
     )
-
-
-def _ranked(problem: Problem | None) -> Ranked:
-    """What was retrieved for a decision of a problem, best first: planners are not told."""
-
-    @cache
-    def tools(substep: Substep | None, sought: str) -> tuple[ToolSpec, ...]:
-        return Retrieved.of(problem).tools(problem.case, substep, sought) if problem else ()
-
-    return lambda step: tools(None if step.whole_query else step.substep, step.sought)
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:

@@ -18,9 +18,7 @@ from grid.datasets.base import Dataset
 from grid.datasets.slate.dataset import Slate
 from grid.pools.distractors import distractors
 from grid.retrievers.base import Index, Retriever
-from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import document
-from grid.retrievers.sources import model_folder
 from grid.sweep.make import make
 from grid.types import Case, Plan, Substep, ToolSpec
 from launch.benchmarks.library import resident
@@ -95,7 +93,7 @@ def _large(count: int) -> str:
     parts = f"{len(tools):,} tools embedded, or read where they were, in {seconds:,.0f} s, {memory / _MIB:,.0f} MiB"
     spread = f"{1000 * median(times):.1f} ms ({1000 * times[0]:.1f} to {1000 * times[-1]:.1f})"
     retriever: Any = _retriever("dense")
-    embedder = embedder_of(model_folder(retriever.hub, retriever.wheel, retriever.path))
+    embedder = retriever.embedder("retriever")
     again = time.perf_counter()
     embedder.library([document(tool) for tool in tools.values()])
     return f"{parts}; a query {spread}; read again from the cache in {time.perf_counter() - again:.2f} s"

@@ -18,9 +18,10 @@ from grid.engines.sources import Hub
 from grid.errors import ConfigError, DataError
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense, Hybrid
-from grid.retrievers.embedding import Embedder, read, write
+from grid.retrievers.embedding import Embedder, EmbeddingModel, read, write
 from grid.retrievers.scored import document, fused
 from grid.retrievers.sources import Wheel, check_modules, fingerprint, model_folder
+from grid.robustness.similarity import Embeddings
 from grid.types import Case, Parameter, Plan, Substep, ToolSpec
 
 KNOWN = "book a hotel room flight weather city tell reserve pack documents call off number one two"
@@ -143,6 +144,19 @@ def test_embeddings_of_another_model_are_never_used(folder: Path, cache: Path, t
     (made,) = [file for file in cache.iterdir() if file.suffix != ".lock" and file != kept]
     made.write_bytes(kept.read_bytes())  # under the other's name
     assert np.array_equal(Embedder(other).library(texts), second)
+
+
+def test_forgiving_tools_never_compare_by_embeddings_of_another_model(folder: Path, tmp_path: Path) -> None:
+    other, names = tiny(tmp_path, 1), ("book a room", "flight_weather", "tellNumber")
+    spaced = ["book a room", "flight weather", "tell Number"]
+    found = []
+    for model in (folder, other, folder):
+        near = Embeddings(EmbeddingModel(path=str(model)), "robustness.tools_forgiving").scores("one room", names)
+        wanted = Embedder(model).texts(spaced) @ Embedder(model).texts(["one room"])[0]
+        assert near == pytest.approx(wanted, abs=1e-5)
+        found.append(near)
+    assert np.array_equal(found[0], found[2])
+    assert not np.allclose(found[0], found[1])
 
 
 @pytest.mark.parametrize(

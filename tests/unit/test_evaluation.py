@@ -485,7 +485,7 @@ def test_who_is_never_asked_is_no_part_of_a_setting_and_is_told(tmp_path: Path) 
     assert line == "evaluator who[form=digits]: never asked, as no dataset asks one"
     judged = Job(job(tmp_path, judge={"form": "digits"}).config, LABELS | {"judge": "lexical[form=digits]"})
     assert check_sweep([judged]).unasked == [
-        "judge lexical[form=digits]: never asked, as no planner of this sweep asks one"
+        "judge lexical[form=digits]: never asked, as no planner and no tool of this sweep asks one"
     ]
     by_default = {"judge": {"form": "text", "max_retries": 3}, EVALUATOR: {"form": "text", "max_retries": 3}}
     assert check_sweep([job(tmp_path, **by_default)]).unasked == []

@@ -21,6 +21,7 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.robustness.schema_matching import MatchingWorld
+from grid.robustness.similarity import Lexical
 from grid.sweep.rows import step_of, step_rows
 from grid.types import FINISH, Case, Demonstration, Json, Plan, Reference, ToolCall, Trajectory, to_json
 from grid.worlds.kopl.glossary import GLOSSARY
@@ -71,7 +72,7 @@ class Ended:
 def solved(planner: Planner, *answers: str, reference: str = "Elbe", strict: bool = False) -> Ended:
     engine = Script(answers)
     inner: KoplWorld = kopl_world(reference, answered=True)
-    world = MatchingWorld(inner, 1, mends=False) if strict else inner
+    world = MatchingWorld(inner, Lexical(), 1) if strict else inner
     case = Case("q", "Which river flows through Czechia?", Plan(()), answered=True, notes=GLOSSARY)
     episode = Episode(
         case,

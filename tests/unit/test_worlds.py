@@ -15,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.robustness.schema_matching import MatchingWorld
+from grid.robustness.similarity import Lexical
+from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.text.references import reference
 from grid.types import Observation, ToolCall
 from grid.worlds.base import State, World
@@ -45,7 +47,7 @@ LOOKUPS = [
 ]
 KOPL: list[tuple[str, dict[str, Any]]] = [
     ("FindAll", {}),
-    *(("Find", {"name": name}) for name in ("Elbe", "the Elbe", "Danube")),
+    *(("Find", {"name": name}) for name in ("Elbe", "ELBE", "Danube")),
     *(("FilterConcept", {"entities": handle, "concept_name": "river"}) for handle in ("$0", "$1")),
     *(("Relate", {"entities": handle, "relation": "flows through", "direction": "forward"}) for handle in ("$0", "$1")),
     *(("QueryAttr", {"entities": handle, "key": "river length"}) for handle in ("$0", "$1", "$2")),
@@ -57,8 +59,8 @@ KOPL_CALLS = [ToolCall(tool, arguments) for tool, arguments in KOPL]
 WORLDS: dict[str, tuple[World, Sequence[ToolCall]]] = {
     "lookup": (lookup(), LOOKUPS),
     "kopl": (kopl_world("1094 kilometre"), KOPL_CALLS),
-    "forgiving": (MatchingWorld(kopl_world("1094 kilometre"), 10, mends=True), KOPL_CALLS),
-    "strict": (MatchingWorld(kopl_world("1094 kilometre"), 1, mends=False), KOPL_CALLS),
+    "forgiving": (ToolsForgiving().around(kopl_world("1094 kilometre"), ""), KOPL_CALLS),
+    "strict": (MatchingWorld(kopl_world("1094 kilometre"), Lexical(), 1), KOPL_CALLS),
 }
 PLACES = st.lists(st.integers(0, len(KOPL_CALLS) - 1), max_size=6)
 every_world = pytest.mark.parametrize("name", WORLDS)

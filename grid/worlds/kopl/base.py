@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from grid.types import Skipped
-from grid.worlds.kopl.sets import EntitySet, KeyIndex, Relation, RelationIndex
+from grid.worlds.kopl.sets import EntitySet, Fact, KeyIndex, Relation, RelationIndex
 from grid.worlds.schema import Vocabulary
 
 
@@ -56,3 +57,14 @@ class KnowledgeBase:
             "qualifier": Vocabulary("qualifier key", self.qualifiers),
             "entity": Vocabulary("entity", list(self.by_name)),
         }
+
+    @cached_property
+    def qualifier_texts(self) -> Mapping[str, Vocabulary]:
+        """By qualifier key the texts that are its values."""
+        attributes = (fact for index in self.attributes.values() for fact in index.facts)
+        relations = (fact for index in self.relations.values() for fact in index.all.facts or ())
+        found: dict[str, dict[str, None]] = {}
+        for fact in chain[Fact](attributes, relations):
+            for key, values in fact.qualifiers.items():
+                found.setdefault(key, {}).update((value.string, None) for value in values if value.kind == "string")
+        return {key: Vocabulary(f"value of {key}", list(texts)) for key, texts in found.items() if texts}

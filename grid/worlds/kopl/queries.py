@@ -71,7 +71,7 @@ def verify(kb: KnowledgeBase, s_value: Values, t_value: str, op: str = "=", *, k
 
 def query_relation(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Texts:
     """The relations that lead from the first entities to the second."""
-    return Texts([fact.predicate for fact in _between(kb, s_entities, t_entities)])
+    return Texts([fact.predicate for fact in between(kb, s_entities, t_entities)])
 
 
 def query_attribute_qualifier(kb: KnowledgeBase, entities: EntitySet, key: str, value: str, qkey: str) -> Values:
@@ -94,7 +94,7 @@ def query_relation_qualifier(
     return Values(
         [
             value
-            for fact in _between(kb, s_entities, t_entities)
+            for fact in between(kb, s_entities, t_entities)
             if fact.predicate == relation
             for value in fact.qualifiers.get(qkey, ())
         ]
@@ -107,7 +107,7 @@ def _facts(kb: KnowledgeBase, entities: EntitySet, key: str) -> Sequence[Attribu
     return index.facts_of(entities) if index else ()
 
 
-def _between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
+def between(kb: KnowledgeBase, s_entities: EntitySet, t_entities: EntitySet) -> Iterator[Relation]:
     """The forward relations from each first entity to each second, in their orders.
 
     Costs both sets and, of each first entity, the fewer of its relations and the second entities.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -59,7 +59,7 @@ class EntitySet:
         return isinstance(self.ids, range)
 
     @cached_property
-    def members(self) -> Container[int]:
+    def members(self) -> frozenset[int]:
         """For looking up whether an entity is in the set."""
         return frozenset(self.ids)
 
@@ -165,6 +165,11 @@ class KeyIndex:
             entities, inside = self.entities, among.membership(len(places))
             places = [place for place in places if inside(entities[place])]
         return EntitySet(list(map(self.entities.__getitem__, places)), list(map(self.facts.__getitem__, places)))
+
+    @property
+    def texts(self) -> list[str]:
+        """Every text there is under the key, each once."""
+        return list(self._strings)
 
     def facts_of(self, among: EntitySet) -> list[Attribute]:
         """The key's facts of a set, in its order, as often as each entity is in it."""

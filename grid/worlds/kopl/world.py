@@ -12,10 +12,11 @@ from grid.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, ToolSpec
 from grid.worlds.base import State, own_state
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
+from grid.worlds.kopl.expecting import Expecting
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, Sort, sort_of
 from grid.worlds.kopl.results import Result, is_empty, same_answer, texts, told
 from grid.worlds.kopl.values import shown
-from grid.worlds.schema import ERROR, Vocabulary
+from grid.worlds.schema import ERROR, Expected
 
 ANSWER = "answer"
 """The parameter of `finish`, and the field of what it returns."""
@@ -93,12 +94,20 @@ class KoplWorld:
         after = KoplState((*before.calls, (call.tool, *arguments)), None, (*before.results, result))
         return after, Observation({RESULT: f"${len(before.results)}", "value": told(self.kb, result)})
 
-    def identifiers(self, tool: str) -> Mapping[str, Vocabulary]:
-        """Of a function's parameters those that take a name of the schema, and for `Find` an entity's name."""
-        function = FUNCTIONS.get(tool)
+    def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
+        """What a function's call takes of the schema, of entities' names and of the texts of facts.
+
+        Candidates are what the entities that the call is given have.
+        """
+        function, results = FUNCTIONS.get(call.tool), own_state(state, KoplState).results
         if function is None:
             return {}
-        return {name: self.kb.vocabularies[kind] for name, kind in function.vocabularies.items()}
+        try:
+            arguments = _arguments(function, call)
+            given = {name: _given(function, name, arguments[name], results) for name in function.results}
+        except KoplError:
+            return {}
+        return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
     def answer(self, state: State) -> str | None:
         """The answer as a text, its values parted by `; `; None before one is given.
