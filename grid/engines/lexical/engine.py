@@ -50,7 +50,7 @@ from grid.strict import STRICT
 from grid.text.arguments import takes_results
 from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, RESULT, Usage, to_json
+from grid.types import FINISH, NO_TOOL, RESULT, UNKNOWN, Usage, to_json
 
 T = TypeVar("T")
 
@@ -210,8 +210,8 @@ def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
 
 
 def _answered(last: str | None) -> Call:
-    """To finish with a result."""
-    return {"tool": FINISH, "arguments": {"answer": last} if last else {}}
+    """To finish with a result; without one it is not known."""
+    return {"tool": FINISH, "arguments": {"answer": last or UNKNOWN}}
 
 
 class _Point(NamedTuple):

@@ -28,6 +28,13 @@ def results(prompt: Prompt) -> dict[str, bool]:
     return {found[0]: '{"tool"' in line and " failed: {" not in line for found, line in numbered if found}
 
 
+def told(answer: str | None, before: Mapping[str, bool]) -> str:
+    """What it finishes with: the result that is the answer, or words where the step of that result has none."""
+    if answer is None or any(before.get(step) is False for step, _ in found_in(ToolCall(FINISH, {"answer": answer}))):
+        return UNKNOWN
+    return answer
+
+
 @dataclass(frozen=True)
 class Writer:
     """How calls of some tools are written."""

@@ -24,12 +24,12 @@ from grid.engines.base import (
 )
 from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.simulated import judge
-from grid.engines.simulated.calls import Writer, results
+from grid.engines.simulated.calls import Writer, results, told
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
-from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, UNKNOWN, Json, Usage, to_json
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, Json, Usage, to_json
 
 Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
@@ -141,7 +141,7 @@ class Policy:
 
     def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
-        plan, names, before = list[dict[str, Json]](), _names(wanted), dict.fromkeys(results(prompt), True)
+        plan, names, before = list[dict[str, Json]](), _names(wanted), results(prompt)
         answers = takes_answer(wanted.tools)
         places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
         for ahead, place in enumerate(places):
@@ -188,7 +188,7 @@ class Policy:
         `answers`: to finish takes the answer, which is the result that the reference ends in.
         """
         if tool == FINISH and answers:
-            return {"tool": tool, "arguments": {"answer": place.answer or UNKNOWN}}
+            return {"tool": tool, "arguments": {"answer": told(place.answer, before)}}
         known = place.call if place.call is not None and place.call.tool == tool else None
         near = None
         if known and arguments == "misspelt":
