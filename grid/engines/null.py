@@ -22,9 +22,10 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.engines.places import takes_answer
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
-from grid.types import GIVE_UP, Json, ToolSpec, Usage, to_json
+from grid.types import FINISH, GIVE_UP, UNKNOWN, Json, ToolSpec, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -48,7 +49,8 @@ class Null:
             text = to_json({"best": 0, "explanation": ""})
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
             call: Json = {"tool": _first(answer.tools), "arguments": {}}
-            text = to_json({"plan": [call] * answer.least} if isinstance(answer, PlanAnswer) else call)
+            last: Json = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call
+            text = to_json({"plan": [*[call] * (answer.least - 1), last]} if isinstance(answer, PlanAnswer) else call)
         return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
