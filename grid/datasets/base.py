@@ -82,6 +82,10 @@ def no_baselines() -> Mapping[str, bool]:
     return {}
 
 
+BASELINES = ("constant_success", "constant_by_function_success")
+"""The columns of `episodes` that `Problem.baselines` may fill."""
+
+
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
     """No metrics of its own."""
     return {}
@@ -94,8 +98,8 @@ class Problem:
     Robustness settings map a Problem to a Problem. `same_function` maps a tool to the name that stands for all
     tools of its function. `domain` is the case's, as tools' `category` has it; `own` names the candidates that the
     benchmark gives the case itself, those of its reference among them; empty: it gives none. `measure` and `examine`
-    are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by column
-    of `episodes` (`constant_success`, `constant_by_function_success`).
+    are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by
+    BASELINES.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
     query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every

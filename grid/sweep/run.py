@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from grid import store
-from grid.datasets.base import DRAFTED, Problem
+from grid.datasets.base import BASELINES, DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
 from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError
@@ -177,7 +177,7 @@ async def _run_cell(
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
-    row |= told
+    row |= {**dict.fromkeys(BASELINES), **told}
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
