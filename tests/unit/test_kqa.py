@@ -330,7 +330,7 @@ def test_a_cluster_is_the_shape_of_a_program(synthetic: KqaSynthetic) -> None:
 def test_demonstrations_are_the_nearest_training_questions(synthetic: KqaSynthetic) -> None:
     tests = {question.text for question in synthetic.questions.values()}
     same_last = []
-    for case_id in synthetic.case_ids()[:100]:
+    for case_id in synthetic.case_ids():
         shown = synthetic.demonstrations(case_id, 10)
         assert len({demonstration.question for demonstration in shown}) == 10
         assert not tests & {demonstration.question for demonstration in shown}
@@ -338,7 +338,7 @@ def test_demonstrations_are_the_nearest_training_questions(synthetic: KqaSynthet
         last = synthetic.questions[case_id].last
         same_last.append(list(shown[0].calls.values())[-1].tool == last)
         assert shown[:3] == synthetic.problem(case_id).demonstrations(3)
-    assert sum(same_last) > 50  # by chance about 8
+    assert sum(same_last) > 0.5 * len(same_last)  # by chance about 8%
 
 
 def test_limit_takes_the_first_cases_and_wrong_values_are_refused(synthetic: KqaSynthetic) -> None:

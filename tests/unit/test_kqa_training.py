@@ -16,8 +16,8 @@ from grid.datasets.kqa.constants import Constants
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic
 from grid.datasets.kqa.demonstrations import ByMeaning, ByWords, Nearest
 from grid.datasets.kqa.generate import unseen
-from grid.datasets.kqa.program import ProgramStep, executor
-from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions
+from grid.datasets.kqa.program import Executor, ProgramStep, executor
+from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
 from grid.datasets.kqa.stock import load_world
 from grid.errors import ConfigError, DataError
 
@@ -75,8 +75,12 @@ def test_programs_of_all_training_questions_run_once_and_again_when_a_file_is_an
     records[3]["answer"] = "something else"
     (small / TRAIN).write_text(json.dumps(records))
     ran: list[str] = []
-    fault = validation.fault
-    monkeypatch.setattr(validation, "fault", lambda q, run: ran.append(q.id) or fault(q, run))
+
+    def counted(question: Question, run: Executor) -> str | None:
+        ran.append(question.id)
+        return fault(question, run)
+
+    monkeypatch.setattr(validation, "fault", counted)
     for _ in range(2):
         released = KqaPro(path=str(small))
         assert [item.record for item in released.skipped] == ["train-3"]
@@ -100,7 +104,8 @@ class Model:
 
     def texts(self, texts: list[str]) -> np.ndarray:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghij"] for text in texts], dtype=np.float32)
-        return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+        found: np.ndarray = counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+        return found
 
     def library(self, texts: list[str]) -> np.ndarray:
         self.embedded += len(texts)
@@ -174,5 +179,5 @@ def test_no_record_is_a_crash(synthetic: KqaSynthetic, tmp_path: Path) -> None:
     assert len(questions) + len(skipped) == 500 + len(ODD)
     assert all(item.reason for item in skipped)
     run = executor(synthetic.kb)
-    reasons = [validation.fault(question, run) for question in questions]
+    reasons = [fault(question, run) for question in questions]
     assert len([reason for reason in reasons if reason]) > 20

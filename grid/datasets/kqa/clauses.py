@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from grid.datasets.kqa.trees import Tree
 
@@ -55,8 +56,8 @@ def said(clauses: Sequence[Clause], join: str) -> str:
 def _beside(plain: Sequence[str], text: str) -> str:
     """Attributes and what else is said; 'with ...' needs no 'and' before it."""
     first = plain[0] if plain else ""
-    for more in plain[1:]:
-        first += f" {more}" if more.startswith("with") and not first.startswith("with") else f" and {more}"
+    for before, more in pairwise(plain):
+        first += f" {more}" if more.startswith("with") and not before.startswith("with") else f" and {more}"
     if not first or not text:
         return first or text
     return f"{first} {text}" if RELATIVE.match(text) else f"{first} and {text}"
