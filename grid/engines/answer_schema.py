@@ -6,9 +6,11 @@ import math
 from typing import Any
 
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
-from grid.text.arguments import RESULT_REFERENCE, allowed
+from grid.text.arguments import RESULT_REFERENCE, allowed, takes_results
 from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
+SEPARATORS = (", ", ": ")
+"""Between entries and behind keys, as prompts show calls. No other white space: a model could go on with it for ever."""
 LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
@@ -22,7 +24,8 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """One object: a call or a plan of calls (a thought first where one is asked for), an outline, a score or a vote.
 
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`). One call alone
-    stands under `action`: OpenAI's strict mode refuses alternatives at the root.
+    stands under `action`: OpenAI's strict mode refuses alternatives at the root. Where it is known which results there
+    are, a call takes one of these, and without any no tool that takes one can be called.
     """
     if isinstance(answer, OutlineAnswer):
         lines = {"type": "array", "items": _text(LINE), "minItems": 1, "maxItems": answer.most}
@@ -33,7 +36,9 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, VoteAnswer):
         best = {"enum": list(range(answer.candidates))}
         return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
-    calls = [_call(tool.name, _arguments(tool)) for tool in answer.tools]
+    results = None if isinstance(answer, PlanAnswer) else answer.results
+    tools = [tool for tool in answer.tools if results != () or not takes_results(tool)]
+    calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]
     if answer.may_decline:
         calls.append(_call(NO_TOOL, _object({}, [])))
     call = calls[0] if len(calls) == 1 else {"anyOf": calls}
@@ -61,13 +66,15 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return _object({"tool": {"const": name}, "arguments": arguments}, ["tool", "arguments"])
 
 
-def _arguments(tool: ToolSpec) -> dict[str, Any]:
+def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
     """Each argument of its type or a string (a reference to an earlier output is one), as `misfit` has it."""
     required = [parameter.name for parameter in tool.parameters if parameter.required]
-    return _object({one.name: _value(one.type, allowed(tool, one)) for one in tool.parameters}, required)
+    return _object({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
 
 
-def _value(kind: str, values: tuple[str, ...]) -> dict[str, Any]:
+def _value(kind: str, values: tuple[str, ...], results: tuple[str, ...] | None) -> dict[str, Any]:
+    if kind == RESULT and results:
+        return {"enum": [*results]}
     if kind == RESULT:
         return {"type": "string", "pattern": f"^{RESULT_REFERENCE}$"}
     if values:

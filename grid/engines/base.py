@@ -83,12 +83,14 @@ class ToolCallAnswer:
 
     `thought`: a key of that name comes first, with so many characters at most; 0 for none. `native` is the instruction
     where tools are handed over as functions; it takes the place of the prompt's, which tells the object's form.
+    `results` are the earlier results that there are to be taken; None where that is not known.
     """
 
     tools: tuple[ToolSpec, ...]
     may_decline: bool
     thought: int = 0
     native: tuple[str, ...] = ()
+    results: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

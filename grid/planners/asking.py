@@ -12,7 +12,7 @@ from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, View
 from grid.planners.again import Rejected, again, rejected
 from grid.planners.base import Answers, Episode
-from grid.planners.refusing import checked
+from grid.planners.refusing import checked, results
 from grid.text.answers import NO_CALL, read_call
 from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call
@@ -234,7 +234,7 @@ def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = 
     what = ASK_SUBSTEP if view.guided else ASK_NEXT
     asked = (what,) if view.guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
     native = (*asked, *((ASK_WORDS,) if acting.thought else ()))
-    answer = ToolCallAnswer(view.offer.cards, may_decline=view.guided, thought=acting.thought, native=native)
+    answer = ToolCallAnswer(view.offer.cards, view.guided, acting.thought, native, results(view))
     before = sections(episode, view, view.offer.section, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), Section("instruction", (what, form)))
 
@@ -262,7 +262,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
     """The prompt for the arguments of one tool."""
     card = Section("tools", ("Tools:", prompts.tool_text(tool)))
     ask = Section("instruction", (ASK_ARGUMENTS,))
-    answer = ToolCallAnswer((tool,), may_decline=False, native=(ASK_THIS,))
+    answer = ToolCallAnswer((tool,), may_decline=False, native=(ASK_THIS,), results=results(view) or None)
     before = sections(episode, replace(view, whole_query=False), card, acting)
     return prompts.prompt(answer, *before, prompts.request_section(view.substep), ask)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from grid.planners.acting import Action, View
 from grid.text.arguments import misfit, misplaced, takes_results
-from grid.types import Step, ToolCall, ToolSpec
+from grid.text.references import reference
+from grid.types import RESULT, Step, ToolCall, ToolSpec
 
 
 def checked(action: Action, view: View) -> Action:
@@ -15,6 +16,17 @@ def checked(action: Action, view: View) -> Action:
         return action
     why = refused(action.call, view.offer.tools, {step.substep.id: _has_result(step) for step in view.path.steps})
     return Action(None, unreadable=why) if why else action
+
+
+def results(view: View) -> tuple[str, ...] | None:
+    """References to the results that a call at a point may take; None where no tool takes any.
+
+    Of a call that was only imagined nobody knows.
+    """
+    if not any(map(takes_results, view.offer.cards)):
+        return None
+    made = (step for step in view.path.steps if step.written and (step.observation is None or _has_result(step)))
+    return tuple(reference(step.substep.id, RESULT) for step in made)
 
 
 def _has_result(step: Step) -> bool:

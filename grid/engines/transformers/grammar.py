@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grid.engines.answer_schema import answer_schema
+from grid.engines.answer_schema import SEPARATORS, answer_schema
 from grid.engines.base import JsonAnswer
 from grid.errors import ConfigError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import torch
 
 _CACHE_BYTES = 256 * 1024**2
-_SEPARATORS = (", ", ": ")  # as json.dumps writes them, and no other white space: a model could go on with it for ever
 
 
 class Grammars:
@@ -53,7 +52,7 @@ class Grammars:
 
         schema = json.dumps(answer_schema(answer))
         with self._lock:
-            compiled = self._compiler.compile_json_schema(schema, any_whitespace=False, separators=_SEPARATORS)
+            compiled = self._compiler.compile_json_schema(schema, any_whitespace=False, separators=SEPARATORS)
         return lambda: xgrammar.GrammarMatcher(compiled, terminate_without_stop_token=True)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
+from functools import lru_cache
 from importlib import metadata
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
@@ -14,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.answer_schema import answer_schema
+from grid.engines.answer_schema import SEPARATORS, answer_schema
 from grid.engines.base import Choice, FunctionsAnswer, JsonAnswer, Occupancy, Prompt, Sampled
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
@@ -203,7 +204,7 @@ class VLLM(LanguageModel):
             "gpu_memory_utilization": serving.gpu_memory_utilization,
             "max_num_seqs": serving.max_batch,
             "enforce_eager": cpu,  # where compiling takes longer than it saves
-            "structured_outputs_config": {"backend": "xgrammar", "disable_any_whitespace": True},
+            "structured_outputs_config": {"backend": "xgrammar"},
             "use_tqdm_on_load": False,
         }
 
@@ -212,7 +213,7 @@ class VLLM(LanguageModel):
             return None
         from vllm.sampling_params import StructuredOutputsParams
 
-        return StructuredOutputsParams(json=json.dumps(answer_schema(prompt.answer)))
+        return StructuredOutputsParams(grammar=_grammar(json.dumps(answer_schema(prompt.answer))))
 
     async def _scores(
         self, started: Started, tokens: list[int], asked: list[int]
@@ -251,6 +252,14 @@ class VLLM(LanguageModel):
         if output.outputs[0].finish_reason in ("abort", "error"):
             raise EngineError(f"vLLM ended a request: {output.outputs[0].finish_reason}")
         return output
+
+
+@lru_cache(maxsize=1024)
+def _grammar(schema: str) -> str:
+    """A JSON schema as a grammar with the prompts' own white space: vLLM's from a schema allows none, or any."""
+    import xgrammar
+
+    return str(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False, separators=SEPARATORS))
 
 
 def _span(output: Any) -> Span:
