@@ -10,7 +10,7 @@ from grid.text.arguments import RESULT_REFERENCE, allowed, takes_results
 from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
 SEPARATORS = (", ", ": ")
-"""Between entries and behind keys, as prompts show calls. No other white space: a model could go on with it for ever."""
+"""Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""
 LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128

@@ -48,6 +48,17 @@ def test_an_argument_is_of_its_type_or_a_reference() -> None:
     assert look["required"] == ["day"], "those that the prompt marks with *"
 
 
+def test_a_call_takes_a_result_that_there_is() -> None:
+    tools = (TOOLS["Find"], TOOLS["Count"])
+    first, second = (
+        answer_schema(ToolCallAnswer(tools, may_decline=False, results=results))["properties"]["action"]
+        for results in ((), ("OUTPUT_FROM_STEP_0.result",))
+    )
+    assert first["properties"]["tool"]["const"] == "Find", "without a result no tool can take one"
+    count = second["anyOf"][1]["properties"]["arguments"]["properties"]
+    assert count == {"entities": {"enum": ["OUTPUT_FROM_STEP_0.result"]}}
+
+
 def test_a_plan_has_as_many_entries_as_are_left_and_an_outline_texts() -> None:
     plan = answer_schema(PLAN)["properties"]["plan"]
     assert (plan["minItems"], plan["maxItems"]) == (2, 3)
