@@ -148,17 +148,18 @@ def test_tool_calls_are_sampled_under_their_schema_and_texts_are_not(folder: Pat
     arguments = {tool.name: {parameter.name for parameter in tool.parameters} for tool in TOOLS} | {NO_TOOL: set()}
     tools, whole = set(), 0
     for completion in called.completions:
-        begun = re.match(r'\{"thought": "[^"]*", "tool": "(\w+)", "arguments": \{', completion)
+        begun = re.match(r'\{"thought": "[^"]*", "action": \{"tool": "(\w+)", "arguments": \{', completion)
         assert begun
         tools.add(begun[1])
         if not completion.endswith("}"):  # this model seldom ends a text, and `max_tokens` does
             continue
         whole += 1
         answer = json.loads(completion)
-        assert list(answer) == ["thought", "tool", "arguments"]
-        assert answer["arguments"].keys() <= arguments[answer["tool"]]
+        assert list(answer) == ["thought", "action"]
+        action = answer["action"]
+        assert action["arguments"].keys() <= arguments[action["tool"]]
         call = read_call(completion)
-        assert [call.tool, call.arguments, call.thought] == [*map(answer.get, ("tool", "arguments", "thought"))]
+        assert [call.tool, call.arguments, call.thought] == [action["tool"], action["arguments"], answer["thought"]]
     assert whole > 3
     assert tools == arguments.keys()
     assert not any(completion.startswith("{") for completion in text.completions)
