@@ -79,7 +79,7 @@ def test_tasks_of_a_case_count_as_the_case_and_end_with_it() -> None:
 
     async def parent() -> None:
         left.append(asyncio.create_task(asyncio.sleep(600)))
-        await asyncio.gather(block(0.2), block(0.2))
+        await asyncio.gather(block(0.5), block(0.5))
 
     async def told() -> tuple[float, bool]:
         seconds = await used(parent())
@@ -87,7 +87,7 @@ def test_tasks_of_a_case_count_as_the_case_and_end_with_it() -> None:
         return seconds, left[0].cancelled()
 
     seconds, cancelled = run(told())
-    assert seconds >= 0.35
+    assert seconds >= 0.6, "both of them, whatever a busy machine took off"
     assert cancelled
 
 
