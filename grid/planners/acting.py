@@ -206,9 +206,8 @@ async def rollout(
 ) -> Rollout:
     """Decide and execute at every point from `path` on, up to its end or until it is `over`.
 
-    Without an outline the tools are those of the whole query.
-
-    Several actions of one answer are as many steps; the first carries what the answer cost.
+    Without an outline the tools are those of the whole query. Several actions of one answer are as many steps; the
+    first carries what the answer cost.
     """
     done = Rollout(path)
     while not over(done.path) and (substep := next_point(episode, done.path, acting.max_calls)) is not None:
