@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,14 @@ def fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """For XDG_CACHE_HOME: empty when the tests begin, then shared by all, so that a dataset is generated once."""
     own = tmp_path_factory.getbasetemp()
     return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "fresh_cache"
+
+
+@pytest.fixture(scope="module")
+def own_cache(fresh_cache: Path) -> Iterator[None]:
+    """A module that generates datasets itself, into the cache that all tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from grid.engines.base import Engine, Prompt, ScoreAnswer, Section
 from grid.engines.roles import EVALUATOR
 from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
+from grid.sweep.asked_once import AskedOnce
 from grid.worlds.base import Argument
 
 ROLE = Section(
@@ -39,8 +39,7 @@ class Evaluation:
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
         self.requests = Requests({EVALUATOR: engine}, seed)
         self._judging = judging
-        self._known: dict[tuple[Argument, str, str], bool] = {}
-        self._asking: defaultdict[tuple[Argument, str, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._same = AskedOnce[tuple[Argument, str, str], bool]()
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
         """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
@@ -67,14 +66,13 @@ class Evaluation:
             ModelError: no score, after all retries.
         """
         first, second = sorted((one, other))
-        question = about, first, second
-        async with self._asking[question]:  # paths that go side by side may ask the same
-            if question not in self._known:
-                digest = hashlib.sha256("\0".join((*about, first, second)).encode("utf-8", "replace")).hexdigest()
-                key = "same", about.tool, about.name, digest[:_DIGITS]
-                score = await self._judging.score(self.requests, EVALUATOR, prompt_of(about, first, second), *key)
-                self._known[question] = score > _SAME
-        return self._known[question]
+        return await self._same((about, first, second), partial(self._compared, about, first, second))
+
+    async def _compared(self, about: Argument, first: str, second: str) -> bool:
+        digest = hashlib.sha256("\0".join((*about, first, second)).encode("utf-8", "replace")).hexdigest()
+        key = "same", about.tool, about.name, digest[:_DIGITS]
+        score = await self._judging.score(self.requests, EVALUATOR, prompt_of(about, first, second), *key)
+        return score > _SAME
 
 
 def prompt_of(about: Argument, first: str, second: str) -> Prompt:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from grid.engines.base import Engine, Prompt, Section, TextAnswer
 from grid.engines.roles import JUDGE
 from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
+from grid.sweep.asked_once import AskedOnce
 from grid.types import ToolCall
 
 ROLE = Section(
@@ -42,19 +42,15 @@ class GroundingByModel:
         self.requests = Requests({JUDGE: engine}, seed)
         self.failures = 0
         self._judging = judging
-        self._known: dict[str, str | None] = {}
-        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._choices = AskedOnce[str, str | None]()
 
     async def choose(self, question: str, call: ToolCall, parameter: str, candidates: Sequence[str]) -> str | None:
         """The candidate that was meant; None where none was, or where no answer can be read, after all retries."""
         prompt = prompt_of(question, call, parameter)
         shown = "\0".join((*(line for section in prompt.sections for line in section.lines()), *candidates))
         digest = hashlib.sha256(shown.encode("utf-8", "replace")).hexdigest()
-        async with self._asking[digest]:  # paths that go side by side may ask the same
-            if digest not in self._known:
-                key = "ground", call.tool, parameter, digest[:_DIGITS]
-                self._known[digest] = await self._chosen(prompt, candidates, key)
-        return self._known[digest]
+        key = "ground", call.tool, parameter, digest[:_DIGITS]
+        return await self._choices(digest, partial(self._chosen, prompt, candidates, key))
 
     async def _chosen(self, prompt: Prompt, candidates: Sequence[str], key: tuple[object, ...]) -> str | None:
         options = (*candidates, NONE)

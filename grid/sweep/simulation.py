@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections import defaultdict
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -16,6 +15,7 @@ from grid.errors import ModelError
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
 from grid.strict import STRICT
+from grid.sweep.asked_once import AskedOnce
 from grid.text.answers import read_response
 from grid.types import ToolCall, to_json
 from grid.worlds.simulated import Documentation, Response
@@ -61,16 +61,12 @@ class Simulation:
         self.requests = Requests({SIMULATOR: engine}, seed)
         self.failures = 0
         self._how = how
-        self._known: dict[str, Response | None] = {}
-        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._responses = AskedOnce[str, Response | None]()
 
     async def respond(self, call: ToolCall, about: Documentation) -> Response | None:
         """A call's response, whatever the order of its arguments; None where no answer can be read."""
         written = ToolCall(call.tool, dict(sorted(call.arguments.items())))
-        async with self._asking[written.text()]:  # paths that go side by side may make the same call
-            if written.text() not in self._known:
-                self._known[written.text()] = await self._played(written, about)
-        return self._known[written.text()]
+        return await self._responses(written.text(), partial(self._played, written, about))
 
     async def _played(self, call: ToolCall, about: Documentation) -> Response | None:
         digest = hashlib.sha256(call.text().encode("utf-8", "replace")).hexdigest()[:_DIGITS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +44,8 @@ from tests.configs import LABELS, job, names, setting_of
 from tests.engines import Scripted
 from tests.unit.test_episode import reachable
 from tests.walks import Walk
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 TEXT = "The parcel will come on Monday"
 PARAPHRASE = "Your parcel arrives on Monday"
@@ -397,13 +399,6 @@ LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 NULL = {"_target_": "grid.engines.null.Null"}
 HTTP = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
 BUDGET = BudgetConfig(llm_calls=5000, steps=1000)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
 
 
 def checked(root: Path, *evaluators: Any, equivalence: str = "judge", **changes: Any) -> Checked:

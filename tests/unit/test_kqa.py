@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +31,16 @@ from grid.worlds.kopl.reading import read
 from tests.kopl_reference import Reference
 from tests.walks import Walk
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 Record = dict[str, Any]
 WORLD = stock.load_world()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(fresh_cache: Path) -> Iterator[None]:
-    """So that the tests generate the dataset themselves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
-
-
 @pytest.fixture(scope="module")
-def worlds(cache: None) -> dict[int, KqaSynthetic]:
+def worlds(own_cache: None) -> dict[int, KqaSynthetic]:
     return {seed: KqaSynthetic(seed=seed) for seed in (0, 1)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from grid.datasets.kqa.program import Executor, ProgramStep, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
 from grid.datasets.kqa.stock import load_world
 from grid.errors import ConfigError, DataError
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 ODD: list[Any] = [
     None,
@@ -39,15 +40,8 @@ ODD: list[Any] = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(fresh_cache: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
-
-
 @pytest.fixture(scope="module")
-def synthetic(cache: None) -> KqaSynthetic:
+def synthetic(own_cache: None) -> KqaSynthetic:
     return KqaSynthetic()
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +13,8 @@ from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.plan_shape import plan_shape
 from grid.text import references
 from grid.types import Reference, ToolCall
+from tests.planning_horizon_code import official
 
-CODE = "AGENT_GRID_PLANNING_HORIZON"
-"""Names a checkout of the paper's official code."""
 METRICS = "src/planning/task_characterization/metrics_utils.py"
 
 
@@ -65,15 +61,7 @@ def test_steps_without_a_call_and_plans_without_steps_have_no_part_in_it() -> No
 
 @pytest.fixture(scope="module")
 def theirs() -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
-    root = os.environ.get(CODE)
-    if not root:
-        pytest.skip(f"{CODE} names no checkout of the paper's code")
-    spec = importlib.util.spec_from_file_location("metrics_utils", Path(root) / METRICS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.compute_dag_complexity  # type: ignore[no-any-return]
+    return official(METRICS).compute_dag_complexity  # type: ignore[no-any-return]
 
 
 def nodes(reference: Reference) -> list[dict[str, Any]]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +10,7 @@ import pytest
 
 from grid.metrics import repeats
 from grid.types import Json, Observation, Step, Substep, ToolCall
-from tests.unit.test_plan_shape import CODE
+from tests.planning_horizon_code import official
 
 SCRIPT = "notebooks/posthoc_results.py"
 FAILED = Observation({"error": "no"}, failed=True)
@@ -55,16 +51,7 @@ def test_both_definitions(steps: Sequence[Step], two: bool, row: bool) -> None:
 
 @pytest.fixture(scope="module")
 def theirs() -> Callable[[list[dict[str, Any]]], int]:
-    root = os.environ.get(CODE)
-    if not root:
-        pytest.skip(f"{CODE} names no checkout of the paper's code")
-    spec = importlib.util.spec_from_file_location("posthoc_results", Path(root) / SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault("posthoc_results", module)
-    spec.loader.exec_module(module)
-    return module.count_repetitive_calls  # type: ignore[no-any-return]
+    return official(SCRIPT).count_repetitive_calls  # type: ignore[no-any-return]
 
 
 def as_theirs(one: Step) -> dict[str, Any]:

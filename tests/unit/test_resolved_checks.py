@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -24,15 +22,10 @@ from grid.types import Observation, ToolCall
 from grid.worlds.base import State, World
 from tests.configs import names, setting_of, yaml
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 BUDGET = BudgetConfig()
 CASES = 4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
 
 
 @dataclass(frozen=True)

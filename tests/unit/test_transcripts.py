@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -39,6 +39,8 @@ from tests.unit.test_store import episode, message, section
 from tests.unit.test_store_damage import flipped
 from tests.world import TOOLS, certain, right_arguments
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 CONF = Path(__file__).parents[2] / "conf"
 PLANNERS = sorted(path.stem for path in (CONF / "planner").glob("*.yaml"))
 BUDGET = BudgetConfig()
@@ -72,14 +74,6 @@ class Recording:
         answer = await self.engine.choose(prompt, seed=seed)
         self.sent.append(Sent(prompt, {"seed": seed}, answer))
         return answer
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    """Generated data go to a folder of this run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
 
 
 def setting_of(planner: str, dataset: str = "slate", **values: Any) -> Setting:
