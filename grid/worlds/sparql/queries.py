@@ -1,0 +1,157 @@
+"""S-expressions as SPARQL 1.1 (planning_horizon §B.1.2; the conversion of GrailQA and KBQA-o1)."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Literal
+
+from grid.worlds.sparql.expressions import (
+    NOW,
+    SIGNS,
+    And,
+    Arg,
+    Class,
+    Compare,
+    Count,
+    Entity,
+    Expression,
+    Join,
+    TimeConstraint,
+    Value,
+    walk,
+)
+
+NS = "http://rdf.freebase.com/ns/"
+TYPE = "type.object.type"
+TODAY = "2015-08-10"
+"""What NOW means in Freebase's last dump (KBQA-o1)."""
+Dialect = Literal["sparql", "virtuoso"]
+"""`virtuoso`: dates as Freebase's dump has them there, with the offset -08:00."""
+_PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def query(expression: Expression, dialect: Dialect = "sparql") -> str:
+    """The SELECT whose `?x` are what an expression denotes, each once; of a COUNT the number.
+
+    As in the published conversion an answer is none of the entities that the expression names, and none of the things
+    that lie on its way there. ARGMAX and ARGMIN have all that tie. Within another expression they and COUNT are taken
+    by themselves, as SPARQL 1.1's sub-queries.
+    """
+    patterns = _Patterns(dialect, count(1))
+    if isinstance(expression, Count):
+        return f"SELECT {patterns.counted(expression, '?x')}"
+    return f"SELECT DISTINCT ?x WHERE {{ {patterns.whole(expression, '?x')} }}"
+
+
+def iri(name: str) -> str:
+    """An entity, a class or a relation as SPARQL has it."""
+    return f"<{NS}{name}>"
+
+
+def literal(value: Value, dialect: Dialect = "sparql") -> str:
+    """A literal as SPARQL has it, escaped."""
+    kind = value.datatype.rpartition("#")[2]
+    offset = "-08:00" if dialect == "virtuoso" and kind not in _PLAIN else ""
+    datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
+    return f'"{value.text.translate(_ESCAPES)}{offset}"^^<{datatype}>'
+
+
+class _Patterns:
+    """Graph patterns under variables that are each used once; `passed` are those that lie on the way."""
+
+    def __init__(self, dialect: Dialect, numbers: count[int]) -> None:
+        self._dialect: Dialect = dialect
+        self._numbers = numbers
+        self.passed: list[str] = []
+
+    def whole(self, expression: Expression, variable: str) -> str:
+        """What a variable must meet: the pattern, and that it is nothing that was named or passed."""
+        own = _Patterns(self._dialect, self._numbers)
+        found = own.of(expression, variable)
+        named = dict.fromkeys(iri(part.id) for part in walk(expression) if isinstance(part, Entity))
+        return " ".join([found, *(f"FILTER({variable} != {other})" for other in (*named, *own.passed))])
+
+    def counted(self, expression: Count, variable: str) -> str:
+        """How many members a set has, as the rest of a SELECT."""
+        own = self._new()
+        return f"(COUNT(DISTINCT {own}) AS {variable}) WHERE {{ {self.whole(expression.operand, own)} }}"
+
+    def of(self, expression: Expression, variable: str) -> str:
+        """The pattern under which a variable is what the expression denotes."""
+        match expression:
+            case Entity(identity):
+                return f"VALUES {variable} {{ {iri(identity)} }}"
+            case Value():
+                return f"VALUES {variable} {{ {literal(expression, self._dialect)} }}"
+            case Class(identity):
+                return f"{variable} {iri(TYPE)} {iri(identity)} ."
+            case Join():
+                return self._join(expression, variable)
+            case And(left, right):
+                return f"{self.of(left, variable)} {self.of(right, variable)}"
+            case Arg():
+                return self._extreme(expression, variable)
+            case Compare(operator, relation, value):
+                own = self._new()
+                compared = f"FILTER({own} {SIGNS[operator]} {literal(value, self._dialect)})"
+                return f"{variable} {iri(relation)} {own} . {compared}"
+            case TimeConstraint():
+                return f"{self.of(expression.operand, variable)} {self._holds(expression, variable)}"
+            case Count():
+                return f"{{ SELECT {self.counted(expression, variable)} }}"
+
+    def _join(self, join: Join, variable: str) -> str:
+        target = join.target
+        if isinstance(target, Entity):
+            return _triple(variable, join.relation, iri(target.id), join.reverse)
+        own = self._new()
+        if isinstance(target, Value):  # compared by what it means: 365 is 365.0
+            same = f"FILTER({own} = {literal(target, self._dialect)})"
+            return f"{_triple(variable, join.relation, own, join.reverse)} {same}"
+        self.passed.append(own)
+        return f"{_triple(variable, join.relation, own, join.reverse)} {self.of(target, own)}"
+
+    def _extreme(self, arg: Arg, variable: str) -> str:
+        """Two copies of the operand: one finds the best value, the other all that have it."""
+        best, own, member = self._new(), self._new(), self._new()
+        order = f"DESC({best})" if arg.mode == "ARGMAX" else best
+        inner = f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {best} ."
+        found = f"{{ SELECT {best} WHERE {{ {inner} }} ORDER BY {order} LIMIT 1 }}"
+        outer = f"{self.of(arg.operand, variable)} {variable} {iri(arg.relation)} {own} ."
+        return f"{found} {outer} FILTER({own} = {best})"
+
+    def _holds(self, constraint: TimeConstraint, variable: str) -> str:
+        """Since no later than the time, until no earlier; a missing bound does not exclude."""
+        since, until = self._new(), self._new()
+        parts = []
+        for relation, own, sign in ((constraint.relation, since, "<="), (ending(constraint.relation), until, ">=")):
+            test = _date_test(own, sign) if constraint.time == NOW else _year_test(own, sign, int(constraint.time))
+            has = f"{variable} {iri(relation)} {own} ."
+            parts.append(f"FILTER(NOT EXISTS {{ {has} }} || EXISTS {{ {has} FILTER({test}) }})")
+        return " ".join(parts)
+
+    def _new(self) -> str:
+        return f"?v{next(self._numbers)}"
+
+
+def ending(relation: str) -> str:
+    """The relation that says until when, of one that says since when."""
+    return f"{relation.removesuffix('from')}to" if relation.endswith("from") else f"{relation[:-9]}to_date"
+
+
+def _triple(subject: str, relation: str, target: str, reverse: bool) -> str:
+    first, last = (target, subject) if reverse else (subject, target)
+    return f"{first} {iri(relation)} {last} ."
+
+
+def _year_test(variable: str, sign: str, year: int) -> str:
+    return f'<http://www.w3.org/2001/XMLSchema#integer>(REPLACE(STR({variable}), "^(-?[0-9]+).*$", "$1")) {sign} {year}'
+
+
+def _date_test(variable: str, sign: str) -> str:
+    """By the text's first ten characters; a bare year ends on its last day where it is an end."""
+    day = f"SUBSTR(STR({variable}), 1, 10)"
+    full = f'IF(STRLEN({day}) = 4, CONCAT({day}, "-12-31"), {day})' if sign == ">=" else day
+    return f'{full} {sign} "{TODAY}"'

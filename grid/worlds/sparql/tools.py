@@ -1,0 +1,80 @@
+"""The seven atomic query tools (planning_horizon table 8): what each takes, and how a planner is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from grid.text.references import reference
+from grid.types import RESULT, Parameter, ToolSpec, to_json
+from grid.worlds.sparql.expressions import NOW
+
+EXTRACT, FIND, MERGE, ORDER = "extract_entity", "find_relation", "merge", "order"
+COMPARE, TIME, COUNT = "compare", "time_constraint", "count"
+FORWARD, BACKWARD = "forward", "backward"
+DIRECTIONS = (FORWARD, BACKWARD)
+MODES = ("ARGMAX", "ARGMIN")
+OPERATORS = ("<", "<=", ">", ">=")
+_SET = "An earlier result: a set of entities."
+_FIRST, _SECOND = reference("0", RESULT), reference("1", RESULT)
+
+
+def _tool(name: str, description: str, example: Mapping[str, str], *parameters: Parameter) -> ToolSpec:
+    shown = f"{description} Example: {to_json(dict(example))}"
+    return ToolSpec(name, shown, parameters, (RESULT, "value"), "knowledge base")
+
+
+_ALL = (
+    _tool(
+        EXTRACT,
+        "Resolve an entity's name, a class or a literal to what it stands for; a class stands for all its members.",
+        {"input_value": "Marie Curie"},
+        Parameter("input_value", "string", "The entity's name, the class's identifier, a number, or a date."),
+    ),
+    _tool(
+        FIND,
+        "Find what is connected with the target by a relation. forward: what has the relation to the target; "
+        "backward: what the target has the relation to.",
+        {"relation": "people.person.children", "direction": BACKWARD, "target_ref": _FIRST},
+        Parameter("relation", "string", "The relation's identifier."),
+        Parameter("direction", "string", "One of forward, backward.", values=DIRECTIONS),
+        Parameter("target_ref", RESULT, "An earlier result: entities or a literal."),
+    ),
+    _tool(
+        MERGE,
+        "Take what is in both sets.",
+        {"input_ref1": _FIRST, "input_ref2": _SECOND},
+        Parameter("input_ref1", RESULT, "An earlier result: the first set."),
+        Parameter("input_ref2", RESULT, "An earlier result: the second set."),
+    ),
+    _tool(
+        ORDER,
+        "Keep the entities with the greatest (ARGMAX) or the least (ARGMIN) value of a property.",
+        {"mode": "ARGMAX", "input_ref": _FIRST, "property_relation": "people.person.height_meters"},
+        Parameter("mode", "string", "One of ARGMAX, ARGMIN.", values=MODES),
+        Parameter("input_ref", RESULT, _SET),
+        Parameter("property_relation", "string", "The relation whose values are numbers or dates."),
+    ),
+    _tool(
+        COMPARE,
+        "Find the entities whose value of a property compares so with a literal.",
+        {"operator": "<=", "property_relation": "people.person.height_meters", "literal_ref": _FIRST},
+        Parameter("operator", "string", "One of <, <=, >, >=.", values=OPERATORS),
+        Parameter("property_relation", "string", "The relation whose values are numbers or dates."),
+        Parameter("literal_ref", RESULT, "An earlier result: a literal."),
+    ),
+    _tool(
+        TIME,
+        "Keep the entities that hold at a time: begun by then, and not over.",
+        {"input_ref": _FIRST, "temporal_relation": "people.marriage.from", "temporal_literal": "1906"},
+        Parameter("input_ref", RESULT, _SET),
+        Parameter("temporal_relation", "string", "The relation that says since when, ending in from or from_date."),
+        Parameter("temporal_literal", "string", f"A year of four digits, or {NOW}."),
+    ),
+    _tool(
+        COUNT,
+        "Say how many members a set has.",
+        {"input_ref": _FIRST},
+        Parameter("input_ref", RESULT, "An earlier result: a set."),
+    ),
+)
+TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in _ALL}
