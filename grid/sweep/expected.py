@@ -14,8 +14,8 @@ from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep.build import Built
 from grid.text.misspelling import listed, misspelt
-from grid.text.references import found_in, needed, reference, resolve
-from grid.types import FINISH, RESULT, UNKNOWN, Case, Json, ToolCall
+from grid.text.references import answering, found_in, needed, resolve
+from grid.types import FINISH, UNKNOWN, Case, Json, ToolCall
 from grid.worlds.base import World
 
 
@@ -115,6 +115,6 @@ async def _resolved_with(problem: Problem, place: str, wrong: ToolCall) -> bool:
             state, observation = await problem.world.apply(state, made)
             outputs[step] = observation.content
     if problem.case.answered:
-        finish = ToolCall(FINISH, {"answer": reference(problem.reference.resolution[-1], RESULT)})
+        finish = ToolCall(FINISH, {"answer": answering(problem.reference.resolution)})
         state, _ = await problem.world.apply(state, resolve(finish, outputs))
     return problem.world.resolved(state)
