@@ -19,12 +19,12 @@ from grid.text.references import PATTERN, reference
 from grid.text.short_answers import normalised
 from grid.text.words import terms
 from grid.types import RESULT
+from grid.worlds.search.extraction import bare
 from grid.worlds.search.readers import Evidence
 from grid.worlds.search.world import COMMONSENSE, SEARCH
 
 Pieces: TypeAlias = tuple[str | int, ...]
 """A question's text; a number stands for the result of the part's call of this number, from 0."""
-_BRACKETS = re.compile(r"\s*\([^()]*\)$")
 _EDGES = " ,;:.?!"
 _NAMED = 0.5
 """The share of a title's words by which a paragraph names it: texts seldom have a title in full."""
@@ -65,6 +65,11 @@ class Part:
     kind: str
     steps: tuple[PartStep, ...]
 
+    @property
+    def is_comparison(self) -> bool:
+        """Whether its last call compares what the others found."""
+        return self.steps[-1].tool == COMMONSENSE
+
     def evidence(self) -> dict[str, Evidence]:
         """By question, with earlier results filled in, what each call finds."""
         results = [step.result for step in self.steps]
@@ -82,18 +87,13 @@ def part_of(question: Question) -> Part:
     return Part(question.id, question.text, question.answer, question.kind, steps)
 
 
-def name_of(title: str) -> str:
-    """A title without what tells it from others, as in `The Guest (film)`."""
-    return _BRACKETS.sub("", title) or title
-
-
 def _bridge(question: Question, one: Context, other: Context) -> tuple[PartStep, ...]:
     """Find the pivot, then ask about it: the pivot is the title of the one paragraph that holds the answer."""
     held = [_stands_in(question.answer, f"{context.title} {context.text}") for context in (one, other)]
     if held[0] == held[1]:
         raise ValueError(f"its answer stands in {'both' if held[0] else 'neither'} of its supporting paragraphs")
     first, last = (other, one) if held[0] else (one, other)
-    pivot = name_of(last.title)
+    pivot = bare(last.title)
     if _stands_in(pivot, question.text):
         raise ValueError("it names its pivot itself, so that nothing has to be found first")
     words = terms(pivot)
@@ -113,7 +113,7 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
     """Ask of each what decides the question, then decide it. What is found are the sentences that it rests on."""
     text, places = question.text, dict[tuple[int, int], Context]()
     for context in (one, other):
-        name = name_of(context.title)
+        name = bare(context.title)
         match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
         if match is None:
             raise ValueError(f"it does not name {name!r:.60}")
@@ -122,10 +122,10 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
     if not rest or first_end > rest[0][0]:
         raise ValueError("it names the two by the same words")
     ((second, second_end),) = rest
-    bare = f"{text[:first]}the one{text[first_end:second]}the other{text[second_end:]}"
-    found = [(name_of(places[place].title), places[place]) for place in sorted(places)]
+    alike = f"{text[:first]}the one{text[first_end:second]}the other{text[second_end:]}"
+    found = [(bare(places[place].title), places[place]) for place in sorted(places)]
     searches = (
-        PartStep(SEARCH, (f"What about {name} decides this: {bare}",), _facts(context), context.title)
+        PartStep(SEARCH, (f"What about {name} decides this: {alike}",), _facts(context), context.title)
         for name, context in found
     )
     told = (f"Of {found[0][0]} this is known: ", 0, f" Of {found[1][0]} this is known: ", 1, f" By that: {text}")

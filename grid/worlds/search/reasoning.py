@@ -25,8 +25,34 @@ _BOTH = frozenset(terms("both"))
 _SAME = frozenset(terms("same common share"))
 _TRUTH = re.compile(r"\s*(?:\w+,? )?(?:is|are|was|were|do|does|did|has|have|had|can|could)\b", re.I)
 _EITHER = re.compile(r"\bor\b|\bwhich\b|\bwho\b", re.I)
-_WORDS = frozenset(
-    ["a", "an", "the", "is", "are", "was", "were", "which", "who", "what", "of", "by", "that", "so", "in"]
+_GRAMMAR = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "were",
+        "do",
+        "does",
+        "did",
+        "has",
+        "have",
+        "had",
+        "which",
+        "who",
+        "what",
+        "of",
+        "by",
+        "that",
+        "so",
+        "in",
+        "both",
+        "between",
+        "if",
+        "given",
+    ]
 )
 
 
@@ -60,11 +86,11 @@ def _split(question: str) -> tuple[str, str]:
 def _named(text: str) -> list[str]:
     """The names in a text, each once, in their order; a word of grammar at its beginning is none."""
     found = []
-    for match in NAME.finditer(text):
-        words = match[0].rstrip(".").split(" ")
-        while words and words[0].lower() in _WORDS | {"are", "both", "do", "does", "did", "has", "have", "between"}:
+    for name in (part for match in NAME.finditer(text) for part in match[0].rstrip(".").split(" and ")):
+        words = name.split(" ")
+        while words and words[0].lower() in _GRAMMAR:
             words = words[1:]
-        if words and not words[0][0].isdigit():
+        if words:
             found.append(" ".join(words))
     return list(dict.fromkeys(found))
 
@@ -73,7 +99,7 @@ def _said(facts: str, names: Sequence[str]) -> dict[str, str]:
     """By name the text behind its first mention, up to the other name."""
     places = sorted((place, name) for name in names if (place := facts.find(name)) >= 0)
     ends = [*(place for place, _ in places[1:]), len(facts)]
-    return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=True)}
+    return {name: facts[place + len(name) : end] for (place, name), end in zip(places, ends, strict=False)}
 
 
 def _least(said: Mapping[str, str], sign: int, *, dated: bool) -> str | None:
