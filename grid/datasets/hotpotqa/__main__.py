@@ -62,9 +62,8 @@ async def show(console: Console, dataset: HotpotQAMulti, count: int) -> None:
         lines = [f"\n{case_id}", sample.query, f"answer: {sample.answer}"]
         by_reference, _ = await observed(world.by_reference(), sample)
         by_rules, _ = await observed(world, sample)
-        evidence = iter(sample.evidence().items())
-        for step, call in sample.calls().items():
-            question, found = next(evidence)
+        evidence = sample.evidence().items()
+        for (step, call), (question, found) in zip(sample.calls().items(), evidence, strict=True):
             lines += [f"  {step}. {call.tool} {to_json(dict(call.arguments))}"]
             if call.tool == SEARCH:
                 titles = [one.title for one in world.corpus.nearest(question, world.paragraphs)]

@@ -42,9 +42,9 @@ class PartStep:
     result: str
     title: str = ""
 
-    def asked(self, first: int) -> str:
-        """The question, with references to the steps of a plan in which the part begins with step `first`."""
-        return self._joined([reference(str(first + place), RESULT) for place in range(2)])
+    def asked(self, numbers: Sequence[str]) -> str:
+        """The question, with references to the part's calls before it, by their numbers in the plan."""
+        return self._joined([reference(number, RESULT) for number in numbers])
 
     def found(self, results: Sequence[str]) -> str:
         """The question with the part's earlier results in it."""

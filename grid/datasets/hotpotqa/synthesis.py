@@ -43,21 +43,30 @@ class Sample:
         return tuple(part.kind for part in self.parts)
 
     def calls(self) -> dict[str, ToolCall]:
-        """The reference's calls by their numbers, from 0."""
-        found: dict[str, ToolCall] = {}
-        for part in self.parts:
-            first = len(found)
-            for step in part.steps:
-                found[str(len(found))] = ToolCall(step.tool, {QUESTION: step.asked(first)})
-        return found
+        """The reference's calls by their numbers, from 0; what two parts ask alike is asked once."""
+        return self._plan[0]
 
     def resolution(self) -> tuple[str, ...]:
         """The last call of each part."""
-        ends, done = [], 0
+        return self._plan[1]
+
+    @cached_property
+    def _plan(self) -> tuple[dict[str, ToolCall], tuple[str, ...]]:
+        numbers: dict[tuple[str, str], str] = {}
+        ends = []
         for part in self.parts:
-            done += len(part.steps)
-            ends.append(str(done - 1))
-        return tuple(ends)
+            own: list[str] = []
+            for step in part.steps:
+                own.append(numbers.setdefault((step.tool, step.asked(own)), str(len(numbers))))
+            ends.append(own[-1])
+        calls = {number: ToolCall(tool, {QUESTION: asked}) for (tool, asked), number in numbers.items()}
+        return calls, tuple(ends)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether parts that ask alike find the same."""
+        found = self.evidence()
+        return all(found[question] == known for part in self.parts for question, known in part.evidence().items())
 
     def evidence(self) -> dict[str, Evidence]:
         """What each of the reference's calls finds, by its question with earlier results filled in."""
@@ -80,7 +89,8 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
 
     Of one objective half are bridge questions and half comparisons, each question once. Of several each sample has
     i ~ U{0..k} bridge questions (or as near as the parts allow, `bounds`) and else comparisons, shuffled; a question
-    may be in many samples, and never twice in one. The draws are those of the paper's script for the same seed.
+    may be in many samples, and never twice in one. The draws are those of the paper's script for the same seed, without
+    samples that were drawn before or whose parts contradict one another.
     """
     rng = random.Random(seed)
     bridges, comparisons = ([part for part in parts if part.kind == kind] for kind in (BRIDGE, COMPARISON))
@@ -100,5 +110,6 @@ def draw(parts: Sequence[Part], objectives: int, count: int, seed: int) -> list[
         chosen = rng.sample(bridges, number) if number else []
         chosen += rng.sample(comparisons, objectives - number) if number < objectives else []
         rng.shuffle(chosen)
-        found.setdefault(tuple(part.id for part in chosen), tuple(chosen))
+        if Sample("", tuple(chosen)).is_consistent:
+            found.setdefault(tuple(part.id for part in chosen), tuple(chosen))
     return list(found.values())
