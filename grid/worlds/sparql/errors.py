@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from grid.errors import GridError
+from grid.worlds.handles import CallError
 
 
-class SparqlError(GridError):
+class SparqlError(CallError):
     """A query or a call that cannot have a result; the message says why in one sentence."""

@@ -170,9 +170,13 @@ class _Patterns:
 
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
         """Since no later than the time, until no earlier; a missing bound does not exclude."""
-        since, until = self._new(), self._new()
+        tests = [(constraint.relation, "<=")]
+        until = ending(constraint.relation)
+        if until is not None:
+            tests.append((until, ">="))
         parts = []
-        for relation, own, sign in ((constraint.relation, since, "<="), (ending(constraint.relation), until, ">=")):
+        for relation, sign in tests:
+            own = self._new()
             test = _date_test(own, sign) if constraint.time == NOW else _year_test(own, sign, int(constraint.time))
             has = f"{variable} {iri(relation)} {own} ."
             parts.append(f"FILTER(NOT EXISTS {{ {has} }} || EXISTS {{ {has} FILTER({test}) }})")
@@ -182,9 +186,12 @@ class _Patterns:
         return f"?v{next(self._numbers)}"
 
 
-def ending(relation: str) -> str:
-    """The relation that says until when, of one that says since when."""
-    return f"{relation.removesuffix('from')}to" if relation.endswith("from") else f"{relation[:-9]}to_date"
+def ending(relation: str) -> str | None:
+    """The relation that says until when, of one that says since when; None of names without such a twin."""
+    for since, until in (("from", "to"), ("from_date", "to_date")):
+        if relation.endswith(since):
+            return f"{relation.removesuffix(since)}{until}"
+    return None
 
 
 def _has_literals(expression: Expression) -> bool:
@@ -209,7 +216,7 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """By the text's first ten characters; a bare year ends on its last day where it is an end."""
+    """By the text's first ten characters; a bare year or month ends on its last day where it is an end."""
     day = f"SUBSTR(STR({variable}), 1, 10)"
-    full = f'IF(STRLEN({day}) = 4, CONCAT({day}, "-12-31"), {day})' if sign == ">=" else day
-    return f'{full} {sign} "{TODAY}"'
+    last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
+    return f'{last if sign == ">=" else day} {sign} "{TODAY}"'
