@@ -29,6 +29,7 @@ TODAY = "2015-08-10"
 """What NOW means in Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
 """`virtuoso`: dates as Freebase's dump has them there, with the offset -08:00."""
+OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
@@ -71,7 +72,7 @@ def iri(name: str) -> str:
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
     """A literal as SPARQL has it, escaped."""
     kind = value.datatype.rpartition("#")[2]
-    offset = "-08:00" if dialect == "virtuoso" and kind not in _PLAIN else ""
+    offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
     datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
     return f'"{value.text.translate(_ESCAPES)}{offset}"^^<{datatype}>'
 
