@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import count
 from typing import Literal
+from urllib.parse import quote
 
 from grid.worlds.sparql.expressions import (
     NOW,
@@ -32,7 +33,6 @@ Dialect = Literal["sparql", "virtuoso"]
 OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-_NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 Solved = Mapping[Expression, str | None]
 """Of an ARGMAX or ARGMIN the best value and of a COUNT the number, as SPARQL has them; None: there is no value."""
 
@@ -64,9 +64,8 @@ def ordered_by(arg: Arg, solved: Solved) -> str:
 
 
 def iri(name: str) -> str:
-    """An entity, a class or a relation as SPARQL has it."""
-    safe = _NOT_IN_IRI.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    return f"<{NS}{safe}>"
+    """An entity, a class or a relation as SPARQL has it; what no such name has is escaped."""
+    return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
 
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
