@@ -217,6 +217,6 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 def _date_test(variable: str, sign: str) -> str:
     """By the text's first ten characters; a bare year or month ends on its last day where it is an end."""
-    day = f"SUBSTR(STR({variable}), 1, 10)"
+    day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'
