@@ -97,7 +97,7 @@ class MatchingWorld:
         if not observation.failed:
             return after, observation
         mended, told, seen = call, list[str](), set[str]()
-        while (found := self._next(state, mended, seen)) is not None:
+        while (found := await self._next(state, mended, seen)) is not None:
             name, expected = found
             seen.add(name)
             given = call.arguments[name]
@@ -125,9 +125,9 @@ class MatchingWorld:
         """What a state says in answer."""
         return self.inner.answer(state)
 
-    def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
+    async def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
         """The next argument to look at: which there are may follow from what was put in the place of others."""
-        expected = self.inner.identifiers(state, call).items()
+        expected = (await self.inner.identifiers(state, call)).items()
         return next(((name, found) for name, found in expected if name not in seen), None)
 
     async def _run(self, state: State, call: ToolCall, mended: ToolCall) -> tuple[State, Observation] | None:

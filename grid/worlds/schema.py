@@ -60,7 +60,7 @@ class SchemaWorld(World, Protocol):
         """What can be called."""
         ...
 
-    def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
+    async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """By parameter what a call in a state expects there.
 
         In the order in which they are to be read: what is expected of one may follow from the arguments before it. None

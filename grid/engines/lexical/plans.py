@@ -114,9 +114,10 @@ def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
 
 
 def _renumber(value: Json, places: Mapping[int, int]) -> Json:
-    found = PATTERN.fullmatch(value) if isinstance(value, str) else None
-    known = {str(place): number for place, number in places.items()}
-    return reference(str(known[found[1]]), found[2]) if found and found[1] in known else value
+    if not isinstance(value, str):
+        return value
+    known = {str(place): str(number) for place, number in places.items()}
+    return PATTERN.sub(lambda found: reference(known.get(found[1], found[1]), found[2]), value)
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:
