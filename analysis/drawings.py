@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +22,8 @@ def of(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    return [*_of_study(root), *_of_trajectories(root), *search.of(root)]
+    of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
+    return [*of_study, *_of_trajectories(root), *search.of(root)]
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:

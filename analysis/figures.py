@@ -40,13 +40,14 @@ _RC: Any = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG element with its title, caption and the query of its numbers."""
+    """An SVG element with its title, caption, the query of its numbers, and its section of a page."""
 
     name: str
     title: str
     caption: str
     svg: str
     query: str
+    section: str = ""
 
 
 def success_against(episodes: pd.DataFrame, column: str) -> str:
