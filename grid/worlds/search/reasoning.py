@@ -129,12 +129,12 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """Of what is the same: whether a name or a number is said of both. Else whether at least half of the topic is."""
+    """Of what is the same: whether a name or a number is said of both. Else whether more than half of the topic is."""
     if words & _SAME:
         one, other = ({*_named(text), *NUMBER.findall(text)} for text in said.values())
         return "yes" if one & other else "no"
     shares = [len(topic & set(terms(text))) for text in said.values()]
-    return "yes" if topic and all(2 * share >= len(topic) for share in shares) else "no"
+    return "yes" if topic and all(2 * share > len(topic) for share in shares) else "no"
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:
