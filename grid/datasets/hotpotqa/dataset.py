@@ -15,8 +15,9 @@ from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFE
 from grid.datasets.files import fingerprint
 from grid.datasets.hotpotqa.baselines import Constants
 from grid.datasets.hotpotqa.judging import graded
+from grid.datasets.hotpotqa.kept import Pool
 from grid.datasets.hotpotqa.parts import Part
-from grid.datasets.hotpotqa.pools import Pool, file_of, halved, others, read_paragraphs, read_pool
+from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
 from grid.datasets.hotpotqa.searched import corpus_of
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
