@@ -74,7 +74,8 @@ def successes(
         by_planner = rng.normal(size=(count, 2))
         template = frame["cluster"].str.slice(9).astype(int)
         latent += np.sqrt(between) * by_planner[template, (frame["planner"] == "sh").astype(int)]
-    return (stats.norm.cdf(latent) < special.expit(eta)).astype(float)
+    found: pd.Series[float] = (stats.norm.cdf(latent) < special.expit(eta)).astype(float)
+    return found
 
 
 def write(root: Path, seed: int = 0, count: int = 60, models: Sequence[str] = ("lexical",)) -> None:

@@ -11,7 +11,7 @@ _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_toke
 
 _SCORES = (
     "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
-    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1",
+    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1", "answer_em", "answer_f1",
 )  # fmt: skip
 _PLANS = ("plan_accuracy", "plan_names_accuracy", "plan_values_accuracy")
 
@@ -62,7 +62,7 @@ EPISODES = pa.schema(
         *((name, pa.float64()) for name in _SCORES),
         *((name, pa.bool_()) for name in _PLANS),
         ("edit_distance", pa.float64()),
-        ("tool_counts", pa.string()),
+        *((name, pa.string()) for name in ("tool_counts", "verdict")),
         ("hallucinated", pa.bool_()),
         ("side_effect", pa.bool_()),
         ("failure_patterns", pa.list_(pa.string())),

@@ -72,15 +72,15 @@ def last_result(prompt: Prompt) -> str | None:
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
-    """A demonstration's question and plan."""
-    lines = entry.split("\n")
-    if len(lines) < 2 or not lines[1].startswith("Plan: "):
+    """A demonstration's question, of one line or several, and its plan."""
+    solved, found, behind = entry.partition("\nPlan: ")
+    if not found:
         return None
     try:
-        calls = read_plan(lines[1])
+        calls = read_plan(behind.partition("\n")[0])
     except UnreadableError:
         return None
-    return lines[0].removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
+    return solved.removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
 
 
 def _made(entry: str) -> _Made | None:

@@ -90,9 +90,9 @@ class KnowledgeGraph(Protocol):
 
     @property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All names by kind: `relation`, `property` (a relation to literals), `class`, `entity`.
+        """All names by kind: `relation`, `property` (a relation to literals), `input` (an entity's name or a class).
 
-        Of more than 100,000 entities' names there is no vocabulary: it is empty.
+        Of more than 100,000 entities' names none is there.
         """
         ...
 
@@ -153,8 +153,7 @@ def vocabularies(
     return {
         "relation": Vocabulary("relation", tuple(relations)),
         "property": Vocabulary("relation to values", tuple(properties)),
-        "class": Vocabulary("class", tuple(classes)),
-        "entity": Vocabulary("entity", tuple(names)),
+        "input": Vocabulary("entity or class", [*names, *classes]),
     }
 
 

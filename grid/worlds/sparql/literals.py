@@ -21,6 +21,8 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]{0,300})?|\.[0-9]{1,300})"
 _FLOAT = re.compile(rf"{_DECIMAL.pattern}(?:[eE][+-]?[0-9]{{1,4}})?|[+-]?INF")
 _PLAIN_YEAR = re.compile(r"[0-9]{4}")
 _PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
+_PLAIN_MONTH = re.compile(r"[0-9]{4}-[0-9]{2}")
+_PLAIN_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.Z+\-]+")
 _PLAIN_FLOAT = re.compile(r"[+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]{1,4})?")
 
 
@@ -67,6 +69,7 @@ _KINDS: Mapping[str, tuple[Callable[[str], bool], str]] = {
     "gYearMonth": (_is_month, "a month of the Gregorian calendar, YYYY-MM"),
     "gYear": (_matches(_YEAR + _ZONE), "a year, YYYY"),
 }
+_NUMBERS = {"integer", "decimal", "float", "double"}
 _BY_IRI = {f"{XSD}{kind}": test for kind, test in _KINDS.items()}
 
 
@@ -98,10 +101,27 @@ def read(text: str) -> Value | None:
         (_INTEGER, "integer"),
         (_PLAIN_FLOAT, "float"),
         (_PLAIN_DATE, "date"),
+        (_PLAIN_MONTH, "gYearMonth"),
+        (_PLAIN_MOMENT, "dateTime"),
     ):
         if form.fullmatch(text):
             return _of(text, kind)
     return None
+
+
+def spoken(value: Value) -> str:
+    """Words that `read` takes for a literal: its text where that is enough."""
+    kind = value.datatype.removeprefix(XSD)
+    if kind == "string":
+        escaped = re.sub(r'(["\\])', r"\\\1", value.text)
+        return f'"{escaped}"'
+    try:
+        found = read(value.text)
+    except SparqlError:
+        found = None
+    if found is not None and (found == value or {kind, found.datatype.removeprefix(XSD)} <= _NUMBERS):
+        return value.text
+    return f"{value.text}^^{kind}"
 
 
 def number(value: Value) -> Value:

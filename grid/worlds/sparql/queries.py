@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import count
 from typing import Literal
+from urllib.parse import quote
 
 from grid.worlds.sparql.expressions import (
     NOW,
@@ -29,9 +30,9 @@ TODAY = "2015-08-10"
 """What NOW means in Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
 """`virtuoso`: dates as Freebase's dump has them there, with the offset -08:00."""
+OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
-_NOT_IN_IRI = re.compile(r'[\x00-\x20<>"{}|^`\\]')
 Solved = Mapping[Expression, str | None]
 """Of an ARGMAX or ARGMIN the best value and of a COUNT the number, as SPARQL has them; None: there is no value."""
 
@@ -63,15 +64,14 @@ def ordered_by(arg: Arg, solved: Solved) -> str:
 
 
 def iri(name: str) -> str:
-    """An entity, a class or a relation as SPARQL has it."""
-    safe = _NOT_IN_IRI.sub(lambda found: f"%{ord(found[0]):02X}", name)
-    return f"<{NS}{safe}>"
+    """An entity, a class or a relation as SPARQL has it; what no such name has is escaped."""
+    return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
 
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
     """A literal as SPARQL has it, escaped."""
     kind = value.datatype.rpartition("#")[2]
-    offset = "-08:00" if dialect == "virtuoso" and kind not in _PLAIN else ""
+    offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
     datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
     return f'"{value.text.translate(_ESCAPES)}{offset}"^^<{datatype}>'
 
@@ -217,6 +217,6 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 def _date_test(variable: str, sign: str) -> str:
     """By the text's first ten characters; a bare year or month ends on its last day where it is an end."""
-    day = f"SUBSTR(STR({variable}), 1, 10)"
+    day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
     last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
     return f'{last if sign == ">=" else day} {sign} "{TODAY}"'
