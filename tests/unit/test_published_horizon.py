@@ -190,7 +190,7 @@ def test_what_strict_tools_cost_stands_beside_table_4(tmp_path: Path) -> None:
     found = by_labels(sheet)
     assert list(found) == [("Mul. HotpotQA", "FH"), ("Mul. HotpotQA", "SH")]
     row = found["Mul. HotpotQA", "SH"]
-    assert (row["cases"], row["our setting"]) == ("16", "sh / tools_strict")
+    assert (row["cases"], row["our setting"]) == ("16", "sh")
     assert row["lexical (ours)"].startswith(f"{-5 / 16:+.3f} [")
     assert row["Gemini-3-Flash"] == "-0.190"
     (left_out,) = [note for note in sheet.notes if "left out" in note]
