@@ -59,9 +59,10 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     _check_outcome(whole, formula.outcome)
     whole = whole.assign(**{CLUSTERS: clusters}).reset_index(drop=True)
     scored = [name for name in spec.z_scored.columns if name in formula.columns()]
-    frame, notes = _z_scored(whole, scored, spec)
     formula, constant = _varying(formula, whole, scored)
-    notes += constant
+    scored = [name for name in scored if name in formula.columns()]
+    frame, notes = _z_scored(whole, scored, spec)
+    notes = constant + notes
     levels = told_apart(frame, formula, spec)
     kept = levels.frame
     if levels.lost:

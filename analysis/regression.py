@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,7 +28,7 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
         return []
     query = queries.rows(root, spec.columns(), queries.where(spec.rows))
     every = coefficients(fits)
-    shown = list(dict.fromkeys(every["name"][_of_interest(every["name"])]))
+    shown = _in_order(set(every["name"][_of_interest(every["name"])]), spec)
     notes = [
         f"{', '.join(key.values()) or 'all rows'}: {note}"
         for key, fit in fits
@@ -87,6 +87,12 @@ def coefficients(fits: Fits) -> pd.DataFrame:
     p = every["p"][tested].astype(np.float64)
     corrected = multipletests(p, method="holm")[1] if len(p) else []
     return every.assign(**{HOLM: pd.Series(corrected, index=p.index, dtype=np.float64).reindex(every.index)})
+
+
+def _in_order(names: Container[str], spec: Spec) -> list[str]:
+    """As the formula has them: a fit may lack the first ones."""
+    terms = (":".join(part.column for part in term) for term in spec.parsed.terms)
+    return [name for name in terms if name in names]
 
 
 def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:

@@ -57,7 +57,8 @@ def episodes(
     for name in ("depth_edges", "breadth_edges"):
         scored = simulated.z(frame[name]) if frame[name].nunique() > 1 else 0.0 * single
         eta += (SHAPE[name] + SHAPE[f"{name}:SH"] * single) * scored
-    return frame.assign(success=simulated.successes(rng, frame, eta, 0.5))
+    version = "1-witness" if family in ("atomic_kbqa", "agentbench_kg") else "simulated-1"
+    return frame.assign(success=simulated.successes(rng, frame, eta, 0.5), dataset_version=version)
 
 
 def _logical(rng: np.random.Generator, count: int, datasets: Sequence[str]) -> pd.DataFrame:

@@ -88,7 +88,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
             published = {model: _published(table, block.row, model, name) for model in table.models}
             if not any(measured.values()) and all(figure is None for figure in published.values()):
                 continue  # a metric of ours alone, in a row where we have none
-            labels = [*block.row.labels, _setting(block), name + _UNIT.get(metric.unit, "")]
+            labels = [*block.row.labels, _setting(block, table), name + _UNIT.get(metric.unit, "")]
             cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured.values() if one)) or MISSING
             shown = [_ours(one, metric) for one in measured.values()]
             rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
@@ -113,12 +113,12 @@ def _published(table: Published, row: files.Row, model: str, metric: str) -> flo
     return figures.get(metric)
 
 
-def _setting(block: Block) -> str:
-    """Which setting of ours it is."""
+def _setting(block: Block, table: Published) -> str:
+    """Which setting of ours it is; not its robustness where the whole table is of that one."""
     if block.setting is None:
         return MISSING
-    disturbed = block.setting["robustness"] != _UNDISTURBED
-    parts = [block.setting["planner"], *[block.setting["robustness"]] * disturbed]
+    told = (_UNDISTURBED, table.ours.get("robustness"))
+    parts = [block.setting["planner"], *[block.setting["robustness"]] * (block.setting["robustness"] not in told)]
     return " / ".join([*parts, *[block.setting["dataset"]] * block.alike])
 
 
