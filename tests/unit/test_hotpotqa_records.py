@@ -60,7 +60,7 @@ def test_whatever_stands_in_a_record_it_is_a_question_or_a_reason(key: str, valu
 
 @pytest.mark.parametrize("value", ODD)
 def test_a_record_that_is_no_object_has_a_reason(value: Any) -> None:
-    with pytest.raises(ValueError, match=r"object|characters"):
+    with pytest.raises(ValueError, match=r"object|context"):
         question(value)
 
 
