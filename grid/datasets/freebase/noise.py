@@ -1,0 +1,127 @@
+"""Facts that no question asks for: of everything at least ten relations each way, as far as the schema has them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from grid.datasets.freebase.facts import Fact
+from grid.datasets.freebase.ontology import TOPIC, Ontology
+from grid.datasets.freebase.shards import Shard, parts_of
+from grid.seeds import derive_seed
+from grid.worlds.sparql.queries import TYPE
+
+LEAST = 10
+"""Relations that everything has at least, each way."""
+_MORE = 5
+_MEMBERS = 6
+"""Members that a class of a question has at least, and half as many one that is a relation away."""
+_SPREAD = 1.8
+_MOST_ENDS = 40
+"""Of how many facts one relation of one entity is made: a Pareto distribution, cut."""
+_COMMON = 0.15
+"""How much rarer relations between any two topics are than those of an entity's own classes."""
+
+
+class Noise:
+    """Adds facts to one shard. How often a relation comes does not depend on whether questions ask for it."""
+
+    def __init__(self, shard: Shard, fresh: Callable[[], str], seed: int) -> None:
+        self._shard, self._fresh, self._seed = shard, fresh, seed
+        self._ontology: Ontology = shard.planter.ontology
+        self._rng = random.Random(derive_seed(seed, "noise"))
+        self._weights: dict[str, float] = {}
+        self._members: dict[str, list[str]] = {}
+
+    def add(self) -> None:
+        """New things for the classes, then facts about everything, what questions speak of and what not alike."""
+        self._populate()
+        for name, subject in sorted((str(name), subject) for subject, name in self._shard.facts.pairs(TYPE)):
+            self._members.setdefault(name, []).append(subject)
+        everything = sorted({subject for subject, _ in self._shard.facts.pairs(TYPE)})
+        for forth in (True, False):
+            had = self._relations(forth)
+            self._rng.shuffle(everything)
+            for node in everything:
+                self._fill(node, forth, had)
+
+    def _populate(self) -> None:
+        """Members for the classes of questions, and for those that they lead to."""
+        roles = self._ontology.roles
+        near: dict[str, None] = {}
+        for question in self._shard.questions:
+            for name, is_class in sorted(parts_of(question.expression).items()):
+                near |= dict.fromkeys([name] if is_class else roles.get(name, ()))
+        far: dict[str, None] = {}
+        for name in near:
+            for relation in self._ontology.leading_from.get(name, ()):
+                far[roles[relation][1]] = None
+            for relation in self._ontology.leading_to.get(name, ()):
+                far[roles[relation][0]] = None
+        for names, least in ((near, _MEMBERS), (far, _MEMBERS // 2)):
+            for name in names:
+                for _ in range(least - len(self._shard.facts.subjects(TYPE, name)) if _is_class(name) else 0):
+                    node = self._fresh()
+                    self._shard.try_out(lambda node=node, name=name: self._shard.planter.classify(node, name))  # type: ignore[misc]
+
+    def _relations(self, forth: bool) -> dict[str, set[str]]:
+        """By entity the relations that lead from it, or to it."""
+        had: dict[str, set[str]] = {}
+        for fact in self._shard.facts:
+            if fact.relation != TYPE:
+                self._note(had, fact, forth)
+        return had
+
+    def _note(self, had: dict[str, set[str]], fact: Fact, forth: bool) -> None:
+        end = fact.subject if forth else fact.object
+        if isinstance(end, str):
+            had.setdefault(end, set()).add(fact.relation)
+
+    def _fill(self, node: str, forth: bool, had: dict[str, set[str]]) -> None:
+        """Relations that an entity's classes have, until it has enough."""
+        wanted = LEAST + self._rng.randrange(_MORE)
+        own = had.setdefault(node, set())
+        for relation in self._drawn(node, forth):
+            if len(own) >= wanted:
+                return
+            if relation in own:
+                continue
+            for first, last in self._ends(node, relation, forth):
+                mark = len(self._shard.facts)
+                if self._shard.add(first, relation, last):
+                    for fact in self._shard.facts.since(mark):
+                        self._note(had, fact, forth)
+
+    def _drawn(self, node: str, forth: bool) -> Iterable[str]:
+        """The relations of an entity's classes in a random order, the frequent ones early."""
+        by_class = self._ontology.leading_from if forth else self._ontology.leading_to
+        keys: dict[str, float] = {}
+        for name in self._shard.facts.types(node):
+            rarer = _COMMON if name == TOPIC else 1.0
+            for relation in by_class.get(str(name), ()):
+                keys[relation] = self._rng.expovariate(1.0) / (self._weight(relation) * rarer)
+        return sorted(keys, key=keys.__getitem__)
+
+    def _weight(self, relation: str) -> float:
+        if relation not in self._weights:
+            rng = random.Random(derive_seed(self._seed, "weight", relation))
+            self._weights[relation] = rng.lognormvariate(0.0, 0.4)
+        return self._weights[relation]
+
+    def _ends(self, node: str, relation: str, forth: bool) -> Iterable[tuple[str, object]]:
+        """The facts to add: one of a literal, or some with other members of the class at the far end."""
+        if forth and relation in self._shard.planter.literals:
+            if not self._shard.facts.objects(node, relation):
+                yield node, self._shard.planter.literals.draw(relation, self._rng)
+            return
+        others: Sequence[str] = self._members.get(self._ontology.roles[relation][1 if forth else 0], ())
+        if not others:
+            return
+        count = min(int(self._rng.paretovariate(_SPREAD)), _MOST_ENDS, len(others))
+        for other in self._rng.sample(others, count):
+            if other != node:
+                yield (node, other) if forth else (other, node)
+
+
+def _is_class(name: str) -> bool:
+    return not name.startswith("type.")
