@@ -24,6 +24,7 @@ BENCHMARKS = {
     "throughput": "tokens per second of a sweep on one vLLM replica against an offline replay of its requests",
     "chaos": "SIGKILLs at random moments: rows lost, rows twice, rows that differ from an undisturbed run's",
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
+    "sparql": "a graph in pyoxigraph: programs per second beside rdflib; 10 million triples on disk",
     "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
     "library": "a pool of 14 to 10,014 tools: time and memory of retrieval, and how hard its distractors are",
     "retrieval": "recall of BM25, dense and hybrid retrieval on three benchmarks; 50,000 tools: seconds, memory",

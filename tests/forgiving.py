@@ -11,6 +11,7 @@ from grid.types import Case, Json, Plan, Reference, ToolSpec
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.world import KoplState, KoplWorld
+from grid.worlds.schema import SchemaWorld
 from tests.kopl_world import SOURCE, attribute, entity, kopl_world, number, raw_base, relation
 from tests.walks import Walk
 
@@ -18,7 +19,7 @@ INDEX = BM25().index(TOOLS)
 QUESTION = "How long is the Rhine?"
 
 
-def undisturbed(world: KoplWorld | None = None) -> Problem:
+def undisturbed(world: SchemaWorld | None = None) -> Problem:
     def none(case: Case, substep: object) -> tuple[ToolSpec, ...]:
         return ()
 
@@ -26,7 +27,7 @@ def undisturbed(world: KoplWorld | None = None) -> Problem:
     return Problem(case, Reference({}, ()), world or kopl_world("1233 kilometre"), none, TOOLS, {})
 
 
-def disturbed(*settings: Robustness, world: KoplWorld | None = None) -> Walk:
+def disturbed(*settings: Robustness, world: SchemaWorld | None = None) -> Walk:
     """The beginning of that problem after the settings."""
     found = undisturbed(world)
     for setting in settings:

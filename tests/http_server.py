@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: path, headers (names in lower case) and the body's JSON (None: a GET)."""
+    """A request: path, headers (names in lower case) and the body's JSON, or a form's fields (None: a GET)."""
 
     path: str
     headers: Mapping[str, str]
@@ -99,7 +100,9 @@ class LocalServer:
                 self._serve(None)
 
             def do_POST(self) -> None:
-                self._serve(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+                body = self.rfile.read(int(self.headers["content-length"]))
+                form = self.headers["content-type"] == "application/x-www-form-urlencoded"
+                self._serve(dict(parse_qsl(body.decode())) if form else json.loads(body))
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""

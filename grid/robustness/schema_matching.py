@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from grid.errors import ToolError
 from grid.robustness.similarity import Similarity, nearest
 from grid.types import Observation, ToolCall
@@ -97,7 +99,7 @@ class MatchingWorld:
         if not observation.failed:
             return after, observation
         mended, told, seen = call, list[str](), set[str]()
-        while (found := self._next(state, mended, seen)) is not None:
+        while (found := await self._next(state, mended, seen)) is not None:
             name, expected = found
             seen.add(name)
             given = call.arguments[name]
@@ -125,9 +127,9 @@ class MatchingWorld:
         """What a state says in answer."""
         return self.inner.answer(state)
 
-    def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
+    async def _next(self, state: State, call: ToolCall, seen: set[str]) -> tuple[str, Expected] | None:
         """The next argument to look at: which there are may follow from what was put in the place of others."""
-        expected = self.inner.identifiers(state, call).items()
+        expected = (await self.inner.identifiers(state, call)).items()
         return next(((name, found) for name, found in expected if name not in seen), None)
 
     async def _run(self, state: State, call: ToolCall, mended: ToolCall) -> tuple[State, Observation] | None:
@@ -141,13 +143,16 @@ class MatchingWorld:
     def _near(self, given: str, expected: Expected) -> Near:
         """The candidates by their similarity."""
         vocabulary = expected.vocabulary
-        scores = self.similarity.scores(given, vocabulary.names)
-        here = {*expected.here}
-        ranked = [(vocabulary.names[place], float(scores[place])) for place in nearest(scores, len(scores))]
-        inside = [(name, score) for name, score in ranked if name in here]
-        elsewhere = next((score for name, score in ranked if name not in here), -1.0)
-        first = inside[: max(self.candidates, 2)]
-        return Near([name for name, _ in first[: self.candidates]], [score for _, score in first], elsewhere)
+        scores = np.concatenate([self.similarity.scores(given, names) for names in vocabulary.parts])
+        everything = expected.here is vocabulary.names  # which may be thousands
+        here = np.full(len(scores), everything)
+        if not everything:
+            here[[vocabulary.place(name) for name in expected.here]] = True
+        inside = np.flatnonzero(here)
+        first = inside[nearest(scores[inside], max(self.candidates, 2))]
+        elsewhere = float(scores[~here].max(initial=-1.0))
+        names = [vocabulary.names[place] for place in first[: self.candidates]]
+        return Near(names, [float(score) for score in scores[first]], elsewhere)
 
     async def _taken(self, call: ToolCall, name: str, expected: Expected, near: Near, rule: Rule) -> str | None:
         """What is put in the place of a text; None: it is not replaced."""

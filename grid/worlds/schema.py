@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -16,15 +18,36 @@ READ_AS = "read_as"
 
 
 class Vocabulary:
-    """All names of one kind that there are, each once, in their order."""
+    """All names of one kind that there are, each once, in their order.
+
+    Attributes:
+        noun: what one of them is.
+        names: all of them.
+        parts: the same in parts, each of which other vocabularies may share.
+    """
 
     def __init__(self, noun: str, names: Sequence[str]) -> None:
         self.noun = noun
-        self._names = dict.fromkeys(names)
-        self.names = tuple(self._names)
+        self._places: MutableMapping[str, int] = {name: place for place, name in enumerate(dict.fromkeys(names))}
+        self.names = tuple(self._places)
+        self.parts: tuple[tuple[str, ...], ...] = (self.names,)
+
+    def with_names(self, more: Iterable[str]) -> Vocabulary:
+        """The same with more names behind them, without going through those that there are."""
+        new = tuple(name for name in dict.fromkeys(more) if name not in self)
+        if not new:
+            return self
+        found = copy(self)
+        found._places = ChainMap({name: len(self) + place for place, name in enumerate(new)}, self._places)
+        found.names, found.parts = self.names + new, (*self.parts, new)
+        return found
+
+    def place(self, name: str) -> int:
+        """Where a name stands; raises KeyError where there is none."""
+        return self._places[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in self._places
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -60,7 +83,7 @@ class SchemaWorld(World, Protocol):
         """What can be called."""
         ...
 
-    def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
+    async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """By parameter what a call in a state expects there.
 
         In the order in which they are to be read: what is expected of one may follow from the arguments before it. None

@@ -159,7 +159,7 @@ def _ways(base: KnowledgeBase) -> dict[str, Matching]:
 
 def _anything(tools: KoplWorld, asked: Asked) -> str | None:
     """The lexically nearest of ten of the whole schema with which the call returns something."""
-    expected = tools.identifiers(asked.state, asked.call)[asked.parameter].vocabulary
+    expected = asyncio.run(tools.identifiers(asked.state, asked.call))[asked.parameter].vocabulary
     scores = Lexical().scores(str(asked.call.arguments[asked.parameter]), expected.names)
     for name in (expected.names[place] for place in nearest(scores, _CANDIDATES)):
         call = ToolCall(asked.call.tool, {**asked.call.arguments, asked.parameter: name})

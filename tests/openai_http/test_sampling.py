@@ -12,9 +12,10 @@ import pytest
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import Sampled, ToolCallAnswer
 from grid.engines.http.chat import messages
-from grid.engines.http.client import MAX_BYTES, RefusedError, retry_after
+from grid.engines.http.client import MAX_BYTES, RefusedError
 from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError, EngineError, GridError
+from grid.text.http import retry_after
 from grid.types import Parameter, ToolSpec, Usage
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.openai_engine import CHAT, KEY, NOW, after_load, engine, failure, prompt, sampled, well

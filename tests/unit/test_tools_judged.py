@@ -17,7 +17,7 @@ from grid.types import Json, Observation, Reference, Step, Substep, ToolCall, Tr
 from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplState, KoplWorld
 from tests.forgiving import INDEX, QUESTION, call, disturbed, results, texts, undisturbed
-from tests.walks import Walk
+from tests.walks import Walk, at_once
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_candidates_are_what_the_given_entities_have(
     walk = disturbed(world=texts())
     call(walk, "Find", name="Quiet Harvest")
     assert isinstance(walk.world, KoplWorld)
-    expected = walk.world.identifiers(walk.state, ToolCall(tool, {"entities": "$0", **arguments}))
+    expected = at_once(walk.world.identifiers(walk.state, ToolCall(tool, {"entities": "$0", **arguments})))
     assert list(expected[parameter].here) == here
     assert set(here) <= set(expected[parameter].vocabulary)
 

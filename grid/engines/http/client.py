@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
-import ipaddress
 import json
 import os
 import random
@@ -18,11 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from grid.engines.spans import Span
 from grid.errors import ConfigError, ContextError, EngineError
+from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 from grid.text.untrusted import loads
 
 MAX_BYTES = 16 * 2**20  # of an answer
 _MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at
-_TRIED_AGAIN = frozenset({408, 429, 500, 502, 503, 504, 529})  # 529: 'overloaded' at some providers
 _SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
 # How OpenAI, vLLM, SGLang, llama.cpp, Mistral, Anthropic and Google word a prompt that does not fit.
 _TOO_LONG = re.compile(
@@ -159,7 +157,7 @@ class HTTPClient:
             return self._parsed(data, shape)
         code, message = _complaint(data)
         text = f"HTTP {status}: {self.shown(message)}"
-        if status in _TRIED_AGAIN and code not in _SPENT:
+        if status in PASSING and code not in _SPENT:
             raise _TryAgainError(text, retry_after(headers.get("retry-after"), self.now()))
         if status in (400, 413, 422) and _TOO_LONG.search(f"{code} {message[:_MAX_READ]}"):
             raise ContextError(f"{url}: {text}")
@@ -220,50 +218,17 @@ def _complaint(data: bytes) -> tuple[str, str]:
     return code, str(inner.get("message") or inner.get("detail") or text)
 
 
-def retry_after(value: str | None, now: float) -> float:
-    """The seconds that a Retry-After header asks for, given as such or as a date; 0 where it cannot be read."""
-    if not value:
-        return 0.0
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, OverflowError):
-            return 0.0
-    return max(seconds, 0.0) if seconds == seconds else 0.0
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL's host is this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def checked_url(url: str, key: bool) -> str:
     """The URL without a slash at its end.
 
     Raises:
         ConfigError: one that is none, that holds a password, or over which a key would travel in the clear.
     """
-    shown = url.rpartition("@")[2].partition("?")[0]  # without what may be a password
-    allowed = "a URL that begins with http:// or https://, as http://127.0.0.1:8000/v1"
-    try:
-        parts = urlsplit(url)
-        named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        raise ConfigError("model.base_url", shown, allowed) from None
-    if "@" in url or parts.query or parts.fragment:
-        raise ConfigError("model.base_url", shown, "a URL without user, password, query and fragment")
-    if not named:
-        raise ConfigError("model.base_url", shown, allowed)
-    if parts.scheme == "http" and key and not is_loopback(url):
+    found = plain_url("model.base_url", url, "http://127.0.0.1:8000/v1")
+    if urlsplit(url).scheme == "http" and key and not is_loopback(url):
         allowed = "https: over plain http the key of model.serving.api_key_env would travel in the clear"
         raise ConfigError("model.base_url", url, allowed)
-    return url.rstrip("/")
+    return found
 
 
 def read_key(name: str | None) -> str | None:

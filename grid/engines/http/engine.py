@@ -32,7 +32,7 @@ from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
 from grid.engines.http import sampler as http_sampler
 from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
-from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, is_loopback, read_key
+from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, read_key
 from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.probe import CALL_PROBE, CHOICE_PROBE, CLOCK
@@ -40,6 +40,7 @@ from grid.engines.spans import Span, covered
 from grid.errors import ConfigError, ContextError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
+from grid.text.http import is_loopback
 from grid.types import Usage
 
 _SEED_BITS = 31  # servers take no more

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from grid.errors import GridError
+from grid.worlds.handles import CallError
 
 
-class KoplError(GridError):
+class KoplError(CallError):
     """A call that cannot have a result; the message says why in one sentence."""
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grid.worlds.handles import shown
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError, ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, Function
 from grid.worlds.kopl.results import Result
-from grid.worlds.kopl.values import shown
 
 Program = Sequence[Mapping[str, Any]]
 _ALIASES = {"What": "QueryName"}  # released programs have both

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from grid.worlds.handles import shown
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.filters import check_operator
 from grid.worlds.kopl.results import Answer, Texts, Values
 from grid.worlds.kopl.sets import Attribute, EntitySet, Relation
-from grid.worlds.kopl.values import Value, condition, parse, shown
+from grid.worlds.kopl.values import Value, condition, parse
 
 BETWEEN = ("less", "greater")
 AMONG = ("smallest", "largest")

@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from grid.worlds.handles import shown
 from grid.worlds.kopl.errors import KoplError
 
 Kind = Literal["string", "quantity", "time"]
@@ -20,7 +21,6 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
 OPERATORS = tuple(_COMPARE)
 NO_UNIT = "1"
 """The unit of a number without one, as KQA Pro writes it."""
-_SHORT = 80  # characters of a value in an error's text
 
 
 class Value(NamedTuple):
@@ -119,11 +119,6 @@ def from_json(raw: Any) -> Value:
     if kind in ("year", "date"):
         return Value("time", moment=_moment(str(value)))
     raise ValueError(f"type {kind!r:.40} is none of string, quantity, year, date")
-
-
-def shown(text: str) -> str:
-    """A text in quotes, cut where it is long."""
-    return repr(text if len(text) <= _SHORT else f"{text[:_SHORT]}...")
 
 
 def _finite(value: str | float) -> float:

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from grid.text.references import PATTERN
 from grid.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, ToolSpec
 from grid.worlds.base import State, own_state
+from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.expecting import Expecting
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS, Function, Sort, sort_of
 from grid.worlds.kopl.results import Result, is_empty, same_answer, texts, told
-from grid.worlds.kopl.values import shown
 from grid.worlds.schema import ERROR, Expected
 
-ANSWER = "answer"
-"""The parameter of `finish`, and the field of what it returns."""
 _TOLD: dict[Sort, str] = {
     "entities": "a set of entities",
     "values": "values of an attribute or qualifier",
     "texts": "names",
     "answer": "a single text",
 }
-_HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
-_REFERENCE = re.compile(r"\$\d+")
 _SCALARS = ", ".join(name for name, function in FUNCTIONS.items() if function.returns != "entities")
 
 
@@ -86,15 +80,15 @@ class KoplWorld:
             if before.answer is not None:
                 raise KoplError("the question is answered already")
             if self.answered and call.tool == FINISH:
-                given = _answer(call, before.results)
+                given = answer_of(call, len(before.results), lambda number: _values(before.results[number]))
                 return replace(before, answer=given), Observation({ANSWER: BETWEEN.join(given)})
             arguments, result = self._run(before.results, call)
-        except KoplError as error:
+        except CallError as error:
             return before, Observation({ERROR: f"{error}."}, failed=True)
         after = KoplState((*before.calls, (call.tool, *arguments)), None, (*before.results, result))
-        return after, Observation({RESULT: f"${len(before.results)}", "value": told(self.kb, result)})
+        return after, Observation({RESULT: handle(len(before.results)), "value": told(self.kb, result)})
 
-    def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
+    async def identifiers(self, state: State, call: ToolCall) -> Mapping[str, Expected]:
         """What a function's call takes of the schema, of entities' names and of the texts of facts.
 
         Candidates are what the entities that the call is given have.
@@ -103,9 +97,9 @@ class KoplWorld:
         if function is None:
             return {}
         try:
-            arguments = _arguments(function, call)
+            arguments = texts_of(call, (*function.results, *function.texts))
             given = {name: _given(function, name, arguments[name], results) for name in function.results}
-        except KoplError:
+        except CallError:
             return {}
         return Expecting(self.kb, function.name, given, {name: arguments[name] for name in function.texts}).expected()
 
@@ -130,11 +124,11 @@ class KoplWorld:
         return own_state(state, KoplState).answer if self.answered else _latest(state)
 
     def _run(self, results: Sequence[Result], call: ToolCall) -> tuple[Sequence[str], Result]:
-        """The arguments in the function's order, and what it returns; raises KoplError."""
+        """The arguments in the function's order, and what it returns; raises CallError."""
         function = FUNCTIONS.get(call.tool)
         if function is None:
             raise KoplError(f"there is no tool {shown(call.tool)}")
-        arguments = _arguments(function, call)
+        arguments = texts_of(call, (*function.results, *function.texts))
         given = [_given(function, name, arguments[name], results) for name in function.results]
         words = {name: arguments[name] for name in function.texts}
         for name, kind in function.vocabularies.items():
@@ -147,12 +141,9 @@ class KoplWorld:
         return tuple(arguments.values()), result
 
 
-def _given(function: Function, name: str, handle: str, results: Sequence[Result]) -> Result:
-    """The earlier result that a parameter is given; raises KoplError where there is none, or one of another sort."""
-    found = _HANDLE.fullmatch(handle)
-    if found is None or int(found[1]) >= len(results):
-        raise KoplError(f"{name}: {shown(handle)} is no result of an earlier step")
-    result = results[int(found[1])]
+def _given(function: Function, name: str, given: str, results: Sequence[Result]) -> Result:
+    """The earlier result that a parameter is given; raises CallError where there is none, or one of another sort."""
+    result = results[place(name, given, len(results))]
     if sort_of(result) != function.sort(name):
         raise KoplError(f"{name}: that step's result is {_TOLD[sort_of(result)]}, not {_TOLD[function.sort(name)]}")
     return result
@@ -164,43 +155,9 @@ def _latest(state: State) -> tuple[str, ...] | None:
     return texts(results[-1]) if results else None
 
 
-def _answer(call: ToolCall, results: Sequence[Result]) -> tuple[str, ...]:
-    """The values of the answer that a finish gives; raises KoplError where it gives none."""
-    given = call.arguments.get(ANSWER)
-    parts = given if isinstance(given, list) else given.split(BETWEEN) if isinstance(given, str) else []
-    if not all(isinstance(part, str) for part in parts):
-        raise KoplError(f"{ANSWER}: texts are expected")
-    values = [value for part in map(str, parts) if part.strip() for value in _values(part.strip(), results)]
-    if not values:
-        raise KoplError(f"{FINISH} needs an {ANSWER}: the result of an earlier step, or words")
-    return tuple(dict.fromkeys(values))
-
-
-def _values(part: str, results: Sequence[Result]) -> tuple[str, ...]:
-    """The values that a part of an answer stands for: those of a result, or its own words."""
-    if not (_REFERENCE.fullmatch(part) or PATTERN.search(part)):
-        return (part,)
-    found = _HANDLE.fullmatch(part)
-    if found is None or int(found[1]) >= len(results):
-        raise KoplError(f"{ANSWER}: {shown(part)} is no result of an earlier step")
-    values = texts(results[int(found[1])])
-    if values is None:
+def _values(result: Result) -> tuple[str, ...]:
+    """A result's texts; raises KoplError of an entity set."""
+    found = texts(result)
+    if found is None:
         raise KoplError(f"{ANSWER}: a set of entities is no answer; finish with what one of these returns: {_SCALARS}")
-    return values
-
-
-def _arguments(function: Function, call: ToolCall) -> dict[str, str]:
-    """The arguments as texts; raises KoplError where one is missing, too many, or no text."""
-    wanted = (*function.results, *function.texts)
-    if call.arguments.keys() != set(wanted):
-        missing = [name for name in wanted if name not in call.arguments]
-        extra = [name for name in call.arguments if name not in wanted]
-        wrong = f"lacks {', '.join(missing)}" if missing else f"has no parameter {shown(extra[0])}"
-        raise KoplError(f"the call of {function.name} {wrong}; its parameters are {', '.join(wanted) or 'none'}")
-    found = {}
-    for name in wanted:
-        value = call.arguments[name]
-        if not isinstance(value, str):
-            raise KoplError(f"{name}: a text is expected, not {type(value).__name__}")
-        found[name] = value
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal as One
 from typing import TypeAlias, get_args
 
-from grid.errors import GridError
+from grid.worlds.sparql.errors import SparqlError
 
 MAX_CHARACTERS = 20_000
 MAX_DEPTH = 64
@@ -26,7 +26,7 @@ Extreme: TypeAlias = One["ARGMAX", "ARGMIN"]
 SIGNS: dict[Comparison, str] = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-class ExpressionError(GridError):
+class ExpressionError(SparqlError):
     """An S-expression that cannot be one; the message says where and why in one sentence."""
 
 

@@ -21,6 +21,7 @@ from grid.worlds.sparql.expressions import (
     TimeConstraint,
     Value,
 )
+from grid.worlds.sparql.literals import spoken
 
 FINISHING = 1
 """The published function lists end in STOP, which is counted among a plan's nodes."""
@@ -45,8 +46,8 @@ def calls(expression: Expression, name: Callable[[str], str]) -> dict[str, ToolC
                 return step(tools.EXTRACT, input_value=name(identity))
             case Class(identity):
                 return step(tools.EXTRACT, input_value=identity)
-            case Value(text):
-                return step(tools.EXTRACT, input_value=text)
+            case Value():
+                return step(tools.EXTRACT, input_value=spoken(part))
             case Join(relation, target, reverse):
                 target_ref = result(target)
                 direction = tools.BACKWARD if reverse else tools.FORWARD

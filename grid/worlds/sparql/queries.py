@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import count
 from typing import Literal
+from urllib.parse import quote
 
 from grid.worlds.sparql.expressions import (
     NOW,
@@ -28,32 +30,48 @@ TODAY = "2015-08-10"
 """What NOW means in Freebase's last dump (KBQA-o1)."""
 Dialect = Literal["sparql", "virtuoso"]
 """`virtuoso`: dates as Freebase's dump has them there, with the offset -08:00."""
+OFFSET = "-08:00"
 _PLAIN = ("integer", "float", "double", "decimal", "dateTime", "string", "boolean")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+Solved = Mapping[Expression, str | None]
+"""Of an ARGMAX or ARGMIN the best value and of a COUNT the number, as SPARQL has them; None: there is no value."""
 
 
 def query(expression: Expression, dialect: Dialect = "sparql") -> str:
     """The SELECT whose `?x` are what an expression denotes, each once; of a COUNT the number.
 
     As in the published conversion an answer is none of the entities that the expression names, and none of the things
-    that lie on its way there. ARGMAX and ARGMIN have all that tie. Within another expression they and COUNT are taken
-    by themselves, as SPARQL 1.1's sub-queries.
+    that lie on its way there; a text has no language or is English. ARGMAX and ARGMIN have all that tie. Within another
+    expression they and COUNT are taken by themselves, as sub-queries.
     """
-    patterns = _Patterns(dialect, count(1))
+    patterns = _Patterns(dialect, count(1), {})
     if isinstance(expression, Count):
         return f"SELECT {patterns.counted(expression, '?x')}"
     return f"SELECT DISTINCT ?x WHERE {{ {patterns.whole(expression, '?x')} }}"
 
 
+def members(expression: Expression, solved: Solved) -> str:
+    """As `query`, but a thing comes as often as there are ways to it, and as soon as the first is found."""
+    return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).whole(expression, '?x')} }}"
+
+
+def ordered_by(arg: Arg, solved: Solved) -> str:
+    """The SELECT whose `?x` are the values by which the members of an ARGMAX or ARGMIN are ordered, as often as found.
+
+    It is for their best, which `solved` then has.
+    """
+    return f"SELECT ?x WHERE {{ {_Patterns('sparql', count(1), solved).ordered(arg, '?x')} }}"
+
+
 def iri(name: str) -> str:
-    """An entity, a class or a relation as SPARQL has it."""
-    return f"<{NS}{name}>"
+    """An entity, a class or a relation as SPARQL has it; what no such name has is escaped."""
+    return f"<{NS}{quote(name, safe='', errors='replace')}>"
 
 
 def literal(value: Value, dialect: Dialect = "sparql") -> str:
     """A literal as SPARQL has it, escaped."""
     kind = value.datatype.rpartition("#")[2]
-    offset = "-08:00" if dialect == "virtuoso" and kind not in _PLAIN else ""
+    offset = OFFSET if dialect == "virtuoso" and kind not in _PLAIN else ""
     datatype = re.sub(r"[^\w:/.#\-]", "", value.datatype)  # nothing that ends an IRI
     return f'"{value.text.translate(_ESCAPES)}{offset}"^^<{datatype}>'
 
@@ -61,17 +79,28 @@ def literal(value: Value, dialect: Dialect = "sparql") -> str:
 class _Patterns:
     """Graph patterns under variables that are each used once; `passed` are those that lie on the way."""
 
-    def __init__(self, dialect: Dialect, numbers: count[int]) -> None:
+    def __init__(self, dialect: Dialect, numbers: count[int], solved: Solved) -> None:
         self._dialect: Dialect = dialect
         self._numbers = numbers
+        self._solved = solved
         self.passed: list[str] = []
 
     def whole(self, expression: Expression, variable: str) -> str:
-        """What a variable must meet: the pattern, and that it is nothing that was named or passed."""
-        own = _Patterns(self._dialect, self._numbers)
+        """What a variable must meet: the pattern, and that it is nothing that was named or passed.
+
+        An entity by itself is what it is.
+        """
+        own = _Patterns(self._dialect, self._numbers, self._solved)
         found = own.of(expression, variable)
+        if isinstance(expression, Entity):
+            return found
         named = dict.fromkeys(iri(part.id) for part in walk(expression) if isinstance(part, Entity))
-        return " ".join([found, *(f"FILTER({variable} != {other})" for other in (*named, *own.passed))])
+        tests = [f"{variable} != {other}" for other in named]
+        same = "{} != {}" if self._dialect == "virtuoso" else "!sameTerm({}, {})"  # != of unknown datatypes is an error
+        tests += [same.format(variable, other) for other in own.passed]
+        if _has_literals(expression):
+            tests.append(f'!isLiteral({variable}) || LANG({variable}) = "" || LANGMATCHES(LANG({variable}), "en")')
+        return " ".join([found, *(f"FILTER({test})" for test in tests)])
 
     def counted(self, expression: Count, variable: str) -> str:
         """How many members a set has, as the rest of a SELECT."""
@@ -100,7 +129,7 @@ class _Patterns:
             case TimeConstraint():
                 return f"{self.of(expression.operand, variable)} {self._holds(expression, variable)}"
             case Count():
-                return f"{{ SELECT {self.counted(expression, variable)} }}"
+                return self._number(expression, variable)
 
     def _join(self, join: Join, variable: str) -> str:
         target = join.target
@@ -110,23 +139,44 @@ class _Patterns:
         if isinstance(target, Value):  # compared by what it means: 365 is 365.0
             same = f"FILTER({own} = {literal(target, self._dialect)})"
             return f"{_triple(variable, join.relation, own, join.reverse)} {same}"
+        if isinstance(target, Count):
+            number = self._new()
+            found = f"{_triple(variable, join.relation, own, join.reverse)} FILTER({own} = {number})"
+            return f"{self._number(target, number)} {found}"
         self.passed.append(own)
         return f"{_triple(variable, join.relation, own, join.reverse)} {self.of(target, own)}"
 
+    def _number(self, expression: Count, variable: str) -> str:
+        if expression in self._solved:
+            return f"VALUES {variable} {{ {self._solved[expression]} }}"
+        return f"{{ SELECT {self.counted(expression, variable)} }}"
+
+    def ordered(self, arg: Arg, value: str) -> str:
+        """The pattern under which a variable is a value by which a member is ordered."""
+        member = self._new()
+        return f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {value} ."
+
     def _extreme(self, arg: Arg, variable: str) -> str:
         """Two copies of the operand: one finds the best value, the other all that have it."""
-        best, own, member = self._new(), self._new(), self._new()
-        order = f"DESC({best})" if arg.mode == "ARGMAX" else best
-        inner = f"{self.whole(arg.operand, member)} {member} {iri(arg.relation)} {best} ."
-        found = f"{{ SELECT {best} WHERE {{ {inner} }} ORDER BY {order} LIMIT 1 }}"
+        own = self._new()
         outer = f"{self.of(arg.operand, variable)} {variable} {iri(arg.relation)} {own} ."
-        return f"{found} {outer} FILTER({own} = {best})"
+        if arg in self._solved:
+            best = self._solved[arg]
+            return f"{outer} FILTER({'false' if best is None else f'{own} = {best}'})"
+        value = self._new()
+        order = f"DESC({value})" if arg.mode == "ARGMAX" else value
+        found = f"{{ SELECT {value} WHERE {{ {self.ordered(arg, value)} }} ORDER BY {order} LIMIT 1 }}"
+        return f"{found} {outer} FILTER({own} = {value})"
 
     def _holds(self, constraint: TimeConstraint, variable: str) -> str:
         """Since no later than the time, until no earlier; a missing bound does not exclude."""
-        since, until = self._new(), self._new()
+        tests = [(constraint.relation, "<=")]
+        until = ending(constraint.relation)
+        if until is not None:
+            tests.append((until, ">="))
         parts = []
-        for relation, own, sign in ((constraint.relation, since, "<="), (ending(constraint.relation), until, ">=")):
+        for relation, sign in tests:
+            own = self._new()
             test = _date_test(own, sign) if constraint.time == NOW else _year_test(own, sign, int(constraint.time))
             has = f"{variable} {iri(relation)} {own} ."
             parts.append(f"FILTER(NOT EXISTS {{ {has} }} || EXISTS {{ {has} FILTER({test}) }})")
@@ -136,9 +186,24 @@ class _Patterns:
         return f"?v{next(self._numbers)}"
 
 
-def ending(relation: str) -> str:
-    """The relation that says until when, of one that says since when."""
-    return f"{relation.removesuffix('from')}to" if relation.endswith("from") else f"{relation[:-9]}to_date"
+def ending(relation: str) -> str | None:
+    """The relation that says until when, of one that says since when; None of names without such a twin."""
+    for since, until in (("from", "to"), ("from_date", "to_date")):
+        if relation.endswith(since):
+            return f"{relation.removesuffix(since)}{until}"
+    return None
+
+
+def _has_literals(expression: Expression) -> bool:
+    """Whether what an expression denotes may be literals of a graph."""
+    match expression:
+        case Join(reverse=reverse):
+            return reverse
+        case And(left, right):
+            return _has_literals(left) and _has_literals(right)
+        case Arg(operand=operand) | TimeConstraint(operand=operand):
+            return _has_literals(operand)
+    return False
 
 
 def _triple(subject: str, relation: str, target: str, reverse: bool) -> str:
@@ -151,7 +216,7 @@ def _year_test(variable: str, sign: str, year: int) -> str:
 
 
 def _date_test(variable: str, sign: str) -> str:
-    """By the text's first ten characters; a bare year ends on its last day where it is an end."""
-    day = f"SUBSTR(STR({variable}), 1, 10)"
-    full = f'IF(STRLEN({day}) = 4, CONCAT({day}, "-12-31"), {day})' if sign == ">=" else day
-    return f'{full} {sign} "{TODAY}"'
+    """By the text's first ten characters; a bare year or month ends on its last day where it is an end."""
+    day = f'SUBSTR(REPLACE(STR({variable}), "(Z|[+-][0-9][0-9]:[0-9][0-9])$", ""), 1, 10)'
+    last = f'SUBSTR(CONCAT({day}, IF(STRLEN({day}) = 4, "-12-31", "-31")), 1, 10)'
+    return f'{last if sign == ">=" else day} {sign} "{TODAY}"'

@@ -1,0 +1,55 @@
+"""What servers and whoever names them say over HTTP: waiting times, and URLs that can be asked."""
+
+from __future__ import annotations
+
+import email.utils
+import ipaddress
+from urllib.parse import urlsplit
+
+from grid.errors import ConfigError
+
+PASSING = frozenset({408, 429, 500, 502, 503, 504, 529})
+"""The statuses of failures that may pass; 529 is 'overloaded' at some providers."""
+
+
+def retry_after(value: str | None, now: float) -> float:
+    """The seconds that a Retry-After header asks for, given as such or as a date; 0 where it cannot be read."""
+    if not value:
+        return 0.0
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - now
+        except (ValueError, OverflowError):
+            return 0.0
+    return max(seconds, 0.0) if seconds == seconds else 0.0
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL's host is this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def plain_url(key: str, url: str, example: str) -> str:
+    """The URL without a slash at its end.
+
+    Raises:
+        ConfigError: one that is none, or that may hold a password, which is not shown.
+    """
+    shown = url.rpartition("@")[2].partition("?")[0]
+    allowed = f"a URL that begins with http:// or https://, as {example}"
+    try:
+        parts = urlsplit(url)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        raise ConfigError(key, shown, allowed) from None
+    if "@" in url or parts.query or parts.fragment:
+        raise ConfigError(key, shown, "a URL without user, password, query and fragment")
+    if not named:
+        raise ConfigError(key, shown, allowed)
+    return url.rstrip("/")

@@ -1,0 +1,74 @@
+"""What worlds share whose calls name earlier results as `$n`, and which finishing answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from grid.errors import GridError
+from grid.text.references import PATTERN
+from grid.types import BETWEEN, FINISH, ToolCall
+
+ANSWER = "answer"
+"""The parameter of `finish`, and the field of what it returns."""
+_HANDLE = re.compile(r"\$(0|[1-9][0-9]{0,5})")
+_REFERENCE = re.compile(r"\$\d+")
+_SHORT = 80  # characters of a text in an error
+
+
+class CallError(GridError):
+    """A call that cannot have a result; the message says why in one sentence."""
+
+
+def shown(text: str) -> str:
+    """A text in quotes, cut where it is long."""
+    return repr(text if len(text) <= _SHORT else f"{text[:_SHORT]}...")
+
+
+def handle(number: int) -> str:
+    """What stands for a result in later calls; results count from 0."""
+    return f"${number}"
+
+
+def place(parameter: str, given: str, results: int) -> int:
+    """The number of the earlier result that a parameter is given; raises CallError where there is none."""
+    found = _HANDLE.fullmatch(given)
+    if found is None or int(found[1]) >= results:
+        raise CallError(f"{parameter}: {shown(given)} is no result of an earlier step")
+    return int(found[1])
+
+
+def texts_of(call: ToolCall, wanted: Sequence[str]) -> dict[str, str]:
+    """The arguments, all of them texts, in the order wanted; raises CallError where one is missing or too many."""
+    if call.arguments.keys() != set(wanted):
+        missing = [name for name in wanted if name not in call.arguments]
+        extra = [name for name in call.arguments if name not in wanted]
+        wrong = f"lacks {', '.join(missing)}" if missing else f"has no parameter {shown(extra[0])}"
+        raise CallError(f"the call of {call.tool} {wrong}; its parameters are {', '.join(wanted) or 'none'}")
+    found = {}
+    for name in wanted:
+        value = call.arguments[name]
+        if not isinstance(value, str):
+            raise CallError(f"{name}: a text is expected, not {type(value).__name__}")
+        found[name] = value
+    return found
+
+
+def answer_of(call: ToolCall, results: int, values: Callable[[int], Sequence[str]]) -> tuple[str, ...]:
+    """The values of the answer that a finish gives, each once; raises CallError where it gives none.
+
+    They are words, parted by `; `, and what `values` says of the results that it names.
+    """
+    given = call.arguments.get(ANSWER)
+    parts = given if isinstance(given, list) else given.split(BETWEEN) if isinstance(given, str) else []
+    if not all(isinstance(part, str) for part in parts):
+        raise CallError(f"{ANSWER}: texts are expected")
+    found: dict[str, None] = {}
+    for part in (str(part).strip() for part in parts):
+        if _REFERENCE.fullmatch(part) or PATTERN.search(part):
+            found |= dict.fromkeys(values(place(ANSWER, part, results)))
+        elif part:
+            found[part] = None
+    if not found:
+        raise CallError(f"{FINISH} needs an {ANSWER}: the result of an earlier step, or words")
+    return tuple(found)
