@@ -94,7 +94,9 @@ def overlap(question: Question, offered: Sequence[str]) -> str:
 
     def score(name: str) -> float:
         words = _WORD.findall(name.replace("_", " "))
-        return sum(any(word.startswith(other) or other.startswith(word) for other in asked) for word in words) / len(words)
+        return sum(any(word.startswith(other) or other.startswith(word) for other in asked) for word in words) / len(
+            words
+        )
 
     return max(offered, key=score)
 

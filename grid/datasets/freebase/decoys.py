@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from grid.datasets.freebase.denotation import compares, denoted
+from grid.datasets.freebase.denotation import bounds_of, compares, denoted
 from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.planting import Unplantable
 from grid.datasets.freebase.records import Question
@@ -23,7 +23,7 @@ from grid.worlds.sparql.expressions import (
     Value,
     children,
 )
-from grid.worlds.sparql.queries import TYPE, ending
+from grid.worlds.sparql.queries import TYPE
 
 _MOST = 3
 """Decoys of one kind for one step."""
@@ -103,20 +103,20 @@ class _Decoys:
         planter.value(node, relation, lambda found: compares(found, sign, best), drawn)
 
     def _values(self, arg: Arg, relation: str) -> list[Value]:
-        found = sorted((node for node in denoted(self._shard.facts, arg) if isinstance(node, str)))
+        found = sorted(node for node in denoted(self._shard.facts, arg) if isinstance(node, str))
         values = [value for node in found for value in self._shard.facts.objects(node, relation)]
         return [value for value in values if isinstance(value, Value)]
 
     def _untimely(self, constraint: TimeConstraint, node: str) -> None:
+        """It begins too late or, where the schema has an end, is over before."""
         planter = self._shard.planter
         planter.plant(constraint.operand, [node])
-        over = ending(constraint.relation)
-        bound = Value("1900-01-01" if constraint.time == "NOW" else f"{constraint.time}-01-01")
-        relation = over if over in planter.ontology.roles else constraint.relation
-        sign: Comparison = "lt" if relation == over else "gt"
-        bound = Value(bound.text, "http://www.w3.org/2001/XMLSchema#date")
-        drawn = planter.literals.such(relation, sign, bound, self._rng)
-        planter.value(node, relation, lambda found: compares(found, sign, bound), drawn)
+        since, *until = [name for name in bounds_of(constraint.relation) if name in planter.ontology.roles]
+        years = self._rng.randint(2, 12)
+        if until and self._rng.random() < 0.5:
+            planter.bound(node, until[0], constraint.time, "le", -years)
+        else:
+            planter.bound(node, since, constraint.time, "ge", years)
         if node in denoted(self._shard.facts, constraint):
             raise Unplantable("it holds at the time")
 

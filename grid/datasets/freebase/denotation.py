@@ -46,8 +46,8 @@ class Watch:
             case Class(name) | Compare(_, name) | Join(name) | Arg(_, _, name):
                 self.follow(name, nodes, reverse=True)
             case TimeConstraint(_, name):
-                self.follow(name, nodes, reverse=True)
-                self.follow(ending(name), nodes, reverse=True)
+                for one in bounds_of(name):
+                    self.follow(one, nodes, reverse=True)
 
     def concerned(self, subject: Node, name: str, node: Node) -> bool:
         """Whether a fact matters; its name is its relation or, of a fact about a class, the class."""
@@ -220,12 +220,17 @@ def _same(node: Node, value: Value) -> bool:
     return isinstance(node, Value) and (node == value or comparable(node) == comparable(value))
 
 
+def bounds_of(relation: str) -> tuple[str, ...]:
+    """The relations that say since when and until when, where there is one."""
+    until = ending(relation)
+    return (relation,) if until is None else (relation, until)
+
+
 def _holds(facts: Facts, constraint: TimeConstraint, node: Node) -> bool:
     """Begun by then, and not over; a missing bound does not exclude."""
     if not isinstance(node, str):
         return True
-    tests = ((constraint.relation, _begun), (ending(constraint.relation), _not_over))
-    for relation, test in tests:
+    for relation, test in zip(bounds_of(constraint.relation), (_begun, _not_over), strict=False):
         bounds = [value.text for value in facts.objects(node, relation) if isinstance(value, Value)]
         if bounds and not any(test(text, constraint.time) for text in bounds):
             return False
@@ -237,6 +242,4 @@ def _begun(text: str, time: str) -> bool:
 
 
 def _not_over(text: str, time: str) -> bool:
-    if time != NOW:
-        return int(text[:4]) >= int(time)
-    return (f"{text}-12-31" if len(text) == 4 else text[:10]) >= TODAY
+    return text[:10] >= TODAY if time == NOW else int(text[:4]) >= int(time)

@@ -48,7 +48,7 @@ class Facts:
             return False
         self._put(fact)
         back = self._inverses.get(relation)
-        if back is not None and isinstance(node, str) and Fact(node, back, subject) not in self:
+        if back is not None and relation != TYPE and isinstance(node, str) and Fact(node, back, subject) not in self:
             self._put(Fact(node, back, subject))
         return True
 

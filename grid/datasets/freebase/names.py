@@ -57,7 +57,7 @@ class Christening:
                 if made.casefold() not in self._names:
                     self._names.add(made.casefold())
                     return made
-            if not models or tried and tried[-1] == "":
+            if not models or (tried and tried[-1] == ""):
                 return self._numbered(names, rng)
             tried.append(self._group(classes, tried))
 

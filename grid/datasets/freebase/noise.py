@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
-from grid.datasets.freebase.facts import Fact
+from grid.datasets.freebase.facts import Fact, Node
 from grid.datasets.freebase.ontology import TOPIC, Ontology
 from grid.datasets.freebase.shards import Shard, parts_of
 from grid.seeds import derive_seed
@@ -21,6 +22,8 @@ _MOST_ENDS = 40
 """Of how many facts one relation of one entity is made: a Pareto distribution, cut."""
 _COMMON = 0.15
 """How much rarer relations between any two topics are than those of an entity's own classes."""
+_Had: TypeAlias = dict[bool, dict[str, set[str]]]
+"""By direction (whether forth) and entity its relations."""
 
 
 class Noise:
@@ -39,11 +42,33 @@ class Noise:
         for name, subject in sorted((str(name), subject) for subject, name in self._shard.facts.pairs(TYPE)):
             self._members.setdefault(name, []).append(subject)
         everything = sorted({subject for subject, _ in self._shard.facts.pairs(TYPE)})
+        had = {forth: self._relations(forth) for forth in (True, False)}
         for forth in (True, False):
-            had = self._relations(forth)
             self._rng.shuffle(everything)
             for node in everything:
                 self._fill(node, forth, had)
+        for node in everything:
+            self._widen(node, had)
+
+    def _widen(self, node: str, had: _Had) -> None:
+        """More classes of the same domain, then of any, for what has too few relations with those that it has."""
+        if self._total(node, had) >= LEAST:
+            return
+        own = {str(name) for name in self._shard.facts.types(node)}
+        named = any(map(self._ontology.has_names, own))
+        domains = {name.rpartition(".")[0] for name in own if name != TOPIC}
+        alike = [name for name in self._members if name not in own and self._ontology.has_names(name) == named]
+        self._rng.shuffle(alike)
+        alike.sort(key=lambda name: name.rpartition(".")[0] not in domains)
+        for name in alike:
+            if self._shard.try_out(lambda name=name: self._shard.planter.classify(node, name)):  # type: ignore[misc]
+                for forth in (True, False):
+                    self._fill(node, forth, had)
+            if self._total(node, had) >= LEAST:
+                return
+
+    def _total(self, node: str, had: _Had) -> int:
+        return sum(len(had[forth].get(node, ())) for forth in (True, False))
 
     def _populate(self) -> None:
         """Members for the classes of questions, and for those that they lead to."""
@@ -72,15 +97,16 @@ class Noise:
                 self._note(had, fact, forth)
         return had
 
-    def _note(self, had: dict[str, set[str]], fact: Fact, forth: bool) -> None:
+    @staticmethod
+    def _note(had: dict[str, set[str]], fact: Fact, forth: bool) -> None:
         end = fact.subject if forth else fact.object
         if isinstance(end, str):
             had.setdefault(end, set()).add(fact.relation)
 
-    def _fill(self, node: str, forth: bool, had: dict[str, set[str]]) -> None:
+    def _fill(self, node: str, forth: bool, had: _Had) -> None:
         """Relations that an entity's classes have, until it has enough."""
         wanted = LEAST + self._rng.randrange(_MORE)
-        own = had.setdefault(node, set())
+        own = had[forth].setdefault(node, set())
         for relation in self._drawn(node, forth):
             if len(own) >= wanted:
                 return
@@ -90,7 +116,8 @@ class Noise:
                 mark = len(self._shard.facts)
                 if self._shard.add(first, relation, last):
                     for fact in self._shard.facts.since(mark):
-                        self._note(had, fact, forth)
+                        for way, relations in had.items():
+                            self._note(relations, fact, way)
 
     def _drawn(self, node: str, forth: bool) -> Iterable[str]:
         """The relations of an entity's classes in a random order, the frequent ones early."""
@@ -108,7 +135,7 @@ class Noise:
             self._weights[relation] = rng.lognormvariate(0.0, 0.4)
         return self._weights[relation]
 
-    def _ends(self, node: str, relation: str, forth: bool) -> Iterable[tuple[str, object]]:
+    def _ends(self, node: str, relation: str, forth: bool) -> Iterator[tuple[str, Node]]:
         """The facts to add: one of a literal, or some with other members of the class at the far end."""
         if forth and relation in self._shard.planter.literals:
             if not self._shard.facts.objects(node, relation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from grid.datasets.freebase.denotation import comparable, compares, denoted
+from grid.datasets.freebase.denotation import bounds_of, comparable, compares, denoted
 from grid.datasets.freebase.facts import Facts, Node
 from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import Ontology
@@ -27,7 +27,7 @@ from grid.worlds.sparql.expressions import (
     Value,
     written,
 )
-from grid.worlds.sparql.queries import TODAY, TYPE, ending
+from grid.worlds.sparql.queries import TODAY, TYPE
 
 _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
 """How many invented things lie between, and how often."""
@@ -159,27 +159,29 @@ class Planter:
             self.value(node, arg.relation, lambda found: found == best, best)
 
     def _values(self, nodes: Iterable[Node], relation: str) -> list[Value]:
-        found = [value for node in nodes if isinstance(node, str) for value in self.facts.objects(node, relation)]
-        return [value for value in found if isinstance(value, Value)]
+        found = sorted(node for node in nodes if isinstance(node, str))
+        values = [value for node in found for value in self.facts.objects(node, relation)]
+        return [value for value in values if isinstance(value, Value)]
 
     def _hold(self, constraint: TimeConstraint, nodes: Sequence[Node]) -> None:
         """Each node begins some years before, and ends some years after or, where it holds now, never."""
         self.plant(constraint.operand, nodes)
-        now = constraint.time == NOW
-        year = int((TODAY if now else constraint.time)[:4])
+        relations = bounds_of(constraint.relation)
         for node in nodes:
-            rng = self._rng("time", written(constraint), node)
-            since, until = year - rng.randint(1, 9), year + rng.randint(1, 9)
-            self._bound(node, constraint.relation, since, "le", constraint)
-            if not now:
-                self._bound(node, ending(constraint.relation), until, "ge", constraint)
+            years = self._rng("time", written(constraint), node)
+            self.bound(node, relations[0], constraint.time, "le", -years.randint(1, 9))
+            if len(relations) > 1 and constraint.time != NOW:
+                self.bound(node, relations[1], constraint.time, "ge", years.randint(1, 9))
 
-    def _bound(self, node: Node, relation: str, year: int, sign: Comparison, constraint: TimeConstraint) -> None:
-        if relation not in self.ontology.roles:  # then nothing holds until
-            return
-        bound = Value(f"{constraint.time if constraint.time != NOW else TODAY[:4]}-01-01", f"{XSD}date")
-        drawn = Value(f"{min(max(year, 1), 9999):04d}-07-01", f"{XSD}date")
-        self.value(node, relation, lambda found: compares(found, sign, bound), drawn)
+    def bound(self, node: Node, relation: str, time: str, sign: Comparison, years: int) -> None:
+        """Let an entity begin or end so many years from a time, unless it does on the same side of it already."""
+        if relation not in self.ontology.roles:
+            if sign == "le":
+                raise Unplantable(f"its relation {relation} is not in the ontology")
+            return  # then nothing says until when
+        year = int((TODAY if time == NOW else time)[:4])
+        limit, drawn = (Value(f"{min(max(y, 1), 9999):04d}-07-01", f"{XSD}date") for y in (year, year + years))
+        self.value(node, relation, lambda found: compares(found, sign, limit), drawn)
 
     def _rng(self, *key: object) -> random.Random:
         return random.Random(derive_seed(self._seed, *key))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
 
-from grid.datasets.freebase.denotation import Watch, denoted, is_open
+from grid.datasets.freebase.denotation import Watch, bounds_of, denoted, is_open
 from grid.datasets.freebase.facts import Fact, Facts, Node
 from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import Ontology
 from grid.datasets.freebase.planting import Planter, Unplantable
 from grid.datasets.freebase.records import Question
-from grid.types import Skipped
 from grid.worlds.sparql.expressions import XSD, Class, Count, Expression, TimeConstraint, Value, walk
-from grid.worlds.sparql.queries import TYPE, ending
+from grid.worlds.sparql.queries import TYPE
 
 
 class Shard:
@@ -30,7 +28,7 @@ class Shard:
     def accept(self, question: Question) -> bool:
         """Plant a question, unless it or another would not be right then; raises Unplantable."""
         mark, sets = len(self.facts), dict(self.planter.sets)
-        wanted = nodes_of(question, self.planter.ontology, self.facts)
+        wanted = nodes_of(question)
         watch = Watch()
         try:
             self.planter.answer(question.expression, list(wanted))
@@ -93,13 +91,13 @@ class Shard:
         self.planter.sets = sets
 
 
-def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], list[Skipped]]:
-    """Each question in the first graph that it fits in, a new one where it fits in none; and why some fit in none.
+def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple[list[Shard], dict[str, str]]:
+    """Each question in the first graph that it fits in, a new one where it fits in none; by form why some are left out.
 
     `make` gives the empty graph of a number.
     """
     shards: list[Shard] = []
-    skipped: list[Skipped] = []
+    reasons: dict[str, str] = {}
     for question in questions:
         try:
             if any(shard.accept(question) for shard in shards):
@@ -108,14 +106,14 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
             if new.accept(question):
                 shards.append(new)
                 continue
-            skipped.append(Skipped(question.id, "no facts make its S-expression denote its answers"))
+            reasons[question.form] = "no facts make its S-expression denote its answers"
         except Unplantable as error:
-            skipped.append(Skipped(question.id, str(error)))
-    return shards, skipped
+            reasons[question.form] = str(error)
+    return shards, reasons
 
 
-def nodes_of(question: Question, ontology: Ontology, facts: Facts) -> tuple[Node, ...]:
-    """A question's answers as nodes; a literal has the kind that the schema gives it."""
+def nodes_of(question: Question) -> tuple[Node, ...]:
+    """A question's answers as nodes; raises Unplantable where no query can give them."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
         raise Unplantable(f"its answer {min(named)} is an entity that it names, which a query leaves out")
@@ -132,7 +130,7 @@ def parts_of(expression: Expression) -> dict[str, bool]:
         if isinstance(relation, str):
             found[relation] = False
         if isinstance(part, TimeConstraint):
-            found[ending(part.relation)] = False
+            found |= dict.fromkeys(bounds_of(part.relation), False)
         if isinstance(part, Class):
             found[part.id] = True
     return found
