@@ -133,9 +133,10 @@ def on_disk(arguments: argparse.Namespace, console: Console, scratch: Path) -> N
         f"{len(graph.vocabularies['input']):,} names and classes) found in {time.perf_counter() - started:.1f} s"
     )
     made = programs(graph, entities, arguments.programs, arguments.seed + 1)
-    spent = _calls(graph, made)
+    spent, failed = _calls(graph, made)
+    more = (resident() - before) / _MIB
     console.print(
-        f"{len(made)} programs with an answer; memory {(resident() - before) / _MIB:,.0f} MiB more than before"
+        f"{len(made)} programs with an answer, {failed} calls failed; {more:,.0f} MiB of memory more than before"
     )
     table = Table(title="ms of a call of a world, the answer's text included", box=SIMPLE_HEAD)
     for column in ("call", "how many", "median", "p99", "most"):
