@@ -204,11 +204,15 @@ class Reference:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A solved question of the training split; its calls may hold `OUTPUT_FROM_STEP_i.field`."""
+    """A solved question of the training split; its calls may hold `OUTPUT_FROM_STEP_i.field`.
+
+    `resolution` names the steps whose results are the answer; empty: the last one.
+    """
 
     question: str
     calls: Mapping[str, ToolCall]
     answer: str
+    resolution: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

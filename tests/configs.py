@@ -39,6 +39,7 @@ FOLDERS = {
     "apibench": "small_apibench",
     "bfcl": "small_bfcl",
     "gta": "small_gta",
+    "hotpotqa_multi": "small_hotpotqa",
     "workbench": "small_workbench",
 }
 """The datasets that need files, by the fixture that has them."""

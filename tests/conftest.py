@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import apibench, bfcl, gta, mnms_files, restbench, workbench
+from tests import apibench, bfcl, gta, hotpotqa, mnms_files, restbench, workbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -134,3 +134,18 @@ def small_gta(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_workbench(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the form in which WorkBench is released, with a small workplace."""
     return workbench.write(tmp_path_factory.mktemp("workbench"))
+
+
+@pytest.fixture(scope="session")
+def small_hotpotqa(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a small file in the form of HotpotQA's distractor setting."""
+    return hotpotqa.write(tmp_path_factory.mktemp("hotpotqa"))
+
+
+@pytest.fixture(scope="session")
+def released_hotpotqa() -> str:
+    """A distractor file of HotpotQA, or its folder; skips where it is not to be had."""
+    named = os.environ.get("AGENT_GRID_HOTPOTQA")
+    if not named:
+        pytest.skip("set AGENT_GRID_HOTPOTQA to HotpotQA's distractor file, or to the folder that holds it")
+    return named

@@ -24,8 +24,8 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import name_of, takes_answer
-from grid.text.references import PATTERN, reference
-from grid.types import FINISH, NO_TOOL, RESULT, Reference, ToolCall, ToolSpec, Usage, to_json
+from grid.text.references import PATTERN, answering, reference
+from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
 
 NOTHING = {"tool": NO_TOOL, "arguments": {}}
@@ -35,8 +35,8 @@ NOTHING = {"tool": NO_TOOL, "arguments": {}}
 class Oracle:
     """Takes what the reference of the prompt's query says next.
 
-    Given an outline, its own calls and 'no tool'; without one the calls in their order, then `finish`, with the result
-    that resolves the case where an answer is asked for; the outline that it drafts has a substep for each call.
+    Given an outline, its own calls and 'no tool'; without one the calls in their order, then `finish`, with the results
+    that resolve the case where an answer is asked for; the outline that it drafts has a substep for each call.
     """
 
     references: Mapping[str, Reference]
@@ -93,7 +93,7 @@ class Oracle:
         places = dict(zip((step for step, call in known.calls.items() if call), numbers, strict=True))
         finished: dict[str, Any] = {"tool": FINISH, "arguments": {}}
         if takes_answer(getattr(prompt.answer, "tools", ())):
-            finished["arguments"] = {"answer": reference(places[known.resolution[-1]], RESULT)}
+            finished["arguments"] = {"answer": answering([places[step] for step in known.resolution])}
         return [*(_written(call, places) for call in calls), *([] if outline else [finished])]
 
     def _calls(self, prompt: Prompt) -> list[ToolCall]:

@@ -45,6 +45,8 @@ METRICS = {
     "plan_names_accuracy": ("plan accuracy (names)", 100.0),
     "plan_values_accuracy": ("plan accuracy (values)", 100.0),
     "edit_distance": ("edit distance", 1.0),
+    "answer_em": ("answer EM", 100.0),
+    "answer_f1": ("answer F1", 100.0),
     "hallucinated": ("hallucination", 100.0),
     "side_effect": ("side effect", 100.0),
 }
@@ -66,6 +68,7 @@ _TOLD = {
     "accuracy": "accuracy: the answer is right, as an evaluator says",
     "correct_path": "correct path: the reference's calls are among those made, in their order",
     "extra_calls": "extra calls: those beyond the reference's, where the path is correct",
+    "answer_em": "answer EM, answer F1: of the parts of an answer, by token (HotpotQA's official evaluation)",
     "passed": "pass rate: as an evaluator says, unsure counts half",
 }
 _CHANCE = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from grid.engines.base import Prompt
@@ -99,7 +99,8 @@ class Problem:
     tools of its function. `domain` is the case's, as tools' `category` has it; `own` names the candidates that the
     benchmark gives the case itself, those of its reference among them; empty: it gives none. `measure` and `examine`
     are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by
-    BASELINES.
+    BASELINES. `controls` are what a regression controls for besides the plan's shape and the dataset, by name (letters,
+    digits and _; planning_horizon B.3): the column `controls`. Where a dataset gives none, it is the plan's last tool.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
     query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
@@ -118,6 +119,7 @@ class Problem:
     measure: Measure = no_measure
     examine: Examine | None = None
     baselines: Callable[[], Mapping[str, bool]] = no_baselines
+    controls: Mapping[str, bool | str] = field(default_factory=dict)
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
     dynamic: bool = False

@@ -76,5 +76,6 @@ def fingerprint(*paths: Path) -> str:
     """Twelve hexadecimal digits of the files' contents, in the order given."""
     digest = hashlib.sha256()
     for path in paths:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:12]

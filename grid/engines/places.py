@@ -17,7 +17,7 @@ from itertools import islice
 from grid.engines.base import Prompt, Section
 from grid.text import references
 from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, RESULT, Reference, ToolCall, ToolSpec
+from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")
@@ -32,7 +32,7 @@ class Place:
 
     `step` None: all calls are made. `call` None: no tool is right. `known`: no outline of the policy's own leads astray
     here. `blind`: earlier steps were made, and what they returned is not shown. `outlined`: an outline has substeps for
-    which no call is left. `answer` stands for the result that answers the question, where all calls are made.
+    which no call is left. `answer` stands for the results that answer the question, where all calls are made.
     """
 
     step: str | None
@@ -90,8 +90,8 @@ class Places:
             for place, ((step, call), number) in enumerate(zip(calls.items(), numbers, strict=False))
         ]
         end = max(done + least, len(places) + 1)
-        last = next((written[step] for step in reversed(self.reference.resolution) if step in written), None)
-        answer = None if last is None else references.reference(last, RESULT)
+        answering = [written[step] for step in self.reference.resolution if step in written]
+        answer = references.answering(answering) if answering else None
         numbers_left = range(len(places), end)
         rest = (Place(None, str(n), None, outlined=n < len(drafted), answer=answer) for n in numbers_left)
         return [*places, *rest][done:]
@@ -147,8 +147,8 @@ def is_right(prompt: Prompt, places: Places) -> bool:
         return call == here.call.text()
     if here.right != FINISH:
         return call == _NONE
-    named = references.PATTERN.search(call)
-    return call.startswith(_FINISH) and (named is None or named[0] == here.answer)
+    named = references.PATTERN.findall(call)
+    return call.startswith(_FINISH) and (not named or named == references.PATTERN.findall(here.answer or ""))
 
 
 def is_whole(prompt: Prompt) -> bool:

@@ -23,6 +23,9 @@ class Scores:
     a tool in the place of others that it did not know, `wrongly_replaced_arguments` are those of them that the
     reference does not have; None where no tool replaces any.
 
+    `answer_em` and `answer_f1` hold the parts of an answer against the right ones by token
+    (`grid.text.short_answers`); `verdict` is an evaluator's: correct, partially_correct, incorrect or refusal.
+
     `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
     `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.
     """
@@ -59,6 +62,9 @@ class Scores:
     plan_values_accuracy: bool | None = None
     edit_distance: float | None = None
     tool_counts: str | None = None
+    answer_em: float | None = None
+    answer_f1: float | None = None
+    verdict: str | None = None
     hallucinated: bool | None = None
     side_effect: bool | None = None
     failure_patterns: tuple[str, ...] | None = None

@@ -15,7 +15,7 @@ from grid.engines.base import Answer, Prompt, Section
 from grid.planners.base import Episode
 from grid.planners.once import Once
 from grid.planners.options import Options
-from grid.text.references import reference
+from grid.text.references import answering, reference
 from grid.types import (
     BETWEEN,
     FINISH,
@@ -210,9 +210,12 @@ def prompt(answer: Answer, *sections: Section) -> Prompt:
 
 
 def has_handle(observation: Observation) -> bool:
-    """Whether a world gave the result a name of its own, which counts its results."""
+    """Whether a world gave the result a name of its own, which counts its results; its value stands beside it.
+
+    A result alone is no name: `$500` may be the answer to a question.
+    """
     handle = observation.content.get(RESULT)
-    return isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
+    return len(observation.content) > 1 and isinstance(handle, str) and _HANDLE.fullmatch(handle) is not None
 
 
 def _observed(substep: Substep, observation: Observation) -> str:
@@ -223,8 +226,8 @@ def _observed(substep: Substep, observation: Observation) -> str:
 
 
 def _demonstration_text(solved: Demonstration, answered: bool) -> str:
-    """A solved question: its text, its plan, its answer; one a line. A plan that answers ends with its last result."""
-    end = [finishing(reference([*solved.calls][-1], RESULT))] if answered and solved.calls else []
+    """A solved question: its text, its plan, its answer. A plan that answers ends with the results that do."""
+    end = [finishing(answering(solved.resolution or [*solved.calls][-1:]))] if answered and solved.calls else []
     plan = [{"tool": call.tool, "arguments": dict(call.arguments)} for call in (*solved.calls.values(), *end)]
     return f"Query: {solved.question}\nPlan: {to_json({'plan': plan})}\nAnswer: {solved.answer}"
 

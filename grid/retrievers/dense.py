@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 
-import numpy as np
 from pydantic.dataclasses import dataclass
 
 from grid.retrievers.base import Index
 from grid.retrievers.bm25 import bm25_scorer
 from grid.retrievers.embedding import Embedder, EmbeddingModel
-from grid.retrievers.scored import Ranking, ScoredIndex, Scorer, Scores, document, remembered
+from grid.retrievers.scored import Ranking, ScoredIndex, Scorer, document, remembered
+from grid.retrievers.texts import dense_texts
 from grid.strict import STRICT
 from grid.types import ToolSpec
 
@@ -45,13 +45,4 @@ class Hybrid(Dense):
 
 def dense_scorer(tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
     """The cosines of the tools with a text."""
-
-    @cache
-    def matrix() -> np.ndarray:
-        return embedder().library([document(tool) for tool in tools])
-
-    def score(text: str) -> Scores:
-        scores: Scores = matrix() @ embedder().texts([query_prefix + text])[0]
-        return scores
-
-    return remembered(score, len(tools))
+    return remembered(dense_texts(lambda: [document(tool) for tool in tools], embedder, query_prefix), len(tools))

@@ -19,11 +19,13 @@ class Matching(EmbeddingModel):
     Args:
         similarity: which.
         candidates: of the call's input, the nearest so many.
+        paragraphs: that a search has to go by, where the tools search texts instead (`RetrievingWorld`).
         hub, wheel, path, query_prefix: the model of embeddings, as a dense retriever's.
     """
 
     similarity: Literal["lexical", "embeddings"] = "lexical"
     candidates: Annotated[int, Field(ge=1, le=100)] = 10
+    paragraphs: Annotated[int, Field(ge=1, le=100)] = 10
 
     key: ClassVar[str] = "robustness"
 

@@ -13,6 +13,7 @@ from grid.retrievers.base import Index
 from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld, Rule
 from grid.strict import STRICT
+from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.schema import SchemaWorld
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -33,7 +34,8 @@ class ToolsForgiving(Matching):
         judge: a model (`model@judge`) is shown the candidates of at least `floor`, for `Find` too, and names one or
             none, as in the paper; text values are replaced by similarity alone.
 
-    A problem whose world has no schema (`SchemaWorld`) stays as it is.
+    Where the tools search texts (`RetrievingWorld`), a search has the ten best paragraphs to go by. A problem whose
+    world neither has a schema (`SchemaWorld`) nor searches stays as it is.
     """
 
     key: ClassVar[str] = "robustness.tools_forgiving"
@@ -44,6 +46,8 @@ class ToolsForgiving(Matching):
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with forgiving tools."""
+        if isinstance(problem.world, RetrievingWorld):
+            return replace(problem, world=problem.world.reading(self.paragraphs))
         if not isinstance(problem.world, SchemaWorld):
             return problem
         return replace(problem, world=self.around(problem.world, problem.case.query))

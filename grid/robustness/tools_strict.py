@@ -13,6 +13,7 @@ from grid.retrievers.base import Index
 from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld
 from grid.strict import STRICT
+from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.schema import SchemaWorld
 
 
@@ -20,15 +21,19 @@ from grid.worlds.schema import SchemaWorld
 class ToolsStrict(Matching):
     """A call with a name that its input entities do not have fails, and is told the nearest that they have.
 
-    Nearness is the forgiving tools'. A problem whose world has no schema (`SchemaWorld`) stays as it is; so does one
+    Nearness is the forgiving tools'. Where the tools search texts (`RetrievingWorld`), a search has the best paragraph
+    alone to go by. A problem whose world neither has a schema (`SchemaWorld`) nor searches stays as it is; so does one
     whose tools another setting has made forgiving already.
     """
 
     key: ClassVar[str] = "robustness.tools_strict"
     candidates: Annotated[int, Field(ge=1, le=100)] = 1
+    paragraphs: Annotated[int, Field(ge=1, le=100)] = 1
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with the nearest name as feedback."""
+        if isinstance(problem.world, RetrievingWorld):
+            return replace(problem, world=problem.world.reading(self.paragraphs))
         if not isinstance(problem.world, SchemaWorld):
             return problem
         return replace(problem, world=MatchingWorld(problem.world, self.nearness, self.candidates))

@@ -6,12 +6,12 @@ import pyarrow as pa
 
 from grid.engines.roles import ASKED
 
-SCHEMA_VERSION = "10"
+SCHEMA_VERSION = "11"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
     "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
-    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1",
+    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1", "answer_em", "answer_f1",
 )  # fmt: skip
 _PLANS = ("plan_accuracy", "plan_names_accuracy", "plan_values_accuracy")
 
@@ -62,7 +62,7 @@ EPISODES = pa.schema(
         *((name, pa.float64()) for name in _SCORES),
         *((name, pa.bool_()) for name in _PLANS),
         ("edit_distance", pa.float64()),
-        ("tool_counts", pa.string()),
+        *((name, pa.string()) for name in ("tool_counts", "verdict")),
         ("hallucinated", pa.bool_()),
         ("side_effect", pa.bool_()),
         ("failure_patterns", pa.list_(pa.string())),
@@ -73,10 +73,8 @@ EPISODES = pa.schema(
         ("breadth_edges", pa.float64()),
         ("plan_nodes", pa.int32()),
         ("last_step", pa.string()),
-        ("n_steps", pa.int32()),
-        ("n_messages", pa.int32()),
-        ("n_nodes", pa.int32()),
-        ("n_improvements", pa.int32()),
+        ("controls", pa.string()),
+        *((f"n_{counted}", pa.int32()) for counted in ("steps", "messages", "nodes", "improvements")),
         ("budget_reached", pa.string()),
         ("tool_calls", pa.int32()),
         ("resolved_checks", pa.int32()),
@@ -88,8 +86,7 @@ EPISODES = pa.schema(
         ("repeated_call_in_a_row", pa.bool_()),
         ("failed_calls", pa.int32()),
         ("finished", pa.bool_()),
-        ("replaced_arguments", pa.int32()),
-        ("wrongly_replaced_arguments", pa.int32()),
+        *((f"{kind}_arguments", pa.int32()) for kind in ("replaced", "wrongly_replaced")),
         ("input_tokens", pa.int64()),
         ("cached_input_tokens", pa.int64()),
         ("output_tokens", pa.int64()),
@@ -103,11 +100,7 @@ EPISODES = pa.schema(
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),
         ("config", pa.string()),
-        ("code", pa.string()),
-        ("code_parts", pa.string()),
-        ("git_commit", pa.string()),
-        ("engine_version", pa.string()),
-        ("sampler", pa.string()),
+        *((name, pa.string()) for name in ("code", "code_parts", "git_commit", "engine_version", "sampler")),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )

@@ -35,6 +35,7 @@ from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
 from grid.sweep.roles import judging, models, restoring, simulating, tools_ask
 from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
+from grid.worlds.simulated import Referenced
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,14 @@ class Built:
         """A case with its pool and its candidates from the retriever, disturbed as the setting says.
 
         Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
-        so that all that differs is the outline.
+        so that all that differs is the outline. For an acting engine that is told the reference, tools that answer
+        questions answer as the reference has it, unless a model answers them.
         """
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
             problem = setting.disturb(problem, index, disturbance_seed)
+        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles and isinstance(problem.world, Referenced):
+            problem = replace(problem, world=problem.world.by_reference())
         problem = replace(problem, parts=problem.case.plan.substeps)
         if self.dataset.outline == GIVEN:
             return problem

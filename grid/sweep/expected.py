@@ -14,9 +14,10 @@ from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep.build import Built
 from grid.text.misspelling import listed, misspelt
-from grid.text.references import found_in, needed, reference, resolve
-from grid.types import FINISH, RESULT, UNKNOWN, Case, Json, ToolCall
+from grid.text.references import answering, found_in, needed, resolve
+from grid.types import FINISH, UNKNOWN, Case, Json, ToolCall
 from grid.worlds.base import World
+from grid.worlds.retrieving import RetrievingWorld
 
 
 async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
@@ -34,6 +35,8 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
         return None
+    if isinstance(problem.world, RetrievingWorld) and not await _resolved_with(problem, "", None):
+        return 0.0  # searches do not find what the reference rests on
     whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
     retrieved = Retrieved.of(problem)
     stages = await _stages(problem, case, retrieved, whole)
@@ -106,15 +109,15 @@ async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
     return near is not None and await _resolved_with(problem, step, near)
 
 
-async def _resolved_with(problem: Problem, place: str, wrong: ToolCall) -> bool:
-    """Whether the reference's calls resolve the case with a wrong one at one place."""
+async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -> bool:
+    """Whether the reference's calls resolve the case with a wrong one at one place, where there is one."""
     state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
     for step, call in problem.reference.calls.items():
         if call:
-            made = resolve(wrong if step == place else call, outputs)
+            made = resolve(wrong if wrong and step == place else call, outputs)
             state, observation = await problem.world.apply(state, made)
             outputs[step] = observation.content
     if problem.case.answered:
-        finish = ToolCall(FINISH, {"answer": reference(problem.reference.resolution[-1], RESULT)})
+        finish = ToolCall(FINISH, {"answer": answering(problem.reference.resolution)})
         state, _ = await problem.world.apply(state, resolve(finish, outputs))
     return problem.world.resolved(state)

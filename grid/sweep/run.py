@@ -40,7 +40,7 @@ from grid.sweep.rows import ranked_of, step_rows, storable
 from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
-from grid.types import Reference, Trajectory
+from grid.types import Reference, Trajectory, to_json
 from grid.worlds.base import ComparesTexts
 from grid.worlds.schema import mends
 from grid.worlds.simulated import Played
@@ -178,6 +178,7 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= {**dict.fromkeys(BASELINES), **told}
+    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from grid.types import Json, Observation, Reference, Step, ToolCall, to_json
+from grid.types import RESULT, Json, Observation, Reference, Step, ToolCall, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 
@@ -13,6 +13,17 @@ PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 def reference(step: str, field: str) -> str:
     """The text that stands for a field of a step's output."""
     return f"OUTPUT_FROM_STEP_{step}.{field}"
+
+
+def answering(steps: Sequence[str]) -> str:
+    """What a finish tells where the answer is the results of these steps: the one, or a numbered line for each."""
+    results = [reference(step, RESULT) for step in steps]
+    return results[0] if len(results) == 1 else numbered(results)
+
+
+def numbered(texts: Sequence[str]) -> str:
+    """Texts as numbered lines, from 1."""
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
 
 
 def found_in(call: ToolCall) -> Iterator[tuple[str, str]]:

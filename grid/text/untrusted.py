@@ -51,8 +51,14 @@ def loads_storable(text: str | bytes) -> Any:
     value = loads(text)
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
+    check_storable(value, text)
+    return value
+
+
+def check_storable(value: Any, text: str) -> None:
+    """Raise ValueError where a value that was read from a text holds half a surrogate pair."""
     if not _MAY_BE_HALF.search(text):
-        return value  # the common case: large files are not gone through once more
+        return  # the common case: large files are not gone through once more
     pending = [("", value)]
     for place, found in pending:  # which grows
         if isinstance(found, str):
@@ -63,7 +69,6 @@ def loads_storable(text: str | bytes) -> Any:
         elif isinstance(found, dict):
             for name, item in found.items():
                 pending += [(f"a name in {place or 'the object'}", name), (f"{place}.{name!r:.40}", item)]
-    return value
 
 
 def shown(text: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
 import Stemmer
 
 _STEMMER = Stemmer.Stemmer("english")
 _WORD = re.compile(r"[a-z]+")
+_TERM = re.compile(r"[^\W_]+")
 STOPWORDS = frozenset(
     [
         "a",
@@ -82,3 +84,19 @@ def stems(text: str) -> tuple[str, ...]:
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     words = [word for word in _WORD.findall(spaced.lower()) if word not in STOPWORDS]
     return tuple(_STEMMER.stemWords(words))
+
+
+TERMS = "1"
+"""Raise when `terms` gives other ones: indexes that are kept are told apart by it."""
+
+
+def terms(text: str) -> list[str]:
+    """The stems of a text's words in order, and its numbers, without stop words: what running text is sought by.
+
+    Case and accents do not count. Letters that stand alone are left out.
+    """
+    if not text.isascii():
+        text = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    words = [word for word in _TERM.findall(text.lower()) if word not in STOPWORDS]
+    stemmed: list[str] = _STEMMER.stemWords([word for word in words if len(word) > 1 or not word.isalpha()])
+    return stemmed

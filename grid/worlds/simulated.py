@@ -1,10 +1,10 @@
-"""Tools whose servers cannot be reached: answered from records, by a model that plays them, or made up."""
+"""Tools that nobody can call as they are: answered from records, by a model that plays them, or made up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from grid.types import Json, Observation, ToolCall, ToolSpec, to_json
 from grid.worlds.base import State, World, own_state
@@ -31,12 +31,28 @@ class Simulator(Protocol):
         """A call's response, the same whoever asks; None where no answer can be read, after all retries."""
         ...
 
+    async def read(self, question: str, paragraphs: Sequence[str] | None) -> Response | None:
+        """The answer to a question by paragraphs that were found for it, or (None) by reasoning; None as `respond`."""
+        ...
+
 
 class Played(World, Protocol):
     """The world of a dataset that provides SIMULATED."""
 
     def played_by(self, simulator: Simulator) -> World:
         """The same world, with a model that answers what no record does."""
+        ...
+
+
+@runtime_checkable
+class Referenced(World, Protocol):
+    """A world whose tools can answer as the reference has it, for engines that are told the reference."""
+
+    def by_reference(self) -> World:
+        """The same world; tools answer the reference's own calls as recorded there, and fail for all others.
+
+        A search still has to find the paragraph that the reference rests on.
+        """
         ...
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from grid.datasets.kqa import dataset, demonstrations, validation
+from grid.datasets import nearest as nearest_module
+from grid.datasets.kqa import dataset, validation
 from grid.datasets.kqa.constants import Constants
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic
-from grid.datasets.kqa.demonstrations import ByMeaning, ByWords, Nearest
 from grid.datasets.kqa.generate import unseen
 from grid.datasets.kqa.program import Executor, ProgramStep, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
 from grid.datasets.kqa.stock import load_world
+from grid.datasets.nearest import Nearest, question_words
 from grid.errors import ConfigError, DataError
+from grid.retrievers import texts
+from grid.retrievers.embedding import Embedder
+from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.types import Demonstration
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -56,6 +61,10 @@ def small(synthetic: KqaSynthetic, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         records = json.loads((synthetic.root / name).read_text(encoding="utf-8"))
         (tmp_path / name).write_text(json.dumps(records[:30]))
     return tmp_path
+
+
+def solved(text: str) -> Demonstration:
+    return Demonstration(text, {}, "1")
 
 
 def question(text: str, answer: str, last: str = "Count") -> Question:
@@ -108,10 +117,10 @@ class Model:
 
 def test_the_nearest_by_meaning_are_those_of_the_highest_cosine(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
-    monkeypatch.setattr(demonstrations, "embedder_of", lambda folder: model)
-    monkeypatch.setattr(demonstrations, "_AT_ONCE", 2)
-    known = [question(text, "1") for text in ("abba", "jig", "cab", "a bad cad", "fig")]
-    nearest = Nearest(known, lambda texts: ByMeaning(texts, lambda: Path("model")))
+    monkeypatch.setattr(texts, "_AT_ONCE", 2)
+    known = ("abba", "jig", "cab", "a bad cad", "fig")
+    scorer = dense_texts(lambda: known, lambda: cast(Embedder, model))
+    nearest = Nearest(known, lambda place: solved(known[place]), scorer)
     assert [shown.question for shown in nearest("big jig", 2)] == ["jig", "fig"]
     assert [shown.question for shown in nearest("abba", 1)] == ["cab"], "never the question itself"
     assert len(nearest("x", 9)) == 5
@@ -119,11 +128,11 @@ def test_the_nearest_by_meaning_are_those_of_the_highest_cosine(monkeypatch: pyt
 
 
 def test_a_model_that_is_not_there_is_a_config_error(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset, "find_spec", lambda name: None)
+    monkeypatch.setattr(nearest_module, "find_spec", lambda name: None)
     released = KqaPro(path=str(small), demonstrations_by="embeddings")
     with pytest.raises(ConfigError, match="dense"):
         released.demonstrations(released.case_ids()[0], 1)
-    monkeypatch.setattr(dataset, "find_spec", lambda name: name)
+    monkeypatch.setattr(nearest_module, "find_spec", lambda name: name)
     with pytest.raises(ConfigError, match=r"dataset\.hub"):
         released.demonstrations(released.case_ids()[0], 1)
     with pytest.raises(ConfigError, match=r"dataset\.sentence_model"):
@@ -131,7 +140,8 @@ def test_a_model_that_is_not_there_is_a_config_error(small: Path, monkeypatch: p
 
 
 def test_a_question_is_never_its_own_demonstration_by_words_either() -> None:
-    nearest = Nearest([question("how many are there", "1"), question("how many", "2")], ByWords)
+    known = ("how many are there", "how many")
+    nearest = Nearest(known, lambda place: solved(known[place]), bm25_texts(lambda: known, question_words))
     assert [shown.question for shown in nearest("how many", 2)] == ["how many are there"]
 
 

@@ -33,6 +33,7 @@ class SmallDataset:
 
     version = "small-1"
     outline = GIVEN
+    controls: ClassVar[dict[str, bool | str]] = {}
 
     def cluster(self, case_id: str) -> str:
         return "small"
@@ -40,7 +41,8 @@ class SmallDataset:
     def problem(self, case_id: str) -> Problem:
         case = episode(Scripted(certain())).case
         reference = Reference({step: CALLS.get(step) for step in RIGHT}, ("2.2",))
-        return Problem(case, reference, small_world(), lambda case, substep: tuple(TOOLS.values()), TOOLS, {})
+        world, tools = small_world(), tuple(TOOLS.values())
+        return Problem(case, reference, world, lambda case, substep: tools, TOOLS, {}, controls=self.controls)
 
 
 class SmallIndex:
@@ -95,6 +97,12 @@ def test_a_whole_episode() -> None:
     assert (episode_row["status"], episode_row["success"], episode_row["tool_match_rate"]) == ("ok", True, 1.0)
     assert (episode_row["depth"], episode_row["breadth"], episode_row["plan_nodes"]) == (3, 1.0, 3)
     assert [step["step"] for step in steps] == [0, 1, 2, 3]
+
+
+def test_a_cases_own_controls_are_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert row(ReAct())[0]["controls"] is None
+    monkeypatch.setattr(SmallDataset, "controls", {"has_bridge": True, "kind": "a"})
+    assert json.loads(row(Breaking(ToolError("no")))[0]["controls"]) == {"has_bridge": True, "kind": "a"}
 
 
 def test_an_episode_out_of_budget_keeps_its_steps_and_what_it_did_not_reach_counts_as_wrong() -> None:

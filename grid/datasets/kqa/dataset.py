@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -17,16 +16,19 @@ from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.balance import balanced
 from grid.datasets.kqa.constants import Constants
-from grid.datasets.kqa.demonstrations import ByMeaning, ByWords, Nearest
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
 from grid.datasets.kqa.validation import faults
+from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
-from grid.retrievers.sources import Wheel, model_folder
+from grid.retrievers.embedding import embedder_of
+from grid.retrievers.scored import Scorer
+from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
+from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.strict import STRICT
 from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
@@ -85,7 +87,7 @@ class Kqa:
         """The usable test questions by id."""
         return self._tests[0]
 
-    @property
+    @cached_property
     def trainings(self) -> Sequence[Question]:
         """The usable training questions."""
         return tuple(self._trainings[0].values())
@@ -121,7 +123,18 @@ class Kqa:
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return Nearest(self.trainings, ByWords)
+        return Nearest(self._training_texts(), self._solved, self._scorer)
+
+    def _solved(self, place: int) -> Demonstration:
+        question = self.trainings[place]
+        return Demonstration(question.text, calls(question.dag), question.answer)
+
+    @property
+    def _scorer(self) -> Scorer:
+        return bm25_texts(self._training_texts, question_words)
+
+    def _training_texts(self) -> Sequence[str]:
+        return [question.text for question in self.trainings]
 
     @cached_property
     def _constants(self) -> Constants:
@@ -199,21 +212,16 @@ class KqaPro(Kqa):
             return own
         return f"{own}-{model_fingerprint(self._model())}"
 
-    @cached_property
-    def _nearest(self) -> Nearest:
+    @property
+    def _scorer(self) -> Scorer:
         if self.demonstrations_by == "bm25":
-            return super()._nearest
-        return Nearest(self.trainings, partial(ByMeaning, folder=self._model))
+            return super()._scorer
+        return dense_texts(self._training_texts, lambda: embedder_of(self._model()))
 
     def _model(self) -> Path:
         """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
-        if find_spec("sentence_transformers") is None:
-            raise ConfigError("dataset.demonstrations_by", "embeddings", "installed: pip install 'agent-grid[dense]'")
-        if self.sentence_model is not None:
-            return folder("dataset.sentence_model", self.sentence_model, "config.json")
-        if self.hub is None:
-            raise ConfigError("dataset.hub", None, "a model: dataset.hub or dataset.sentence_model")
-        return model_folder(self.hub, self.wheel, None)
+        asked_by = "dataset.demonstrations_by", self.demonstrations_by
+        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
 
     def case_ids(self) -> Sequence[str]:
         """The first `limit` of the questions that were drawn."""

@@ -72,15 +72,15 @@ def last_result(prompt: Prompt) -> str | None:
 
 
 def _solved(entry: str) -> tuple[str, list[Call]] | None:
-    """A demonstration's question and plan."""
-    lines = entry.split("\n")
-    if len(lines) < 2 or not lines[1].startswith("Plan: "):
+    """A demonstration's question, of one line or several, and its plan."""
+    solved, found, behind = entry.partition("\nPlan: ")
+    if not found:
         return None
     try:
-        calls = read_plan(lines[1])
+        calls = read_plan(behind.partition("\n")[0])
     except UnreadableError:
         return None
-    return lines[0].removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
+    return solved.removeprefix("Query: "), [{"tool": call.tool, "arguments": call.arguments} for call in calls]
 
 
 def _made(entry: str) -> _Made | None:
@@ -114,9 +114,10 @@ def _renumbered(call: Call, places: Mapping[int, int]) -> Call:
 
 
 def _renumber(value: Json, places: Mapping[int, int]) -> Json:
-    found = PATTERN.fullmatch(value) if isinstance(value, str) else None
-    known = {str(place): number for place, number in places.items()}
-    return reference(str(known[found[1]]), found[2]) if found and found[1] in known else value
+    if not isinstance(value, str):
+        return value
+    known = {str(place): str(number) for place, number in places.items()}
+    return PATTERN.sub(lambda found: reference(known.get(found[1], found[1]), found[2]), value)
 
 
 def _adapted(plan: Sequence[Call], solved: str, question: str, listed: Mapping[str, frozenset[str]]) -> list[Call]:

@@ -1,0 +1,267 @@
+"""Multi-objective HotpotQA (planning_horizon §4.1, B.1.3): several independent questions, answered through searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
+from grid.datasets.files import fingerprint
+from grid.datasets.hotpotqa.baselines import Constants
+from grid.datasets.hotpotqa.judging import graded
+from grid.datasets.hotpotqa.parts import Part
+from grid.datasets.hotpotqa.pools import Pool, file_of, halved, others, read_paragraphs, read_pool
+from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
+from grid.datasets.hotpotqa.searched import corpus_of
+from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
+from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.sampling import Order, ordered
+from grid.engines.sources import Hub
+from grid.errors import ConfigError
+from grid.retrievers.embedding import embedder_of
+from grid.retrievers.scored import Scorer
+from grid.retrievers.sources import Wheel
+from grid.retrievers.sources import fingerprint as model_fingerprint
+from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.strict import STRICT
+from grid.text.short_answers import exact_match, f1, parts_of
+from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolSpec, Trajectory
+from grid.worlds.search.corpus import Corpus, Paragraph
+from grid.worlds.search.world import TOOLS, QuestionWorld
+
+ADAPTER = 1
+"""Raise when the same files give other cases or outcomes."""
+SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
+SHORT = "An answer is short: a name, a date, a number, yes or no."
+Objectives: TypeAlias = Annotated[int, Field(ge=1, le=9)] | Annotated[str, Field(pattern=r"^[1-9]\.\.[1-9]$")]
+"""How many questions a case has: a number, or all from one to another."""
+
+
+@dataclass(config=STRICT)
+class HotpotQAMulti:
+    """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file by `seed` + the number.
+
+    A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
+    and `answer_f1` are the means over parts. Its cluster is the order of its parts' types; of one question it is the
+    question. Cases share questions, so that intervals speak of other cases of these questions (`--stats` says how many
+    cases share).
+
+    Args:
+        path: the file, or a folder that holds it.
+        train: the file that demonstrations come from; without one half of the questions of `path` are kept for them.
+        corpus: JSON Lines with title and text that are searched; without it the paragraphs of all questions are.
+        retrieval: of paragraphs, by words or by the cosine of embeddings.
+        paragraphs: that a search has to go by (the settings of tool robustness have their own).
+        demonstrations_from: draw so many cases of each number for demonstrations.
+        demonstrations_by: what 'nearest' means.
+        hub, wheel, sentence_model, query_prefix: the model of embeddings, as a dense retriever's.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED})
+    path: str | None = None
+    train: str | None = None
+    corpus: str | None = None
+    objectives: Objectives = "1..5"
+    cases: Annotated[int, Field(ge=1, le=100_000)] = 200
+    limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
+    retrieval: Literal["bm25", "dense"] = "bm25"
+    paragraphs: Annotated[int, Field(ge=1, le=100)] = 10
+    demonstrations_from: Annotated[int, Field(ge=1, le=100_000)] = 400
+    demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    sentence_model: str | None = None
+    query_prefix: str = ""
+    seed: Annotated[int, Field(ge=0)] = 42
+    outline: Outline = "hidden"
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter, the files' fingerprint, what is drawn, and the fingerprint of a sentence model's folder."""
+        drawn = f"{self.seed}-{self.cases}"
+        embeds = self.retrieval == "dense" or self.demonstrations_by == "embeddings"
+        own = f"-{model_fingerprint(self._model)}" if embeds and self.sentence_model is not None else ""
+        return f"hotpotqa-multi-a{ADAPTER}-{fingerprint(*self._files)}-{drawn}{own}"
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """`search` and `commonsense`."""
+        _ = self._files  # raises ConfigError where there is none
+        return TOOLS
+
+    @cached_property
+    def skipped(self) -> Sequence[Skipped]:
+        """Records that cannot be parts, paragraphs that are none, and cases that the questions do not suffice for."""
+        short = [
+            Skipped(f"k={number}", f"{self.cases} cases asked for, {len(found)} drawn: there are no others")
+            for number, found in self._drawn.items()
+            if len(found) < self.cases
+        ]
+        lacking = [
+            Skipped(f"k={number}", "there are too few questions for demonstrations of so many parts")
+            for number in self.numbers
+            if bounds(self.trainings, number) is None
+        ]
+        files = [skip for pool in self._pools for skip in pool.skipped]
+        return (*short, *lacking, *files, *self._own_corpus[1])
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of parts that cases have; raises ConfigError where there are none."""
+        first, last = (
+            (self.objectives, self.objectives)
+            if isinstance(self.objectives, int)
+            else map(int, self.objectives.split(".."))
+        )
+        if first > last:
+            raise ConfigError("dataset.objectives", self.objectives, "a number, or a smaller and a larger one: 1..5")
+        return range(first, last + 1)
+
+    @cached_property
+    def samples(self) -> Mapping[str, Sample]:
+        """All cases by id."""
+        return {
+            f"k{number}-{place:04d}": Sample(f"k{number}-{place:04d}", parts)
+            for number, found in self._drawn.items()
+            for place, parts in enumerate(found)
+        }
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The questions that cases are made of."""
+        return self._split[0]
+
+    @property
+    def trainings(self) -> Sequence[Part]:
+        """The questions that demonstrations are made of, none of which is in a case."""
+        return self._split[1]
+
+    def case_ids(self) -> Sequence[str]:
+        """The first `limit` cases; first parts have each number's share, and each order of types'."""
+        strata = lambda case: str(len(self.samples[case].parts)), lambda case: " ".join(self.samples[case].kinds)
+        return ordered(list(self.samples), self.order, strata)[: self.limit]
+
+    def cluster(self, case_id: str) -> str:
+        """The types of its parts in their order; of a single question the question."""
+        sample = self.samples[case_id]
+        single = [sample.parts[0].id] if len(sample.parts) == 1 else []
+        return " ".join([str(len(sample.parts)), *sample.kinds, *single])
+
+    def problem(self, case_id: str) -> Problem:
+        """One case with both tools."""
+        sample = self.samples[case_id]
+        world = self.world(sample)
+        notes = (SHORT, SEVERAL) if len(sample.parts) > 1 else (SHORT,)
+        return Problem(
+            case=Case(case_id, sample.query, Plan(()), answered=world.answered, notes=notes),
+            reference=Reference(sample.calls(), sample.resolution(), followed=False),
+            world=world,
+            candidates=lambda case, substep: tuple(TOOLS.values()),
+            library=TOOLS,
+            same_function={},
+            own=tuple(TOOLS),
+            demonstrations=partial(self.demonstrations, case_id),
+            measure=partial(_measured, world.wanted),
+            examine=partial(graded, sample.query, sample.answer),
+            baselines=partial(self.constants.right, sample),
+            controls={"has_bridge": BRIDGE in sample.kinds, "has_comparison": COMPARISON in sample.kinds},
+        )
+
+    def world(self, sample: Sample) -> QuestionWorld:
+        """The tools of a case; an outline says itself where the work ends, and no finish answers."""
+        wanted = tuple(part.answer for part in sample.parts)
+        return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
+
+    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
+        """The cases of as many other questions that are nearest to a case, nearest first."""
+        sample = self.samples[case_id]
+        return self._nearest[len(sample.parts)](sample.query, count)
+
+    @cached_property
+    def searched(self) -> Corpus:
+        """What a search finds paragraphs in."""
+        model = self._model if self.retrieval == "dense" else None
+        own = self._own_corpus[0]
+        return corpus_of((own,) if own else tuple(pool.paragraphs for pool in self._pools), model, self.query_prefix)
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Constant answers, by the questions for demonstrations."""
+        return Constants(self.trainings)
+
+    @cached_property
+    def _files(self) -> tuple[Path, ...]:
+        named = {"path": self.path} | {key: value for key in ("train", "corpus") if (value := getattr(self, key))}
+        return tuple(file_of(f"dataset.{key}", value) for key, value in named.items())
+
+    @cached_property
+    def _pools(self) -> list[Pool]:
+        keys = ("dataset.path", "dataset.train") if self.train else ("dataset.path",)
+        return [read_pool(key, path) for key, path in zip(keys, self._files, strict=False)]
+
+    @cached_property
+    def _own_corpus(self) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:
+        return read_paragraphs(self._files[-1]) if self.corpus else ((), ())
+
+    @cached_property
+    def _split(self) -> tuple[Sequence[Part], Sequence[Part]]:
+        """The questions for cases and those for demonstrations."""
+        first = self._pools[0].parts
+        return (first, others(self._pools[1].parts, first)) if self.train else halved(first)
+
+    @cached_property
+    def _drawn(self) -> dict[int, list[tuple[Part, ...]]]:
+        """By the number of parts those of each case; raises ConfigError where there are too few questions."""
+        for number in self.numbers:
+            if bounds(self.parts, number) != (0, number) and (number > 1 or not self.parts):
+                of = {kind: sum(part.kind == kind for part in self.parts) for kind in (BRIDGE, COMPARISON)}
+                half = "" if self.train else " (half of the file's: dataset.train=FILE leaves all of them)"
+                told = " and ".join(f"{count} {kind}" for kind, count in of.items())
+                allowed = f"at most {max(1, min(of.values()))}, since there are {told} questions to draw from{half}"
+                raise ConfigError("dataset.objectives", self.objectives, allowed)
+        return {number: draw(self.parts, number, self.cases, self.seed + number) for number in self.numbers}
+
+    @cached_property
+    def _nearest(self) -> dict[int, Nearest]:
+        """By the number of parts the solved cases of so many."""
+        return {number: self._solved(number) for number in self.numbers}
+
+    def _solved(self, number: int) -> Nearest:
+        seed = self.seed + OF_DEMONSTRATIONS + number
+        drawn = draw(self.trainings, number, self.demonstrations_from, seed)
+        samples = [Sample(str(place), parts) for place, parts in enumerate(drawn)]
+        texts = [sample.query for sample in samples]
+        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts))
+
+    def _scorer(self, texts: Sequence[str]) -> Scorer:
+        if self.demonstrations_by == "bm25":
+            return bm25_texts(lambda: texts, question_words)
+        return dense_texts(lambda: texts, lambda: embedder_of(self._model), self.query_prefix)
+
+    @cached_property
+    def _model(self) -> Path:
+        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
+        dense = self.retrieval == "dense"
+        asked_by = ("dataset.retrieval", "dense") if dense else ("dataset.demonstrations_by", self.demonstrations_by)
+        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
+
+
+def _demonstration(sample: Sample) -> Demonstration:
+    return Demonstration(sample.query, sample.calls(), sample.answer, sample.resolution())
+
+
+def _measured(wanted: Sequence[str], trajectory: Trajectory) -> Mapping[str, Any]:
+    """Means over parts by HotpotQA's official evaluation; there are no arguments to compare with."""
+    pairs = list(zip(parts_of(trajectory.answer, len(wanted)), wanted, strict=True))
+    return {
+        "usage": None,
+        "answer_em": fmean(exact_match(given, right) for given, right in pairs),
+        "answer_f1": fmean(f1(given, right) for given, right in pairs),
+    }

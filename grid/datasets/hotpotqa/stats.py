@@ -1,0 +1,131 @@
+"""What a multi-objective HotpotQA holds, as tables: cases, plans, the ceiling of retrieval, easy baselines."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+
+from rich.table import Table
+
+from grid.datasets.hotpotqa.baselines import always, guessed
+from grid.datasets.hotpotqa.dataset import HotpotQAMulti
+from grid.datasets.hotpotqa.records import KINDS
+from grid.datasets.hotpotqa.synthesis import Sample
+from grid.metrics.plan_shape import plan_shape
+from grid.text import references
+from grid.types import FINISH, Json, Observation, Reference, ToolCall
+from grid.worlds.search.world import QuestionWorld
+
+CEILINGS = (10, 1)
+"""Paragraphs a search, of high and of low robustness (planning_horizon §4.4)."""
+
+
+def overview(dataset: HotpotQAMulti) -> Table:
+    """Sizes, and how far cases share their questions."""
+    table = Table("count", "of", title=dataset.version)
+    usable = Counter(part.kind for part in dataset.parts), Counter(part.kind for part in dataset.trainings)
+    for name, count in {
+        "paragraphs that are searched": len(dataset.searched.paragraphs),
+        **{f"{kind} questions of cases": usable[0][kind] for kind in KINDS},
+        **{f"{kind} questions of demonstrations": usable[1][kind] for kind in KINDS},
+        "records that cannot be used": len(dataset.skipped),
+    }.items():
+        table.add_row(f"{count:,}", name)
+    by_kind = [sample for sample in dataset.samples.values() if len(sample.parts) > 1]
+    stands = Counter(part.id for sample in by_kind for part in sample.parts)
+    if stands:
+        table.add_row(f"{fmean(stands.values()):.1f}", "cases of several questions that a question stands in, mean")
+        table.add_row(f"{_sharing(by_kind):.1%}", "of pairs of such cases share a question")
+    return table
+
+
+def reasons(dataset: HotpotQAMulti) -> Table:
+    """Why records were left out."""
+    table = Table("records", "left out because", title="left out")
+    for reason, count in Counter(skip.reason for skip in dataset.skipped).most_common():
+        table.add_row(str(count), f"{reason:.160}")
+    return table
+
+
+def shapes(dataset: HotpotQAMulti) -> Table:
+    """Means over cases of the reference plans' shapes, in calls (planning_horizon §3.1), by number of questions."""
+    table = Table(
+        "questions", "cases", "bridge", "calls", "depth", "breadth", title="reference plans, means over cases"
+    )
+    for number, own in _by_number(dataset):
+        plans = [plan_shape(Reference(sample.calls(), sample.resolution())) for sample in own]
+        bridges = [sum(part.kind == KINDS[0] for part in sample.parts) for sample in own]
+        means = (fmean(plan[name] for plan in plans) for name in ("plan_nodes", "depth", "breadth"))
+        table.add_row(number, str(len(own)), f"{fmean(bridges):.2f}", *(f"{mean:.2f}" for mean in means))
+    return table
+
+
+async def ceilings(dataset: HotpotQAMulti) -> Table:
+    """The share of cases that the reference's own calls resolve, by what reads and how many paragraphs it has.
+
+    `evidence` knows what the reference found in each paragraph: the ceiling that retrieval leaves. `rules` are the
+    reader that stands in for a model.
+    """
+    columns = [f"{reader}, top {most}" for reader in ("evidence", "rules") for most in CEILINGS]
+    title = f"cases that the reference's calls resolve, {dataset.retrieval}"
+    table = Table("questions", "cases", *columns, title=title)
+    for number, own in _by_number(dataset):
+        found = defaultdict[str, list[bool]](list)
+        for sample in own:
+            for most in CEILINGS:
+                world = dataset.world(sample).reading(most)
+                found[f"evidence, top {most}"].append(await replayed(world.by_reference(), sample))
+                found[f"rules, top {most}"].append(await replayed(world, sample))
+        table.add_row(number, str(len(own)), *(f"{fmean(found[column]):.1%}" for column in columns))
+    return table
+
+
+def easy(dataset: HotpotQAMulti) -> Table:
+    """What takes no reading: the share of cases, in the last column the mean probability."""
+    commonest = dataset.constants.overall or "none"
+    headers = ("always yes", "always no", f"commonest: {commonest:.40}", "commonest by last function", "guessing")
+    table = Table("questions", "cases", *headers, title="cases that are right without reading")
+    for number, own in _by_number(dataset):
+        told = [dataset.constants.right(sample) for sample in own]
+        shares = [fmean(always(answer, sample) for sample in own) for answer in ("yes", "no")]
+        shares += [fmean(one.get(name, False) for one in told) for name in _CONSTANTS]
+        shares.append(fmean(map(guessed, own)))
+        table.add_row(number, str(len(own)), *(f"{share:.1%}" for share in shares))
+    return table
+
+
+_CONSTANTS = ("constant_success", "constant_by_function_success")
+
+
+async def replayed(world: QuestionWorld, sample: Sample) -> bool:
+    """Whether the reference's calls, and a finish with their results, resolve a case."""
+    return world.resolved((await observed(world, sample))[1])
+
+
+async def observed(world: QuestionWorld, sample: Sample) -> tuple[Mapping[str, Observation], object]:
+    """What each of the reference's calls returns, and the state behind the finish."""
+    state, outputs, seen = world.start(), dict[str, Mapping[str, Json]](), dict[str, Observation]()
+    for step, call in sample.calls().items():
+        state, seen[step] = await world.apply(state, references.resolve(call, outputs))
+        outputs[step] = seen[step].content
+    finish = ToolCall(FINISH, {"answer": references.answering(sample.resolution())})
+    state, _ = await world.apply(state, references.resolve(finish, outputs))
+    return seen, state
+
+
+def _by_number(dataset: HotpotQAMulti) -> Iterator[tuple[str, list[Sample]]]:
+    """The cases of each number of questions, then all where there are several."""
+    samples = list(dataset.samples.values())
+    for number in dataset.numbers:
+        yield str(number), [sample for sample in samples if len(sample.parts) == number]
+    if len(dataset.numbers) > 1:
+        yield "all", samples
+
+
+def _sharing(samples: Sequence[Sample]) -> float:
+    """The share of pairs of cases that have a question in common."""
+    ids = [{part.id for part in sample.parts} for sample in samples]
+    pairs = [bool(one & other) for one, other in combinations(ids, 2)]
+    return fmean(pairs) if pairs else 0.0
