@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from grid.datasets.freebase.denotation import bounds_of, compares, denoted
 from grid.datasets.freebase.facts import Node
-from grid.datasets.freebase.planting import Unplantable
+from grid.datasets.freebase.planting import UnplantableError
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.shards import Shard
 from grid.seeds import derive_seed
@@ -58,12 +59,12 @@ class _Decoys:
         match part:
             case And(left, right):
                 for met, missed in ((left, right), (right, left)):
-                    self._several(met, lambda node, met=met, missed=missed: self._half(part, met, missed, node), parent)
+                    self._several(met, partial(self._half, part, met, missed), parent)
             case Arg(mode, operand, relation):
                 sign: Comparison = "lt" if mode == "ARGMAX" else "gt"
-                self._several(operand, lambda node: self._worse(part, operand, relation, sign, node), parent)
+                self._several(operand, partial(self._worse, part, operand, relation, sign), parent)
             case TimeConstraint(operand):
-                self._several(operand, lambda node: self._untimely(part, node), parent)
+                self._several(operand, partial(self._untimely, part), parent)
 
     def _several(self, met: Expression, plant: Callable[[str], None], parent: Expression | None) -> None:
         heads = self._heads(met)
@@ -72,7 +73,7 @@ class _Decoys:
         for _ in range(self._rng.randint(1, _MOST)):
             for _ in range(_TRIES):
                 node = self._candidate(heads)
-                if self._shard.try_out(lambda node=node: self._both(plant, node, parent)):  # type: ignore[misc]
+                if self._shard.try_out(partial(self._both, plant, node, parent)):
                     break
 
     def _both(self, plant: Callable[[str], None], node: str, parent: Expression | None) -> None:
@@ -91,13 +92,13 @@ class _Decoys:
             drawn = planter.literals.such(missed.relation, failing, missed.value, self._rng)
             planter.value(node, missed.relation, lambda found: compares(found, failing, missed.value), drawn)
         if node in denoted(self._shard.facts, both):
-            raise Unplantable("it meets both parts")
+            raise UnplantableError("it meets both parts")
 
     def _worse(self, arg: Arg, operand: Expression, relation: str, sign: Comparison, node: str) -> None:
         planter = self._shard.planter
         best = next((v for v in self._values(arg, relation)), None)
         if best is None:
-            raise Unplantable("nothing has a value")
+            raise UnplantableError("nothing has a value")
         planter.plant(operand, [node])
         drawn = planter.literals.such(relation, sign, best, self._rng)
         planter.value(node, relation, lambda found: compares(found, sign, best), drawn)
@@ -118,7 +119,7 @@ class _Decoys:
         else:
             planter.bound(node, since, constraint.time, "ge", years)
         if node in denoted(self._shard.facts, constraint):
-            raise Unplantable("it holds at the time")
+            raise UnplantableError("it holds at the time")
 
     def _heads(self, expression: Expression) -> str | None:
         """The class that members of a set are of for certain; None of none."""

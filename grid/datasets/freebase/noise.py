@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from grid.datasets.freebase.facts import Fact, Node
@@ -20,6 +22,8 @@ _MEMBERS = 6
 _SPREAD = 1.8
 _MOST_ENDS = 40
 """Of how many facts one relation of one entity is made: a Pareto distribution, cut."""
+_MANY, _AS_MANY = 2, 0.6
+"""Of what a question's relation leads to more than so many, this share of other relations leads to about as many."""
 _COMMON = 0.15
 """How much rarer relations between any two topics are than those of an entity's own classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
@@ -35,9 +39,11 @@ class Noise:
         self._rng = random.Random(derive_seed(seed, "noise"))
         self._weights: dict[str, float] = {}
         self._members: dict[str, list[str]] = {}
+        self._largest: dict[tuple[str, bool], int] = {}
 
     def add(self) -> None:
         """New things for the classes, then facts about everything, what questions speak of and what not alike."""
+        self._measure()
         self._populate()
         for name, subject in sorted((str(name), subject) for subject, name in self._shard.facts.pairs(TYPE)):
             self._members.setdefault(name, []).append(subject)
@@ -61,7 +67,7 @@ class Noise:
         self._rng.shuffle(alike)
         alike.sort(key=lambda name: name.rpartition(".")[0] not in domains)
         for name in alike:
-            if self._shard.try_out(lambda name=name: self._shard.planter.classify(node, name)):  # type: ignore[misc]
+            if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
                 for forth in (True, False):
                     self._fill(node, forth, had)
             if self._total(node, had) >= LEAST:
@@ -69,6 +75,17 @@ class Noise:
 
     def _total(self, node: str, had: _Had) -> int:
         return sum(len(had[forth].get(node, ())) for forth in (True, False))
+
+    def _measure(self) -> None:
+        """How much each entity's largest relation leads to, each way, before there is noise."""
+        counts: Counter[tuple[str, bool, str]] = Counter()
+        for subject, relation, node in self._shard.facts:
+            if relation != TYPE:
+                counts[subject, True, relation] += 1
+                if isinstance(node, str):
+                    counts[node, False, relation] += 1
+        for (node, forth, _), count in counts.items():
+            self._largest[node, forth] = max(count, self._largest.get((node, forth), 0))
 
     def _populate(self) -> None:
         """Members for the classes of questions, and for those that they lead to."""
@@ -87,7 +104,7 @@ class Noise:
             for name in names:
                 for _ in range(least - len(self._shard.facts.subjects(TYPE, name)) if _is_class(name) else 0):
                     node = self._fresh()
-                    self._shard.try_out(lambda node=node, name=name: self._shard.planter.classify(node, name))  # type: ignore[misc]
+                    self._shard.try_out(partial(self._shard.planter.classify, node, name))
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
         """By entity the relations that lead from it, or to it."""
@@ -144,10 +161,16 @@ class Noise:
         others: Sequence[str] = self._members.get(self._ontology.roles[relation][1 if forth else 0], ())
         if not others:
             return
-        count = min(int(self._rng.paretovariate(_SPREAD)), _MOST_ENDS, len(others))
-        for other in self._rng.sample(others, count):
+        for other in self._rng.sample(others, min(self._count(node, forth), len(others))):
             if other != node:
                 yield (node, other) if forth else (other, node)
+
+    def _count(self, node: str, forth: bool) -> int:
+        """How many facts a relation of an entity gets."""
+        largest = self._largest.get((node, forth), 0)
+        if largest > _MANY and self._rng.random() < _AS_MANY:
+            return max(1, int(largest * self._rng.lognormvariate(0.0, 0.5)))
+        return min(int(self._rng.paretovariate(_SPREAD)), _MOST_ENDS)
 
 
 def _is_class(name: str) -> bool:

@@ -33,7 +33,7 @@ _SIZES, _WEIGHTS = (1, 2, 3), (6, 3, 1)
 """How many invented things lie between, and how often."""
 
 
-class Unplantable(GridError):
+class UnplantableError(GridError):
     """No facts can make an expression denote these answers; the message says why."""
 
 
@@ -54,11 +54,11 @@ class Planter:
         self.sets: dict[str, tuple[Node, ...]] = {}
 
     def answer(self, expression: Expression, answers: Sequence[Node]) -> None:
-        """Make an expression denote answers, of a COUNT as many; raises Unplantable."""
+        """Make an expression denote answers, of a COUNT as many; raises UnplantableError."""
         if isinstance(expression, Count):
             number = answers[0] if len(answers) == 1 and isinstance(answers[0], Value) else None
             if number is None or not number.text.isdecimal():
-                raise Unplantable("the answer to a COUNT is one number")
+                raise UnplantableError("the answer to a COUNT is one number")
             self.plant(expression.operand, self.members(expression.operand, int(number.text)))
             return
         self.sets.setdefault(written(expression), tuple(answers))
@@ -75,7 +75,7 @@ class Planter:
         return self.sets[key]
 
     def plant(self, expression: Expression, nodes: Sequence[Node]) -> None:
-        """Make nodes members of what an expression denotes; raises Unplantable."""
+        """Make nodes members of what an expression denotes; raises UnplantableError."""
         match expression:
             case Class(identity):
                 for node in nodes:
@@ -92,38 +92,38 @@ class Planter:
             case TimeConstraint():
                 self._hold(expression, nodes)
             case _:
-                raise Unplantable(f"a {type(expression).__name__} stands where a set is expected")
+                raise UnplantableError(f"a {type(expression).__name__} stands where a set is expected")
 
     def classify(self, node: Node, identity: str) -> None:
         """Make an entity a member of a class and of those above it."""
         if not isinstance(node, str):
-            raise Unplantable("a literal is member of a class")
+            raise UnplantableError("a literal is member of a class")
         for name in self.ontology.above(identity):
             self.facts.add(node, TYPE, name)
 
     def link(self, subject: Node, relation: str, node: Node) -> None:
-        """Add a fact, with the classes that its relation leads from and to; raises Unplantable."""
+        """Add a fact, with the classes that its relation leads from and to; raises UnplantableError."""
         roles = self.ontology.roles.get(relation)
         if roles is None:
-            raise Unplantable(f"its relation {relation} is not in the ontology")
+            raise UnplantableError(f"its relation {relation} is not in the ontology")
         if not isinstance(subject, str):
-            raise Unplantable("a relation leads from a literal")
+            raise UnplantableError("a relation leads from a literal")
         self.facts.add(subject, relation, node)
         self.classify(subject, roles[0])
         if isinstance(node, str):
             self.classify(node, roles[1])
 
     def value(self, node: Node, relation: str, fits: Callable[[Node], bool], drawn: Value | None) -> None:
-        """Give an entity a value, unless it has one that fits; raises Unplantable where it has another."""
+        """Give an entity a value, unless it has one that fits; raises UnplantableError where it has another."""
         if not isinstance(node, str):
-            raise Unplantable("a literal has values")
+            raise UnplantableError("a literal has values")
         had = self.facts.objects(node, relation)
         if any(fits(value) for value in had):
             return
         if had:
-            raise Unplantable("an entity has another value of its relation already")
+            raise UnplantableError("an entity has another value of its relation already")
         if drawn is None:
-            raise Unplantable(f"no number or date of {relation} compares so")
+            raise UnplantableError(f"no number or date of {relation} compares so")
         self.link(node, relation, drawn)
 
     def _join(self, join: Join, nodes: Sequence[Node]) -> None:
@@ -150,11 +150,13 @@ class Planter:
         had = self._values(nodes, arg.relation)
         if not had:
             if arg.relation not in self.literals:
-                raise Unplantable(f"its relation {arg.relation} is not in the ontology, or leads to no number or date")
+                known = arg.relation in self.ontology.roles
+                wrong = "leads to no number or date" if known else "is not in the ontology"
+                raise UnplantableError(f"its relation {arg.relation} {wrong}")
             rng = self._rng("best", written(arg))
             drawn = [self.literals.draw(arg.relation, rng) for _ in range(3)]
             had = drawn + self._values(denoted(self.facts, arg.operand), arg.relation)
-        best = sorted(had, key=comparable)[-1 if arg.mode == "ARGMAX" else 0]  # type: ignore[type-var]
+        best = sorted(had, key=comparable)[-1 if arg.mode == "ARGMAX" else 0]
         for node in nodes:
             self.value(node, arg.relation, lambda found: found == best, best)
 
@@ -177,7 +179,7 @@ class Planter:
         """Let an entity begin or end so many years from a time, unless it does on the same side of it already."""
         if relation not in self.ontology.roles:
             if sign == "le":
-                raise Unplantable(f"its relation {relation} is not in the ontology")
+                raise UnplantableError(f"its relation {relation} is not in the ontology")
             return  # then nothing says until when
         year = int((TODAY if time == NOW else time)[:4])
         limit, drawn = (Value(f"{min(max(y, 1), 9999):04d}-07-01", f"{XSD}date") for y in (year, year + years))

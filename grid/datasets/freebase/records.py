@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from grid.datasets.files import read_json
+from grid.datasets.json_lists import read_json_list
 from grid.errors import DataError, one_line
 from grid.types import BETWEEN, Skipped, ToolCall
 from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
@@ -18,6 +18,7 @@ MAX_RECORDS = 200_000
 MAX_ANSWERS = 10_000
 MAX_QUESTION_CHARACTERS = 10_000
 MAX_NAME_CHARACTERS = 2_000
+_TOLD = 10
 NO_NAMES = ("", "null", "none")
 """What files have in the place of a name that there is not."""
 
@@ -64,10 +65,15 @@ class Question:
         """The ids that the logical form names, each once."""
         return tuple(dict.fromkeys(part.id for part in walk(self.expression) if isinstance(part, Entity)))
 
-    def known_as(self, names: Mapping[str, str]) -> Question:
-        """The question with a name, by id, for each entity that it has none for."""
+    @property
+    def unnamed(self) -> tuple[str, ...]:
+        """Entities of the logical form that the question has no name for."""
         own = {identity for _, identity in self.mentions}
-        more = tuple((names[other], other) for other in self.entities if other not in own and other in names)
+        return tuple(identity for identity in self.entities if identity not in own)
+
+    def known_as(self, names: Mapping[str, str]) -> Question:
+        """The question with names, by id, for entities that it has none for."""
+        more = tuple((names[identity], identity) for identity in self.unnamed if identity in names)
         return replace(self, mentions=_kept((*self.mentions, *more))) if more else self
 
     def asked(self, identity: str) -> str:
@@ -92,6 +98,18 @@ class Question:
         return list(self.calls.values())[-1].tool
 
     @property
+    def shape(self) -> str:
+        """The tools of the plan in their order, whatever they are asked about."""
+        return " ".join(call.tool for call in self.calls.values())
+
+    @property
+    def told(self) -> str:
+        """The answers for a reader of a demonstration: ten at most, then how many there are."""
+        found = self.answer.split(BETWEEN)
+        more = f" ... ({len(found):,} in all)" if len(found) > _TOLD else ""
+        return f"{BETWEEN.join(found[:_TOLD])}{more}"
+
+    @property
     def answer(self) -> str:
         """All answers as one text, by name where they have one, in the order of their ids."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))
@@ -106,37 +124,27 @@ def read_questions(path: Path) -> tuple[list[Question], list[Skipped]]:
     """
     found: dict[str, Question] = {}
     skipped: list[Skipped] = []
-    for number, record in enumerate(_records(path)):
-        identity = f"{path.stem}-{number}"
+    for number, record in read_json_list(path):
+        if number > MAX_RECORDS:
+            raise DataError(path, None, f"more than {MAX_RECORDS:,} records")
+        identity = _identity(record, f"{path.stem}-{number - 1}")
         try:
             question = _question(record, identity)
             if question.id in found:
-                raise ValueError(f"an earlier record has the id {question.id}")
+                raise ValueError("an earlier record has this id")
             found[question.id] = question
-        except (ExpressionError, ValueError) as error:
-            skipped.append(Skipped(_identity(record, identity), one_line(error)))
+        except ValueError as error:
+            skipped.append(Skipped(identity, one_line(error)))
     return list(found.values()), skipped
 
 
-def _records(path: Path) -> Sequence[Any]:
-    records = read_json(path)
-    if isinstance(records, dict):  # the official WebQSP
-        records = records.get("Questions")
-    if not isinstance(records, list):
-        raise DataError(path, None, "a JSON list of questions is expected")
-    if len(records) > MAX_RECORDS:
-        raise DataError(path, None, f"{len(records):,} records; at most {MAX_RECORDS:,} are read")
-    return records
-
-
-def _question(record: Any, identity: str) -> Question:
-    """A record as a question; raises ValueError, or ExpressionError, for why it cannot be one."""
+def _question(record: Any, own: str) -> Question:
+    """A record as a question; raises ValueError for why it cannot be one."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
     text = next((record[key] for key in ("question", "ProcessedQuestion", "RawQuestion") if key in record), None)
     if not isinstance(text, str) or not 1 <= len(text.strip()) <= MAX_QUESTION_CHARACTERS:
         raise ValueError(f"it lacks a question of 1 to {MAX_QUESTION_CHARACTERS:,} characters")
-    own = _identity(record, identity)
     source = record.get("source", record.get("level", ""))
     kept = source if isinstance(source, str) else ""
     if "Parses" in record:
@@ -148,21 +156,20 @@ def _question(record: Any, identity: str) -> Question:
 
 def _parsed(record: dict[str, Any], identity: str, text: str, source: str) -> Question:
     """A question of WebQSP: the first of its parses that has a logical form and answers."""
-    reason: Exception = ValueError("it has no parse")
+    reason = ValueError("it has no parse")
     parses = record["Parses"]
     for parse in parses if isinstance(parses, list) else []:
         if not isinstance(parse, dict):
             continue
         try:
             expression, answers = _expression(parse.get("SExpr")), _answers(parse.get("Answers"))
-        except (ExpressionError, ValueError) as error:
+        except ValueError as error:
             reason = error
             continue
         mentions = [(parse.get(key), parse.get("TopicEntityMid")) for key in _WEBQSP_NAMES]
         limits = parse.get("Constraints")
-        for limit in limits if isinstance(limits, list) else []:
-            if isinstance(limit, dict):
-                mentions.append((limit.get("EntityName"), limit.get("Argument")))
+        named = [limit for limit in limits if isinstance(limit, dict)] if isinstance(limits, list) else []
+        mentions += [(limit.get("EntityName"), limit.get("Argument")) for limit in named]
         return Question(identity, text, expression, answers, _kept(mentions), source)
     raise reason
 
@@ -235,6 +242,16 @@ def _kept(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
     for text, identity in found:
         meant.setdefault(text, set()).add(identity)
     return tuple(pair for pair in found if len(meant[pair[0]]) == 1)
+
+
+def released_names(questions: Iterable[Question]) -> dict[str, str]:
+    """By id the names that questions have: as an answer's, else as mentioned."""
+    every = list(questions)
+    found = {a.value: a.name for question in reversed(every) for a in question.answers if a.is_entity and a.name}
+    for question in every:
+        for name, identity in question.mentions:
+            found.setdefault(identity, name)
+    return found
 
 
 def name_of(name: Any) -> str | None:

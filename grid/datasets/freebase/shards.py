@@ -8,7 +8,7 @@ from grid.datasets.freebase.denotation import Watch, bounds_of, denoted, is_open
 from grid.datasets.freebase.facts import Fact, Facts, Node
 from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import Ontology
-from grid.datasets.freebase.planting import Planter, Unplantable
+from grid.datasets.freebase.planting import Planter, UnplantableError
 from grid.datasets.freebase.records import Question
 from grid.worlds.sparql.expressions import XSD, Class, Count, Expression, TimeConstraint, Value, walk
 from grid.worlds.sparql.queries import TYPE
@@ -26,14 +26,14 @@ class Shard:
         self._users: dict[str, list[int]] = {}
 
     def accept(self, question: Question) -> bool:
-        """Plant a question, unless it or another would not be right then; raises Unplantable."""
+        """Plant a question, unless it or another would not be right then; raises UnplantableError."""
         mark, sets = len(self.facts), dict(self.planter.sets)
         wanted = nodes_of(question)
         watch = Watch()
         try:
             self.planter.answer(question.expression, list(wanted))
             right = denoted(self.facts, question.expression, watch) == set(wanted) and self._settled(mark)
-        except Unplantable:
+        except UnplantableError:
             self._back(mark, sets)
             raise
         if not right:
@@ -81,7 +81,7 @@ class Shard:
             plant()
             if self._settled(mark):
                 return True
-        except Unplantable:
+        except UnplantableError:
             pass
         self._back(mark, sets)
         return False
@@ -107,16 +107,16 @@ def spread(questions: Sequence[Question], make: Callable[[int], Shard]) -> tuple
                 shards.append(new)
                 continue
             reasons[question.form] = "no facts make its S-expression denote its answers"
-        except Unplantable as error:
+        except UnplantableError as error:
             reasons[question.form] = str(error)
     return shards, reasons
 
 
 def nodes_of(question: Question) -> tuple[Node, ...]:
-    """A question's answers as nodes; raises Unplantable where no query can give them."""
+    """A question's answers as nodes; raises UnplantableError where no query can give them."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
-        raise Unplantable(f"its answer {min(named)} is an entity that it names, which a query leaves out")
+        raise UnplantableError(f"its answer {min(named)} is an entity that it names, which a query leaves out")
     if isinstance(question.expression, Count):
         return tuple(Value(answer.value, f"{XSD}integer") for answer in question.answers)
     return tuple(answer.value if answer.is_entity else Value(answer.value) for answer in question.answers)

@@ -19,6 +19,7 @@ from pathlib import Path
 import pyoxigraph as ox
 
 from grid.datasets.freebase.decoys import add_decoys
+from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.names import Christening
 from grid.datasets.freebase.noise import Noise
@@ -138,16 +139,19 @@ def _quads(witness: Witness, ids: Mapping[str, tuple[str, str]]) -> Iterator[ox.
         graph = ox.NamedNode(shard_name(number))
         facts = list(shard.facts)
         random.Random(derive_seed(witness.seed, "order", number)).shuffle(facts)
-        for node in dict.fromkeys(subject for subject, _ in shard.facts.pairs(TYPE)):
-            identity, name = ids[node]
+        for entity in dict.fromkeys(subject for subject, _ in shard.facts.pairs(TYPE)):
+            identity, name = ids[entity]
             if name:
                 yield ox.Quad(_iri(identity), _iri(NAME), ox.Literal(name, language="en"), graph)
         for subject, relation, node in facts:
-            if isinstance(node, Value):
-                end: ox.NamedNode | ox.Literal = ox.Literal(node.text, datatype=ox.NamedNode(node.datatype))
-            else:
-                end = _iri(node if relation == TYPE else ids[node][0])
-            yield ox.Quad(_iri(ids[subject][0]), _iri(relation), end, graph)
+            end = node if isinstance(node, Value) or relation == TYPE else ids[node][0]
+            yield ox.Quad(_iri(ids[subject][0]), _iri(relation), _term(end), graph)
+
+
+def _term(node: Node) -> ox.NamedNode | ox.Literal:
+    if isinstance(node, Value):
+        return ox.Literal(node.text, datatype=ox.NamedNode(node.datatype))
+    return _iri(node)
 
 
 def _iri(name: str) -> ox.NamedNode:
