@@ -18,7 +18,7 @@ from grid.types import to_json
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 OPTIONS = "options"
 """The key of a setting that is no group."""
-DATA = ("path", "responses", "sentence_model", "train", "corpus")
+DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from grid.datasets.balance import KQA, balanced, bin_of, bins
 from grid.datasets.kqa import dataset, stock
-from grid.datasets.kqa.balance import BINS, balanced, bin_of
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
 from grid.datasets.kqa.program import Program, ProgramStep, breadth, calls, depth, executor, merged, read_program
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
@@ -33,6 +33,7 @@ from tests.walks import Walk
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
+BINS = bins(KQA)
 REPOSITORY = Path(__file__).parents[2]
 SEEDS = (0, pytest.param(1, marks=pytest.mark.slow))
 Record = dict[str, Any]

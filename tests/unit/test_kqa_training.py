@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from grid.datasets import nearest as nearest_module
+from grid.datasets.constants import Constants
 from grid.datasets.kqa import dataset, validation
-from grid.datasets.kqa.constants import Constants
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic
 from grid.datasets.kqa.generate import unseen
 from grid.datasets.kqa.program import Executor, ProgramStep, executor

@@ -10,7 +10,7 @@ from rich.console import Console
 from grid.datasets.kqa import stock
 from grid.datasets.kqa.dataset import Kqa, KqaPro, KqaSynthetic
 from grid.datasets.kqa.rules import problems
-from grid.datasets.kqa.stats import bins, functions, overview, shapes
+from grid.datasets.kqa.stats import by_nodes, functions, overview, shapes
 from grid.datasets.kqa.words import load_words
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
@@ -50,7 +50,7 @@ def check(console: Console) -> bool:
 def stats(console: Console, dataset: Kqa) -> None:
     """Print every table."""
     console.print(overview(dataset))
-    console.print(bins(dataset))
+    console.print(by_nodes(dataset))
     console.print(shapes(list(dataset.questions.values())))
     console.print(functions(dataset))
     for skipped in dataset.skipped[:10]:

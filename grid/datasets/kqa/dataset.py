@@ -11,11 +11,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
+from grid.datasets.balance import balanced
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
 from grid.datasets.cache import made_once
+from grid.datasets.constants import Constants
 from grid.datasets.files import fingerprint, folder
-from grid.datasets.kqa.balance import balanced
-from grid.datasets.kqa.constants import Constants
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, calls, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample

@@ -8,8 +8,8 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from grid.datasets.balance import KQA, balanced, bin_of, bins
 from grid.datasets.kqa import stock, world
-from grid.datasets.kqa.balance import BINS, balanced, bin_of
 from grid.datasets.kqa.clauses import Dead
 from grid.datasets.kqa.facts import Facts
 from grid.datasets.kqa.phrases import Phrases
@@ -67,7 +67,7 @@ def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program])
     """Questions with answers, no text and no DAG that is `known`, until every bin has several times its share."""
     found: list[Question] = []
     full: Counter[str] = Counter()
-    wanted = CHOICE * size // len(BINS)
+    wanted = CHOICE * size // len(bins(KQA))
     for _ in range(_ROUNDS):
         for function in maker.makers:
             try:
@@ -84,7 +84,7 @@ def _pool(maker: Questions, run: Executor, size: int, known: set[str | Program])
             found.append(Question("", f"{draft.text[0].upper()}{draft.text[1:]}", draft.tree.program(), answer))
             known |= {draft.text, dag}
             full[name] += 1
-        if all(full[name] >= wanted for name in BINS):
+        if all(full[name] >= wanted for name in bins(KQA)):
             return found
     raise ValueError(f"the stock gives too few questions: {dict(full)}")
 

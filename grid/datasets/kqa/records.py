@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from grid.datasets.balance import balanced
 from grid.datasets.files import read_json
-from grid.datasets.kqa.balance import balanced
 from grid.datasets.kqa.program import Executor, Program, breadth, depth, merged, read_program
 from grid.errors import DataError
 from grid.types import Skipped

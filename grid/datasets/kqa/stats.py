@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from rich.table import Table
 
-from grid.datasets.kqa.balance import BINS, bin_of
+from grid.datasets.balance import KQA, bin_of, bins
 from grid.datasets.kqa.dataset import Kqa
 from grid.datasets.kqa.records import Question
 from grid.worlds.kopl.functions import FUNCTIONS
@@ -43,11 +43,11 @@ def shapes(questions: Sequence[Question]) -> Table:
     return table
 
 
-def bins(dataset: Kqa) -> Table:
+def by_nodes(dataset: Kqa) -> Table:
     """Questions by DAG nodes."""
     table = Table("nodes", "test", "training", title="by DAG nodes")
     parts = [Counter(bin_of(len(q.dag)) for q in part) for part in (dataset.questions.values(), dataset.trainings)]
-    for name in BINS:
+    for name in bins(KQA):
         table.add_row(name, *(str(part[name]) for part in parts))
     return table
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-from grid.datasets.kqa.records import Question
 from grid.worlds.kopl.results import same_answer
+
+
+class Solved(Protocol):
+    """A question with its answer as a text, and the function in which its program ends."""
+
+    @property
+    def answer(self) -> str:
+        """The answer."""
+        ...
+
+    @property
+    def last(self) -> str:
+        """The function of the last step."""
+        ...
 
 
 class Constants:
@@ -15,7 +29,7 @@ class Constants:
     The constant by last function is told in which function a test question's program ends, which no planner is.
     """
 
-    def __init__(self, trainings: Iterable[Question]) -> None:
+    def __init__(self, trainings: Iterable[Solved]) -> None:
         overall: Counter[str] = Counter()
         by_last: dict[str, Counter[str]] = {}
         for question in trainings:
@@ -24,7 +38,7 @@ class Constants:
         self._overall = _commonest(overall)
         self._by_last = {last: _commonest(answers) for last, answers in by_last.items()}
 
-    def right(self, question: Question) -> Mapping[str, bool]:
+    def right(self, question: Solved) -> Mapping[str, bool]:
         """Whether each constant is the question's answer, by the baseline's name; none without training questions."""
         if self._overall is None:
             return {}

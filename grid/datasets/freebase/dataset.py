@@ -1,0 +1,258 @@
+"""Atomic KBQA: GrailQA, WebQSP, GraphQuestions and AgentBench's knowledge graph (planning_horizon §4.1, §B.1.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
+from grid.datasets.constants import Constants
+from grid.datasets.files import fingerprint
+from grid.datasets.freebase.drawing import Split, draw, split, unnamed
+from grid.datasets.freebase.files import Files, ontology_folder
+from grid.datasets.freebase.graphs import Asked, Kept, Source, Witnessed, endpoint, own_graph
+from grid.datasets.freebase.records import Question
+from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.sampling import Order
+from grid.engines.sources import Hub
+from grid.errors import ConfigError
+from grid.retrievers.embedding import embedder_of
+from grid.retrievers.scored import Scorer
+from grid.retrievers.sources import Wheel
+from grid.retrievers.sources import fingerprint as model_fingerprint
+from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.strict import STRICT
+from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolSpec
+from grid.worlds.sparql.graph import Limits
+from grid.worlds.sparql.queries import Dialect
+from grid.worlds.sparql.tools import TOOLS
+from grid.worlds.sparql.world import SparqlWorld
+
+ADAPTER = 1
+"""Raise when the same files give other cases or outcomes."""
+
+
+@dataclass(config=STRICT)
+class AtomicKbqa:
+    """Questions over Freebase, drawn by `seed`, balanced by plan nodes, each resolved by its answers however found.
+
+    Freebase itself is not to be had here. By default facts are invented by which the questions have their answers (see
+    `witness`): real questions, logical forms and schema, synthetic facts. Where `graph` or `endpoint` gives facts
+    instead, questions that have other answers there are skipped.
+
+    Args:
+        path: the folder of the released files, or the one above it.
+        ontology: the folder of GrailQA's ontology; None: `ontology` or `freebase` in `path` or beside it.
+        graph: a file of N-Triples or N-Quads, or the folder of a store of pyoxigraph's.
+        endpoint: the URL of a SPARQL endpoint with Freebase.
+        graph_name: the IRI of the graph there; None: the default graph.
+        dialect: the endpoint's.
+        query_seconds: what one query may take, of `graph` and `endpoint`.
+        cases: draw so many, balanced by plan nodes; None: all.
+        held_out: the share of questions that are for demonstrations only, where there is no training file.
+        demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        hub: a sentence-transformers model of the hub; needs the extra `dense`.
+        wheel: what holds the same files where the hub cannot be reached.
+        sentence_model: a folder with such a model, instead of both.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
+    files: ClassVar[Files]
+
+    path: str | None = None
+    ontology: str | None = None
+    graph: str | None = None
+    endpoint: str | None = None
+    graph_name: str | None = None
+    dialect: Dialect = "virtuoso"
+    query_seconds: Annotated[float, Field(gt=0, le=3600)] = 20.0
+    limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
+    cases: Annotated[int, Field(ge=1)] | None = None
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.25
+    demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    sentence_model: str | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    outline: Outline = "hidden"
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter, the files' fingerprint, how questions are drawn, and the graph."""
+        own = f"{type(self).__name__.lower()}-a{ADAPTER}-{self._key}-{self.source.version}"
+        if self.demonstrations_by != "embeddings" or self.sentence_model is None:
+            return own
+        return f"{own}-{model_fingerprint(self._model())}"
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The seven atomic query tools."""
+        _ = self._files  # raises ConfigError where there are none
+        return TOOLS
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Records of both files that cannot be used, and what of the graph's files cannot."""
+        return (*self.split.skipped, *self._kept.skipped, *self.source.remarks)
+
+    @property
+    def trainings(self) -> Sequence[Question]:
+        """The questions that are shown solved."""
+        return self._kept.trainings
+
+    @cached_property
+    def questions(self) -> Mapping[str, Question]:
+        """The cases' questions by id, so that every first part is balanced."""
+        if not self._kept.tests:
+            raise ConfigError("dataset.path", self.path, f"{self._files[0].name} holds no usable question")
+        return {question.id: question for question in self._kept.tests}
+
+    def case_ids(self) -> Sequence[str]:
+        """The first `limit` of the questions that were drawn."""
+        found = list(self.questions)
+        if self.order == "file":
+            places = {question.id: place for place, question in enumerate(self.split.tests)}
+            found.sort(key=places.__getitem__)
+        return found[: self.limit]
+
+    def cluster(self, case_id: str) -> str:
+        """The shape of the question's plan: its tools in their order, whatever they are asked about."""
+        return self.questions[case_id].shape
+
+    def problem(self, case_id: str) -> Problem:
+        """One question with the seven tools. Its reference is the logical form's plan, resolved by the last step."""
+        question = self.questions[case_id]
+        graph = self.source.graph(question)
+        ids = [answer.value for answer in question.answers if answer.is_entity]
+        told = {} if graph.waits else graph.names(ids)
+        names = {**told, **{answer.value: answer.name for answer in question.answers if answer.name}}
+        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
+        return Problem(
+            case=Case(case_id, question.text, Plan(()), answered=answered),
+            reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),
+            world=SparqlWorld(
+                graph, tuple(answer.value for answer in question.answers), names, dict(question.mentions), answered
+            ),
+            candidates=lambda case, substep: tuple(TOOLS.values()),
+            library=TOOLS,
+            same_function={},
+            own=tuple(TOOLS),
+            demonstrations=partial(self.demonstrations, case_id),
+            baselines=partial(self._constants.right, question),
+        )
+
+    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
+        """The training questions nearest to a case's, nearest first (B.1.2, 'Demonstration Retrieval')."""
+        return self._nearest(self.questions[case_id].text, count)
+
+    @cached_property
+    def split(self) -> Split:
+        """All questions that can be read."""
+        return split(*self._files, self.held_out, self.seed)
+
+    @cached_property
+    def source(self) -> Source:
+        """Where answers come from."""
+        limits = Limits(seconds=self.query_seconds)
+        if self.graph is not None and self.endpoint is not None:
+            raise ConfigError("dataset.endpoint", self.endpoint, "no endpoint where dataset.graph is given")
+        if self.graph is not None:
+            return own_graph(self.graph, self.graph_name, limits)
+        if self.endpoint is not None:
+            return endpoint(self.endpoint, self.graph_name, self.dialect, limits)
+        planted = draw(self.split.tests, self.cases, self.seed, unnamed)[0]
+        if self._files[1] is None:  # held out of the same file: more of it is real
+            planted += self.split.trainings
+        return Witnessed(planted, ontology_folder(self.ontology, self.path), self._key, self.seed)
+
+    @cached_property
+    def _files(self) -> tuple[Path, Path | None]:
+        return self.files.found(self.path)
+
+    @cached_property
+    def _key(self) -> str:
+        """Tells which questions are drawn."""
+        held = "" if self._files[1] else f"-h{self.held_out:g}"
+        return f"{fingerprint(*filter(None, self._files))}-{self.cases or 'all'}-{self.seed}{held}"
+
+    @cached_property
+    def _kept(self) -> Kept:
+        source, trainings = self.source, self.split.trainings
+        if isinstance(source, Asked):
+            return source.kept(self._key, partial(draw, self.split.tests, self.cases, self.seed), trainings)
+        chosen, skipped = draw(self.split.tests, self.cases, self.seed, unnamed)
+        faults = {question.id: source.fault(question) for question in chosen}
+        skipped += [Skipped(identity, reason) for identity, reason in faults.items() if reason is not None]
+        return Kept([question for question in chosen if faults[question.id] is None], list(trainings), skipped)
+
+    @cached_property
+    def _constants(self) -> Constants:
+        return Constants(self.trainings)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return Nearest(self._texts(), self._solved, self._scorer)
+
+    @property
+    def _scorer(self) -> Scorer:
+        if self.demonstrations_by == "bm25":
+            return bm25_texts(self._texts, question_words)
+        return dense_texts(self._texts, lambda: embedder_of(self._model()))
+
+    def _texts(self) -> Sequence[str]:
+        return [question.text for question in self.trainings]
+
+    def _solved(self, place: int) -> Demonstration:
+        question = self.trainings[place]
+        return Demonstration(question.text, question.calls, question.told)
+
+    def _model(self) -> Path:
+        asked_by = "dataset.demonstrations_by", self.demonstrations_by
+        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
+
+
+@dataclass(config=STRICT)
+class GrailQA(AtomicKbqa):
+    """GrailQA (Gu et al. 2021): questions of `dev`, demonstrations out of `train`."""
+
+    files: ClassVar[Files] = Files(
+        ("grailqa",),
+        ("grailqa_v1.0_dev.json", "grailqa_dev*.json", "GrailQA_test.json"),
+        ("grailqa_v1.0_train.json", "GrailQA_train.json"),
+    )
+
+
+@dataclass(config=STRICT)
+class WebQSP(AtomicKbqa):
+    """WebQSP (Yih et al. 2016) with S-expressions, as RNG-KBQA or KBQA-o1 makes them."""
+
+    files: ClassVar[Files] = Files(
+        ("webqsp",), ("WebQSP.test.expr.json", "WebQSP_test.json"), ("WebQSP.train.expr.json", "WebQSP_train.json")
+    )
+
+
+@dataclass(config=STRICT)
+class GraphQuestions(AtomicKbqa):
+    """GraphQuestions (Su et al. 2016) in GrailQA's form."""
+
+    files: ClassVar[Files] = Files(
+        ("graphq", "graphquestions"),
+        ("graphquestions_v1_fb15_test*.json", "GraphQ_test.json"),
+        ("graphquestions_v1_fb15_training*.json", "GraphQ_train.json"),
+    )
+
+
+@dataclass(config=STRICT)
+class AgentBenchKG(AtomicKbqa):
+    """AgentBench's knowledge graph task (Liu et al. 2024): questions of GrailQA, ComplexWebQuestions and others.
+
+    The questions of `std.json`, demonstrations out of `train.json`; what there is of the two serves as both.
+    """
+
+    files: ClassVar[Files] = Files(("agentbench_kg", "knowledgegraph"), ("std.json",), ("train.json",))
