@@ -288,3 +288,17 @@ def test_metrics_are_means_over_the_parts(small: HotpotQAMulti) -> None:
             "answer_em": em,
             "answer_f1": pytest.approx(f1),
         }
+
+
+def test_demonstrations_that_share_no_question_come_first(small: HotpotQAMulti) -> None:
+    """By a greedy pass over all of them: the first that share one share it because no other was left."""
+    for case_id in small.case_ids():
+        size = len(small.samples[case_id].parts)
+        shown = [set(solved.question.split("\n")) for solved in small.demonstrations(case_id, 10)]
+        texts = [{line.split(" ", 1)[-1] for line in lines} for lines in shown]
+        if size == 1 or len(texts) < 2:
+            continue
+        apart = next((place for place, own in enumerate(texts) if any(own & other for other in texts[:place])), None)
+        used = set().union(*texts[:apart])
+        left = {part.question for part in small.trainings} - used
+        assert apart is None or not any(own <= left for own in texts[apart:])

@@ -241,7 +241,8 @@ class HotpotQAMulti:
         drawn = draw(self.trainings, number, self.demonstrations_from, seed)
         samples = [Sample(str(place), parts) for place, parts in enumerate(drawn)]
         texts = [sample.query for sample in samples]
-        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts))
+        parts = [frozenset(part.id for part in sample.parts) for sample in samples]
+        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts), parts)
 
     def _scorer(self, texts: Sequence[str]) -> Scorer:
         if self.demonstrations_by == "bm25":
