@@ -199,6 +199,16 @@ def test_what_strict_tools_cost_stands_beside_table_4(tmp_path: Path) -> None:
     )
 
 
+def test_table_4_takes_changed_settings_where_there_are_no_others(tmp_path: Path) -> None:
+    rows = families.episodes("hotpotqa_multi", 0, 20, trials=1).drop(columns=["case", "control", "nodes"])
+    for name in ("tools_forgiving[judge=true]", "tools_strict[candidates=2]"):
+        own = rows.assign(robustness=name, success=name.startswith("tools_f"))
+        store.write(tmp_path, {"episodes": [simulated.row(row) for row in own.to_dict("records")]})
+    row = by_labels(beside(tmp_path, TABLES["4"]))["Mul. HotpotQA", "FH"]
+    assert row["lexical (ours)"].startswith("-1.000 [")
+    assert row["our setting"] == "fh / tools_strict[candidates=2]"
+
+
 def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> None:
     frame = families.episodes("hotpotqa_multi", 0, 20, robustness="tools_strict")
     rows = frame.drop(columns=["case", "control", "nodes"]).to_dict("records")
