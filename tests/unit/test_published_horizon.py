@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from analysis import gee, regression, spec, study
+from analysis.made_up import SYNTHETIC
 from analysis.published import coefficients, files, sheets
 from analysis.published.files import Published
 from analysis.render import Sheet
@@ -219,8 +220,8 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     families.write(tmp_path, ["kqa_synthetic", "atomic_kbqa", "hotpotqa_multi"], count=10)
     notes = beside(tmp_path, TABLES["2"]).notes
-    told = {note.partition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
-    facts = {f"{name} (read from released or own files, facts invented)" for name in families.FAMILIES["atomic_kbqa"]}
+    told = {note.rpartition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
+    facts = {f"{name} ({SYNTHETIC})" for name in families.FAMILIES["atomic_kbqa"]}
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}
     captions = [sheet.caption for sheet in print_report(tmp_path, Console(file=io.StringIO()))]
-    assert all(caption.startswith("invented facts (grailqa, graphquestions, webqsp): ") for caption in captions)
+    assert all(caption.startswith("grailqa, graphquestions, webqsp: real questions") for caption in captions)
