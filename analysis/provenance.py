@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
-from analysis.made_up import kinds
+from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
@@ -49,7 +49,7 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
-        if _READ not in data or kinds(str(row["dataset_version"])):
+        if _READ not in data or MADE_UP in str(row["dataset_version"]):
             told[str(row["dataset"])] = (
                 f"{data}: what differs between settings can be held beside the paper's, levels not"
             )
@@ -66,8 +66,11 @@ def _model(name: str, engine: object) -> str:
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, from its file in conf/dataset and its version."""
     plain = name.partition("[")[0].partition(" ")[0]
+    made_up = ", tools simulated" if MADE_UP in version else ""
+    if INVENTED in version:
+        return f"{name} ({SYNTHETIC})"
     read = plain not in _GENERATED or bool(_path(config))
-    return f"{name} ({', '.join([_READ if read else 'synthetic, generated here from a seed', *kinds(version)])})"
+    return f"{name} ({_READ if read else 'synthetic, generated here from a seed'}{made_up})"
 
 
 def _path(config: object) -> object:

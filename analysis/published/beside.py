@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from analysis.horizon import only
 from analysis.intervals import CLUSTER, Interval, interval, ratio, share
 from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
@@ -111,7 +112,7 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
                 one,
                 _of(cells, one, fitting),
                 several or alike[one["robustness"], one["planner"]] > 1,
-                _of(cells, _other(one, table.against), settings) if table.against else None,
+                _of(cells, _other(one, table.against, settings), settings) if table.against else None,
             )
             for one in own
         ]
@@ -120,12 +121,19 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
     return found
 
 
-def _other(setting: Mapping[str, str], against: Mapping[Literal["planner", "robustness"], str]) -> dict[str, str]:
-    """The labels of the setting that one is held against; what was changed in a file was changed in its too."""
-    return {
-        **setting,
-        **{key: name + setting[key].removeprefix(name_of(setting[key])) for key, name in against.items()},
-    }
+def _other(
+    setting: Mapping[str, str],
+    against: Mapping[Literal["planner", "robustness"], str],
+    settings: Sequence[Mapping[Any, Any]],
+) -> dict[str, str]:
+    """The labels of the setting that one is held against: with the same changes, else as `horizon.only` finds it."""
+    found = dict(setting)
+    for key, name in against.items():
+        rest = {part: label for part, label in setting.items() if part != key}
+        there = {str(one[key]) for one in settings if all(str(one[part]) == label for part, label in rest.items())}
+        same = name + setting[key].removeprefix(name_of(setting[key]))
+        found[key] = same if same in there else only(sorted(there), name)
+    return found
 
 
 def _fits(setting: Mapping[Any, Any], config: Mapping[str, Any], conditions: Mapping[str, Wanted] | None) -> bool:

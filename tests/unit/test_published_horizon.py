@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from analysis import gee, regression, spec, study
+from analysis.made_up import SYNTHETIC
 from analysis.published import coefficients, files, sheets
 from analysis.published.files import Published
 from analysis.render import Sheet
@@ -199,6 +200,16 @@ def test_what_strict_tools_cost_stands_beside_table_4(tmp_path: Path) -> None:
     )
 
 
+def test_table_4_takes_changed_settings_where_there_are_no_others(tmp_path: Path) -> None:
+    rows = families.episodes("hotpotqa_multi", 0, 20, trials=1).drop(columns=["case", "control", "nodes"])
+    for name in ("tools_forgiving[judge=true]", "tools_strict[candidates=2]"):
+        own = rows.assign(robustness=name, success=name.startswith("tools_f"))
+        store.write(tmp_path, {"episodes": [simulated.row(row) for row in own.to_dict("records")]})
+    row = by_labels(beside(tmp_path, TABLES["4"]))["Mul. HotpotQA", "FH"]
+    assert row["lexical (ours)"].startswith("-1.000 [")
+    assert row["our setting"] == "fh / tools_strict[candidates=2]"
+
+
 def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> None:
     frame = families.episodes("hotpotqa_multi", 0, 20, robustness="tools_strict")
     rows = frame.drop(columns=["case", "control", "nodes"]).to_dict("records")
@@ -209,8 +220,8 @@ def test_without_the_other_setting_there_is_no_difference(tmp_path: Path) -> Non
 def test_made_up_data_are_told_beside_the_papers(tmp_path: Path) -> None:
     families.write(tmp_path, ["kqa_synthetic", "atomic_kbqa", "hotpotqa_multi"], count=10)
     notes = beside(tmp_path, TABLES["2"]).notes
-    told = {note.partition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
-    facts = {f"{name} (read from released or own files, facts invented)" for name in families.FAMILIES["atomic_kbqa"]}
+    told = {note.rpartition(":")[0] for note in notes if note.endswith("can be held beside the paper's, levels not")}
+    facts = {f"{name} ({SYNTHETIC})" for name in families.FAMILIES["atomic_kbqa"]}
     assert told == {"kqa_synthetic (synthetic, generated here from a seed)", *facts}
     captions = [sheet.caption for sheet in print_report(tmp_path, Console(file=io.StringIO()))]
-    assert all(caption.startswith("invented facts (grailqa, graphquestions, webqsp): ") for caption in captions)
+    assert all(caption.startswith("grailqa, graphquestions, webqsp: real questions") for caption in captions)

@@ -84,6 +84,18 @@ def test_table_4_by_hand() -> None:
     assert horizon.robustness_change(rows[rows["robustness"] == high]).empty
 
 
+def test_table_4_takes_changed_settings_where_there_are_no_others() -> None:
+    high, low = "tools_forgiving[judge=true,similarity=embeddings]", "tools_strict[similarity=embeddings]"
+    rows = frame({("fh", high): [1, 1], ("fh", low): [0, 1], ("sh", high): [1, 1], ("sh", low): [0, 0]})
+    (row,) = horizon.robustness_change(rows).to_dict("records")
+    assert (row["change_fh"], row["change_sh"]) == (-0.5, -1)
+    several = pd.concat([rows, rows.assign(robustness=rows["robustness"].replace({low: "tools_strict[candidates=3]"}))])
+    assert horizon.robustness_change(several).empty, "which of them?"
+    plain = pd.concat([several, rows.assign(robustness=rows["robustness"].replace({low: horizon.LOW}))])
+    (row,) = horizon.robustness_change(plain).to_dict("records")
+    assert row["change_sh"] == -1
+
+
 def test_changed_planners_are_models_of_their_own() -> None:
     rows = frame({("fh", "none"): [0], ("fh[temperature=0] / bm25", "none"): [0], ("sh", "none"): [1]})
     found = horizon.folded(rows)
