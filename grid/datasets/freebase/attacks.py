@@ -44,11 +44,14 @@ class Attacks:
         self._counts: Counter[str] = Counter()
         self._from: dict[Node, set[str]] = {}
         self._to: dict[Node, set[str]] = {}
+        properties: set[str] = set()
         for subject, relation, node in facts:
             if relation != TYPE:
                 self._counts[relation] += 1
                 self._from.setdefault(subject, set()).add(relation)
                 self._to.setdefault(node, set()).add(relation)
+                properties |= {relation} if isinstance(node, Value) else set()
+        self._properties = dict.fromkeys(sorted(properties), 1)
 
     @property
     def policies(self) -> Mapping[str, Policy]:
@@ -80,7 +83,9 @@ class Attacks:
 
     def offered(self, join: Join) -> Offered:
         """What a planner may follow where a plan has a find_relation."""
-        targets = {join.target} if isinstance(join.target, Value) else denoted(self._facts, join.target)
+        if isinstance(join.target, Value):
+            return self._properties
+        targets = denoted(self._facts, join.target)
         ways = self._from if join.reverse else self._to
         found: Counter[str] = Counter()
         for node in targets:

@@ -30,6 +30,10 @@ _Had: TypeAlias = dict[bool, dict[str, set[str]]]
 """By direction (whether forth) and entity its relations."""
 
 
+_CLASSES = 50
+"""That are tried for what has too few relations."""
+
+
 class Noise:
     """Adds facts to one shard. How often a relation comes does not depend on whether questions ask for it."""
 
@@ -63,10 +67,11 @@ class Noise:
         own = {str(name) for name in self._shard.facts.types(node)}
         named = any(map(self._ontology.has_names, own))
         domains = {name.rpartition(".")[0] for name in own if name != TOPIC}
-        alike = [name for name in self._members if name not in own and self._ontology.has_names(name) == named]
+        every = dict.fromkeys([*self._members, *self._ontology.leading_from])
+        alike = [name for name in every if name not in own and self._ontology.has_names(name) == named]
         self._rng.shuffle(alike)
-        alike.sort(key=lambda name: name.rpartition(".")[0] not in domains)
-        for name in alike:
+        alike.sort(key=lambda name: (name.rpartition(".")[0] not in domains, name not in self._members))
+        for name in alike[:_CLASSES]:
             if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
                 for forth in (True, False):
                     self._fill(node, forth, had)
@@ -169,7 +174,7 @@ class Noise:
         """How many facts a relation of an entity gets."""
         largest = self._largest.get((node, forth), 0)
         if largest > _MANY and self._rng.random() < _AS_MANY:
-            return max(1, int(largest * self._rng.lognormvariate(0.0, 0.5)))
+            return max(1, int(largest * self._rng.lognormvariate(0.3, 0.5)))
         return min(int(self._rng.paretovariate(_SPREAD)), _MOST_ENDS)
 
 
