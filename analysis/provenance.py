@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
-from analysis.made_up import MADE_UP
+from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
@@ -54,6 +54,8 @@ def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, from its file in conf/dataset and its version."""
     plain = name.partition("[")[0].partition(" ")[0]
     made_up = ", tools simulated" if MADE_UP in version else ""
+    if INVENTED in version:
+        return f"{name} ({SYNTHETIC})"
     read = plain not in _GENERATED or bool(_path(config))
     return f"{name} ({'read from released or own files' if read else 'synthetic, generated here from a seed'}{made_up})"
 

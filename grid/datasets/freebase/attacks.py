@@ -73,6 +73,14 @@ class Attacks:
         expression = self._chosen(question.expression, question, policy)
         return expression is not None and self._right(question, expression)
 
+    def known(self, question: Question, invented: Collection[str]) -> bool:
+        """Whether the answers are those members of a class, which the plan asks for, that are no invented things."""
+        classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
+        wanted = {answer.value for answer in question.answers}
+        return any(
+            {node for node in self._facts.subjects(TYPE, name) if node not in invented} == wanted for name in classes
+        )
+
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
         """By kind of step how many a plan has, and how many could be left out with the same answers."""
         found: dict[str, tuple[int, int]] = {}

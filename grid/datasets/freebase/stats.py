@@ -114,6 +114,10 @@ class Report:
         for name in self._attacks[0].policies if homes else ():
             right = sum(attacks.guesses(question, attacks.policies[name]) for question, attacks in homes)
             table.add_row(name, f"{100 * right / len(homes):.1f}%")
+        invented = self.source.account["invented"]
+        known = sum(attacks.known(question, invented) for question, attacks in homes)
+        if homes:
+            table.add_row("(no relation: the class's members with real names)", f"{100 * known / len(homes):.1f}%")
         offered = [len(attacks.offered(join)) for question, attacks in homes for join in joins(question.expression)]
         if offered:
             table.caption = f"relations offered: {min(offered)} / {median(offered):g} / {max(offered):,}"
