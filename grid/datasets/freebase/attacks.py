@@ -44,11 +44,14 @@ class Attacks:
         self._counts: Counter[str] = Counter()
         self._from: dict[Node, set[str]] = {}
         self._to: dict[Node, set[str]] = {}
+        properties: set[str] = set()
         for subject, relation, node in facts:
             if relation != TYPE:
                 self._counts[relation] += 1
                 self._from.setdefault(subject, set()).add(relation)
                 self._to.setdefault(node, set()).add(relation)
+                properties |= {relation} if isinstance(node, Value) else set()
+        self._properties = dict.fromkeys(sorted(properties), 1)
 
     @property
     def policies(self) -> Mapping[str, Policy]:
@@ -70,6 +73,14 @@ class Attacks:
         expression = self._chosen(question.expression, question, policy)
         return expression is not None and self._right(question, expression)
 
+    def known(self, question: Question, invented: Collection[str]) -> bool:
+        """Whether the answers are those members of a class, which the plan asks for, that are no invented things."""
+        classes = [part.id for part in walk(question.expression) if isinstance(part, Class)]
+        wanted = {answer.value for answer in question.answers}
+        return any(
+            {node for node in self._facts.subjects(TYPE, name) if node not in invented} == wanted for name in classes
+        )
+
     def shorter(self, question: Question) -> Mapping[str, tuple[int, int]]:
         """By kind of step how many a plan has, and how many could be left out with the same answers."""
         found: dict[str, tuple[int, int]] = {}
@@ -80,7 +91,9 @@ class Attacks:
 
     def offered(self, join: Join) -> Offered:
         """What a planner may follow where a plan has a find_relation."""
-        targets = {join.target} if isinstance(join.target, Value) else denoted(self._facts, join.target)
+        if isinstance(join.target, Value):
+            return self._properties
+        targets = denoted(self._facts, join.target)
         ways = self._from if join.reverse else self._to
         found: Counter[str] = Counter()
         for node in targets:

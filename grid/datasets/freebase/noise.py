@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from grid.datasets.freebase.facts import Fact, Node
 from grid.datasets.freebase.ontology import TOPIC, Ontology
 from grid.datasets.freebase.shards import Shard, parts_of
 from grid.seeds import derive_seed
+from grid.worlds.sparql.expressions import ENTITY
 from grid.worlds.sparql.queries import TYPE
 
 LEAST = 10
@@ -19,6 +21,8 @@ LEAST = 10
 _MORE = 5
 _MEMBERS = 6
 """Members that a class of a question has at least, and half as many one that is a relation away."""
+_KNOWN = 0.7
+"""How often a new member of a class is something released, of its domain, where there is any."""
 _SPREAD = 1.8
 _MOST_ENDS = 40
 """Of how many facts one relation of one entity is made: a Pareto distribution, cut."""
@@ -28,6 +32,14 @@ _COMMON = 0.15
 """How much rarer relations between any two topics are than those of an entity's own classes."""
 _Had: TypeAlias = dict[bool, dict[str, set[str]]]
 """By direction (whether forth) and entity its relations."""
+
+
+_UNTOLD = re.compile(
+    r"abus|accus|arrest|brothel|celebrit|convict|crime|infidel|lawsuit|popstra|porn|prostitut|rehab|sexual"
+)
+"""Nothing of this is made up about people who have real names, unless a question is about it."""
+_CLASSES = 50
+"""That are tried for what has too few relations."""
 
 
 class Noise:
@@ -40,10 +52,12 @@ class Noise:
         self._weights: dict[str, float] = {}
         self._members: dict[str, list[str]] = {}
         self._largest: dict[tuple[str, bool], int] = {}
+        self._kin: dict[tuple[str, bool], list[str]] = {}
 
     def add(self) -> None:
         """New things for the classes, then facts about everything, what questions speak of and what not alike."""
         self._measure()
+        self._note_kin()
         self._populate()
         for name, subject in sorted((str(name), subject) for subject, name in self._shard.facts.pairs(TYPE)):
             self._members.setdefault(name, []).append(subject)
@@ -62,11 +76,12 @@ class Noise:
             return
         own = {str(name) for name in self._shard.facts.types(node)}
         named = any(map(self._ontology.has_names, own))
-        domains = {name.rpartition(".")[0] for name in own if name != TOPIC}
-        alike = [name for name in self._members if name not in own and self._ontology.has_names(name) == named]
+        domains = {_domain(name) for name in own if name != TOPIC}
+        every = dict.fromkeys([*self._members, *self._ontology.leading_from])
+        alike = [name for name in every if name not in own and self._ontology.has_names(name) == named]
         self._rng.shuffle(alike)
-        alike.sort(key=lambda name: name.rpartition(".")[0] not in domains)
-        for name in alike:
+        alike.sort(key=lambda name: (_domain(name) not in domains, name not in self._members))
+        for name in alike[:_CLASSES]:
             if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
                 for forth in (True, False):
                     self._fill(node, forth, had)
@@ -102,9 +117,28 @@ class Noise:
                 far[roles[relation][0]] = None
         for names, least in ((near, _MEMBERS), (far, _MEMBERS // 2)):
             for name in names:
-                for _ in range(least - len(self._shard.facts.subjects(TYPE, name)) if _is_class(name) else 0):
-                    node = self._fresh()
-                    self._shard.try_out(partial(self._shard.planter.classify, node, name))
+                if not name.startswith("type."):
+                    self._fill_class(name, least)
+
+    def _fill_class(self, name: str, least: int) -> None:
+        """Members for a class: others of its domain, so that not only its answers have real names, and new things."""
+        missing = least - len(self._shard.facts.subjects(TYPE, name))
+        named = self._ontology.has_names(name)
+        kin = self._kin.get((_domain(name), named), []) if name != TOPIC else []
+        for _ in range(missing):
+            nodes = [self._rng.choice(kin)] if kin and self._rng.random() < _KNOWN else []
+            for node in (*nodes, self._fresh()):
+                if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
+                    break
+
+    def _note_kin(self) -> None:
+        """What is released of each domain, things with names apart from what ties others together."""
+        released = sorted({node for node, _ in self._shard.facts.pairs(TYPE) if ENTITY.fullmatch(node)})
+        for node in released:
+            classes = [str(name) for name in self._shard.facts.types(node)]
+            named = any(map(self._ontology.has_names, classes))
+            for domain in dict.fromkeys(map(_domain, classes)):
+                self._kin.setdefault((domain, named), []).append(node)
 
     def _relations(self, forth: bool) -> dict[str, set[str]]:
         """By entity the relations that lead from it, or to it."""
@@ -143,6 +177,8 @@ class Noise:
         for name in self._shard.facts.types(node):
             rarer = _COMMON if name == TOPIC else 1.0
             for relation in by_class.get(str(name), ()):
+                if _UNTOLD.search(relation) and not self._shard.asks(relation):
+                    continue
                 keys[relation] = self._rng.expovariate(1.0) / (self._weight(relation) * rarer)
         return sorted(keys, key=keys.__getitem__)
 
@@ -169,9 +205,10 @@ class Noise:
         """How many facts a relation of an entity gets."""
         largest = self._largest.get((node, forth), 0)
         if largest > _MANY and self._rng.random() < _AS_MANY:
-            return max(1, int(largest * self._rng.lognormvariate(0.0, 0.5)))
+            return max(1, int(largest * self._rng.lognormvariate(0.3, 0.5)))
         return min(int(self._rng.paretovariate(_SPREAD)), _MOST_ENDS)
 
 
-def _is_class(name: str) -> bool:
-    return not name.startswith("type.")
+def _domain(name: str) -> str:
+    """Of a class."""
+    return name.rpartition(".")[0]

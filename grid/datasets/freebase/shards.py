@@ -74,6 +74,10 @@ class Shard:
         self.facts.undo(mark)
         return False
 
+    def asks(self, name: str) -> bool:
+        """Whether a question looks at a relation or a class."""
+        return name in self._users
+
     def try_out(self, plant: Callable[[], None]) -> bool:
         """Run what adds facts, and take them back where a question is not right then."""
         mark, sets = len(self.facts), dict(self.planter.sets)
