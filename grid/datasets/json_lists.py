@@ -14,6 +14,8 @@ from grid.text.untrusted import DECODER, check_storable
 
 _BLOCK = 1 << 20  # bytes
 _BLANK = re.compile(r"[ \t\n\r]*")
+_BEHIND = (" ", "\t", "\n", "\r", ",", "]")
+"""What may stand behind a value of a list."""
 
 
 def read_json_list(path: Path) -> Iterator[tuple[int, Any]]:
@@ -77,7 +79,7 @@ class _Window:
                 value, end = DECODER.raw_decode(self.text, self.at)
             except ValueError as error:  # of what may not be read to its end
                 broken = f"broken JSON: {error}"
-            if not broken and end < len(self.text):  # a number at the end may go on
+            if not broken and self.text[end : end + 1] in _BEHIND:  # else a number may go on: the 0 of 0.5
                 break
             if len(self.text) - self.at > MAX_LINE_BYTES:
                 raise ValueError(f"it has more than {MAX_LINE_BYTES:,} characters, or is broken")

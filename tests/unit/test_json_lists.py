@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from grid.datasets import json_lists
@@ -35,6 +35,7 @@ def read(file: Path, text: str | bytes, block: int = 5) -> list[Any]:
     return [value for _, value in found]
 
 
+@example([0.0, -1e300, 1.5e-07], 1, True, None)  # a number is cut at each of its characters
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.booleans(), st.sampled_from([None, 1]))
 def test_it_is_the_list_whatever_the_blocks(
     file: Path, values: list[Any], block: int, ascii_only: bool, indent: int | None
