@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import linalg, optimize
 
+from analysis.controls import spelt_out
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, Part, Term
 from analysis.levels import CLUSTERS, EACH, Levels, level_name, told_apart
@@ -50,15 +51,18 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
 
     Raises:
         AnalysisError: the data cannot carry the formula: nothing left, an outcome that never varies, too few clusters,
-            a column that never varies or follows from others, separation that is no factor level's.
+            an indicator that never varies, a column that follows from others, separation that is no factor level's.
     """
-    formula = spec.parsed
+    rows, formula = spelt_out(rows, spec.parsed)
     clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
     whole, lost = _complete(_with_indicators(rows, spec), formula, spec.cluster)
     _check_outcome(whole, formula.outcome)
     whole = whole.assign(**{CLUSTERS: clusters}).reset_index(drop=True)
     scored = [name for name in spec.z_scored.columns if name in formula.columns()]
+    formula, constant = _varying(formula, whole, scored)
+    scored = [name for name in scored if name in formula.columns()]
     frame, notes = _z_scored(whole, scored, spec)
+    notes = constant + notes
     levels = told_apart(frame, formula, spec)
     kept = levels.frame
     if levels.lost:
@@ -133,6 +137,20 @@ def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[
         scored = (values - slices.transform("mean")) / deviation.mask(flat, 1.0)
         frame = frame.assign(**{name: scored.mask(flat, 0.0)})
     return frame, notes
+
+
+def _varying(formula: Formula, frame: pd.DataFrame, scored: Sequence[str]) -> tuple[Formula, list[str]]:
+    """The formula without the z-scored columns that are the same in all rows, and what is to be said of each.
+
+    Where all plans are equally deep, nothing can be said of depth, but all that can be said of the rest.
+    """
+    flat = [name for name in scored if np.ptp(frame[name].to_numpy(dtype=np.float64)) < _TINY]
+    terms = tuple(term for term in formula.terms if not any(part.column in flat for part in term))
+    if not terms:
+        raise AnalysisError(f"nothing varies: {', '.join(flat)} are the same in all of {len(frame):,} rows")
+    there = {name: f"{float(frame[name].iloc[0]):g} in all of {len(frame):,} rows" for name in flat}
+    notes = [f"{name} is {told}: no coefficient of it, nor of its products" for name, told in there.items()]
+    return replace(formula, terms=terms), notes
 
 
 def _bases(levels: Levels, formula: Formula, spec: Spec) -> tuple[dict[str, str], list[str]]:

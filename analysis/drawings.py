@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -21,7 +22,8 @@ def of(root: Path) -> list[Drawing]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    return [*_of_study(root), *_of_trajectories(root), *search.of(root)]
+    of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
+    return [*of_study, *_of_trajectories(root), *search.of(root)]
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:
@@ -55,16 +57,22 @@ def _of_instances(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawin
     cases = episodes.drop_duplicates(["dataset", "case_id"]).dropna(subset=["depth", "breadth"])
     if cases.empty:
         return []
-    edges = cases.dropna(subset=["breadth_edges"])
     told = f"{about}cases by the depth and breadth of their reference's plan, counted in calls (§3.1)"
-    if edges["breadth"].nunique() > 1 and edges["breadth_edges"].nunique() > 1:
-        correlation = edges["breadth"].corr(edges["breadth_edges"])
-        told += (
-            f"; over {len(edges):,} cases this breadth and that in edges ({_EDGES}) correlate with {correlation:.2f}"
-        )
+    alike = _correlations(cases.dropna(subset=["breadth_edges"]))
+    if alike:
+        told += f"; breadth so and in edges ({_EDGES}) correlate with {', '.join(alike)}"
     title = "figure 3: cases by depth and breadth (planning_horizon §4.1)"
     query = queries.shapes(root, queries.where(study.PLANNERS))
     return [Drawing("instances", title, told, heatmaps.instances(episodes), query)]
+
+
+def _correlations(cases: pd.DataFrame) -> list[str]:
+    """Of each data set in which both kinds of breadth vary: how they go together, over how many cases."""
+    found = []
+    for dataset, own in cases.groupby("dataset", sort=True, observed=True):
+        if own["breadth"].nunique() > 1 and own["breadth_edges"].nunique() > 1:
+            found.append(f"{own['breadth'].corr(own['breadth_edges']):.2f} ({dataset}, {len(own):,} cases)")
+    return found
 
 
 def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:

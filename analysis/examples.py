@@ -178,7 +178,7 @@ def _question(root: Path, cell: str) -> str:
         for request in requests[:1] if request
         for section in request.sections if section and section.kind == "task" and section.entries
     ]  # fmt: skip
-    return _cut(told[0], _LONG * 2) if told else "not kept (store.transcripts)"
+    return _cut(" ".join(told[0].split()), _LONG * 2) if told else "not kept (store.transcripts)"
 
 
 def _cut(text: str, most: int = _LONG) -> str:

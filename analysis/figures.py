@@ -40,13 +40,14 @@ _RC: Any = {
 
 @dataclass(frozen=True)
 class Drawing:
-    """An SVG element with its title, caption and the query of its numbers."""
+    """An SVG element with its title, caption, the query of its numbers, and its section of a page."""
 
     name: str
     title: str
     caption: str
     svg: str
     query: str
+    section: str = ""
 
 
 def success_against(episodes: pd.DataFrame, column: str) -> str:
@@ -120,6 +121,9 @@ def _success_panel(axis: Axes, group: pd.DataFrame, column: str) -> None:
         axis.errorbar(centres.to_numpy() + 0.06 * side * step, means, yerr=reach, color=colour, marker=marker,
                       linestyle=line, markersize=4, linewidth=1.2, capsize=2, label=planner)  # fmt: skip
     axis.set_ylim(-0.02, 1.02)
+    if len(centres) == 1:  # one value: no scale of hundredths around it
+        axis.set_xlim(float(centres.iloc[0]) - 1, float(centres.iloc[0]) + 1)
+    axis.xaxis.set_major_locator(MaxNLocator(6, integer=column == "depth", min_n_ticks=1))
 
 
 def _binned(values: pd.Series[float]) -> pd.Series[Any]:

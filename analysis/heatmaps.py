@@ -124,7 +124,7 @@ def _instances_panel(axis: Axes, depth: Numbers, breadth: Numbers) -> None:
                       ha="center", va="center", fontsize=7, color="white" if dark else "black")  # fmt: skip
     axis.set_xlabel("depth (calls)")
     axis.set_ylabel("breadth (calls / depth)")
-    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axis.set_yticks(wide, [f"{edge:.2f}" for edge in wide])
 
 

@@ -72,16 +72,19 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
     """Table 4: accuracy under `LOW` less that under `HIGH`, for FH, SH, and SH less FH, with 95% intervals.
 
     Columns: dataset, model, `cases` (with all four values), `clusters`, `change_fh`, `change_sh`, `change_difference`,
-    each with `_low` and `_high`. A model and dataset without both settings is left out.
+    each with `_low` and `_high`. A model and dataset without both settings is left out; where one has no setting of
+    just that name, the only one in which something was changed (`tools_strict[similarity=embeddings]`) takes its place.
     """
-    wanted = episodes[episodes["robustness"].astype(str).isin([HIGH, LOW])]
     rows: list[dict[str, object]] = []
-    for key, group in wanted.groupby(["dataset", "model"], sort=True, observed=True):
-        means = group.groupby([CLUSTER, "case_id", "planner", "robustness"], observed=True)["success"].mean()
+    for key, group in episodes.groupby(["dataset", "model"], sort=True, observed=True):
+        labels = group["robustness"].astype(str)
+        high, low = (only(sorted(labels.unique()), name) for name in (HIGH, LOW))
+        own = group.assign(robustness=labels)[labels.isin([high, low])]
+        means = own.groupby([CLUSTER, "case_id", "planner", "robustness"], observed=True)["success"].mean()
         wide = means.unstack(["planner", "robustness"]).reindex(
-            columns=pd.MultiIndex.from_product([[FH, SH], [HIGH, LOW]])
+            columns=pd.MultiIndex.from_product([[FH, SH], [high, low]])
         )
-        changes = {planner: wide[planner][LOW] - wide[planner][HIGH] for planner in (FH, SH)}
+        changes = {planner: wide[planner][low] - wide[planner][high] for planner in (FH, SH)}
         if all(change.isna().all() for change in changes.values()):
             continue
         found: dict[str, object] = dict(zip(["dataset", "model"], map(str, key), strict=True))
@@ -90,6 +93,12 @@ def robustness_change(episodes: pd.DataFrame) -> pd.DataFrame:
             found |= _named(f"change_{planner}", interval(change.dropna(), reach=1.0))
         rows.append(found | _named("change_difference", interval((changes[SH] - changes[FH]).dropna(), reach=2.0)))
     return pd.DataFrame(rows)
+
+
+def only(labels: Sequence[str], name: str) -> str:
+    """Of settings' labels the name itself or, where that is not among them, the only one that begins with it."""
+    changed = [label for label in labels if label.startswith(f"{name}[")]
+    return changed[0] if name not in labels and len(changed) == 1 else name
 
 
 def _places(

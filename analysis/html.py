@@ -9,8 +9,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.figures import Drawing
 from analysis.render import Sheet
+from analysis.study import SECTION
 from grid.text.untrusted import shown_lines
 
+REST = "By model and data set"
+"""The section of what names none."""
 _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
 
@@ -32,8 +35,17 @@ def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines
         f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
         "folder from which this report was made"
     )
-    parts = [*map(_bounded, sheets), *drawings]
-    return environment.get_template("page.html").render(title=root.resolve().name, lines=lines, told=told, parts=parts)
+    sections = _sections([*map(_bounded, sheets), *drawings])
+    page = environment.get_template("page.html")
+    return page.render(title=root.resolve().name, lines=lines, told=told, sections=sections)
+
+
+def _sections(parts: Sequence[Sheet | Drawing]) -> list[tuple[str, list[Sheet | Drawing]]]:
+    """The parts by their sections, each where its first part stands; the study's come before all others."""
+    found: dict[str, list[Sheet | Drawing]] = {}
+    for part in parts:
+        found.setdefault(part.section or REST, []).append(part)
+    return sorted(found.items(), key=lambda section: section[0] != SECTION)
 
 
 def _finalized(value: object) -> object:

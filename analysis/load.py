@@ -26,7 +26,7 @@ _EPISODES = [
     "branched_steps", "constant_success", "constant_by_function_success",
     "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
-_FACTORS = ["last_step", "engine", "config", "budget_reached"]  # further texts that are categories
+_FACTORS = ["last_step", "controls", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = [
     "success", "solvable", "exact_match", "repeated_call", "repeated_call_in_a_row", "finished", "correct_path",
     "constant_success", "constant_by_function_success",

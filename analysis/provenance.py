@@ -19,6 +19,7 @@ _ENGINES = {
     "null": "{}: an engine that makes no real answer, no language model",
 }
 """Engines that are no language models, and what is to be said of them."""
+_READ = "read from released or own files"
 _GENERATED = ("kqa_synthetic", "gta_generated", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
@@ -43,6 +44,18 @@ def first_line(episodes: pd.DataFrame) -> str:
     return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
 
 
+def made_up(episodes: pd.DataFrame) -> dict[str, str]:
+    """By label, of data sets that are not a paper's own: what can be held beside its figures all the same."""
+    told = {}
+    for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
+        data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
+        if _READ not in data or MADE_UP in str(row["dataset_version"]):
+            told[str(row["dataset"])] = (
+                f"{data}: what differs between settings can be held beside the paper's, levels not"
+            )
+    return told
+
+
 def _model(name: str, engine: object) -> str:
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
@@ -57,7 +70,7 @@ def _data(name: str, version: str, config: object) -> str:
     if INVENTED in version:
         return f"{name} ({SYNTHETIC})"
     read = plain not in _GENERATED or bool(_path(config))
-    return f"{name} ({'read from released or own files' if read else 'synthetic, generated here from a seed'}{made_up})"
+    return f"{name} ({_READ if read else 'synthetic, generated here from a seed'}{made_up})"
 
 
 def _path(config: object) -> object:

@@ -110,6 +110,6 @@ def _place(row: Mapping[Any, Any]) -> str:
 
 
 def _joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """One paragraph; several comparisons say that they are several."""
+    """A line a place; several comparisons say that they are several."""
     several = len(parts) if comparisons is None else comparisons
-    return " ".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])
+    return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])

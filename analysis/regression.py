@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from analysis.render import Sheet
 from analysis.spec import Spec
 
 HOLM = "p_holm"
-_EVERY = "all regression coefficients (planning_horizon C.1)"
+EVERY = "all regression coefficients (planning_horizon C.1)"
 _STARS = ((0.01, "**"), (0.05, "*"))
 _DAGGER, _LEVEL = "†", 0.05
 _FIGURES = ["coefficient", "se", "statistic", "p", HOLM, "low", "high", *gee.RAW]
@@ -28,7 +28,7 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
         return []
     query = queries.rows(root, spec.columns(), queries.where(spec.rows))
     every = coefficients(fits)
-    shown = list(dict.fromkeys(every["name"][_of_interest(every["name"])]))
+    shown = _in_order(set(every["name"][_of_interest(every["name"])]), spec)
     notes = [
         f"{', '.join(key.values()) or 'all rows'}: {note}"
         for key, fit in fits
@@ -60,7 +60,7 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
         ),
         Sheet(
             name="coefficients",
-            title=_EVERY,
+            title=EVERY,
             caption=f"{long}p holm: Holm's correction {over}",
             labels=[*spec.per, "coefficient of"],
             figures=[name.replace("_", " ") for name in _FIGURES],
@@ -89,6 +89,12 @@ def coefficients(fits: Fits) -> pd.DataFrame:
     return every.assign(**{HOLM: pd.Series(corrected, index=p.index, dtype=np.float64).reindex(every.index)})
 
 
+def _in_order(names: Container[str], spec: Spec) -> list[str]:
+    """As the formula has them: a fit may lack the first ones."""
+    terms = (":".join(part.column for part in term) for term in spec.parsed.terms)
+    return [name for name in terms if name in names]
+
+
 def _of_interest(names: pd.Series[Any]) -> pd.Series[Any]:
     return ~names.astype(str).str.contains("[T.", regex=False) & (names != "Intercept")
 
@@ -108,9 +114,13 @@ def _cells(every: pd.DataFrame, place: int, names: Sequence[str]) -> list[str]:
 
 
 def _starred(row: Mapping[Any, Any]) -> str:
-    stars = next((stars for bound, stars in _STARS if row["p"] < bound), "")
-    dagger = _DAGGER if row[HOLM] < _LEVEL else ""
-    return f"{row['coefficient']:.3f}{stars}{dagger} ({row['se']:.3f})"
+    return starred(row["coefficient"], row["se"], row["p"], _DAGGER if row[HOLM] < _LEVEL else "")
+
+
+def starred(coefficient: float, error: float, p: float, more: str = "") -> str:
+    """`coefficient** (standard error)`, as the paper has it; `more` stands behind the stars."""
+    stars = next((stars for bound, stars in _STARS if p < bound), "")
+    return f"{coefficient:.3f}{stars}{more} ({error:.3f})"
 
 
 def _figure(row: Mapping[Any, Any], name: str) -> str:

@@ -32,7 +32,8 @@ class Sheet:
     `labels` are the names of its first columns, texts; `figures` those of the others, aligned to the right. Every row
     of `rows` has a text for each; `breaks` are the rows before which a line is drawn. `values` are the unrounded
     values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
-    `reading` what it says in words. `wraps`: its texts are long, and take several lines.
+    `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
+    others. `wraps`: its texts are long, and take several lines.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Sheet:
     notes: Sequence[str] = field(default_factory=list)
     breaks: frozenset[int] = frozenset()
     reading: str = ""
+    section: str = ""
     wraps: bool = False
 
     def __post_init__(self) -> None:
@@ -59,7 +61,7 @@ def terminal(sheet: Sheet) -> Table:
     """The table for a terminal; its notes follow the caption."""
     table = Table(
         title=_rich(sheet.title),
-        caption="\n".join(map(_rich, [*[sheet.reading] * bool(sheet.reading), sheet.caption, *sheet.notes])),
+        caption="\n".join(map(_rich, [*sheet.reading.splitlines(), sheet.caption, *sheet.notes])),
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,
@@ -88,8 +90,9 @@ def markdown(sheet: Sheet) -> str:
     lines += [_piped(row, _markdown) for row in sheet.rows]
     notes = "".join(f"- {_markdown(note)}\n" for note in sheet.notes)
     table = "\n".join(lines)
-    reading = f"{_markdown(sheet.reading)}\n\n" if sheet.reading else ""
-    told = f"{reading}{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
+    said = sheet.reading.splitlines()
+    reading = "".join(f"{'- ' * (len(said) > 1)}{_markdown(line)}\n" for line in said)
+    told = f"{reading}{chr(10) * bool(said)}{_markdown(sheet.caption)}\n" + (f"\n{notes}" if notes else "")
     return f"**{_markdown(sheet.title)}**\n\n{table}\n\n{told}"
 
 

@@ -36,7 +36,7 @@ _WIDTH = 160
 _READABLE = 120
 """Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories")
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1")
 """How the names of tables begin that a terminal is spared: the page and the files have them."""
 
 
@@ -56,8 +56,11 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
-    found += [*published.sheets(root), *_trajectories(root), *kinds.sheets(root), *patterns.sheets(root)]
-    found += [*replacements.sheets(root), *study.sheets(root, analysis)]
+    beside = published.sheets(root)
+    of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
+    found += [sheet for sheet in beside if sheet not in of_study]
+    found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
+    found += study.sheets(root, analysis, of_study)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import ValidationError
 
-from analysis import yaml_files
+from analysis import controls, yaml_files
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
 from analysis.yaml_files import Checked
@@ -57,8 +57,8 @@ class Spec(Checked):
 
     @property
     def parsed(self) -> Formula:
-        """The formula; its columns are those of `episodes` and the indicators."""
-        return parse(self.formula, [*COLUMNS, *self.indicators])
+        """The formula; its columns are those of `episodes`, the indicators and the word `controls`."""
+        return parse(self.formula, [*COLUMNS, controls.CONTROLS, *self.indicators])
 
     @property
     def has_family(self) -> bool:
@@ -69,6 +69,7 @@ class Spec(Checked):
         """The columns of `episodes` that a fit reads."""
         conditions = [name for condition in self.indicators.values() for name in condition]
         named = [*self.parsed.columns(), *self.rows, *conditions, *self.z_scored.within, *self.cluster, *self.per]
+        named += controls.COLUMNS if controls.CONTROLS in named else ()
         columns = dict.fromkeys("dataset" if name == FAMILY else name for name in named)
         return [name for name in columns if name not in self.indicators]
 
@@ -105,9 +106,18 @@ def of(values: object, place: str = "analysis") -> Spec:
     return spec
 
 
+def _check_controls(formula: Formula, place: str) -> None:
+    """The word `controls` stands for itself alone: for how many columns, the rows tell."""
+    for part in (part for term in formula.terms for part in term if part.column == controls.CONTROLS):
+        if part.factor or any(part in term for term in formula.terms if len(term) > 1):
+            raise AnalysisError(f"{place}: formula: {controls.CONTROLS} stands alone, for factors of its own")
+
+
 def _check_names(spec: Spec, formula: Formula, place: str) -> None:
-    numbers = {name for name in formula.columns() if name not in formula.factors()} - set(spec.indicators)
-    factors = formula.factors()
+    _check_controls(formula, place)
+    ours = {*spec.indicators, controls.CONTROLS}
+    numbers = {name for name in formula.columns() if name not in formula.factors()} - ours
+    factors = list(dict.fromkeys([*formula.factors(), *[controls.LAST] * (controls.CONTROLS in formula.columns())]))
     uses: Mapping[str, tuple[list[str], list[str]]] = {
         "formula, as a number": (sorted(numbers), [name for name in COLUMNS if name in _NUMBERS]),
         "rows": (list(spec.rows), list(COLUMNS)),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import examples, gee, horizon, intervals, load, queries, reading, regression
+from analysis import examples, gee, horizon, intervals, load, provenance, queries, reading, regression
+from analysis.published import coefficients
 from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
@@ -19,6 +20,11 @@ from analysis.spec import load as read_spec
 PLANNING_HORIZON = Path(__file__).parents[1] / "conf" / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS]
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
+Family: TypeAlias = Callable[[str], str]
+"""The family of a data set by its label (`Spec.family`)."""
+SECTION = "Planning horizon"
+OF_PAPER = "published planning_horizon "
+"""How the names of its published tables begin."""
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
     "in %: the same tool with identical arguments at least twice; any two: of all calls, with arguments as they were "
@@ -38,28 +44,49 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
     return horizon.folded(load.episodes(root, [*COLUMNS, *further], planner))
 
 
-def sheets(root: Path, analysis: Spec | None = None) -> list[Sheet]:
-    """Tables 2 and 4 to 6 where the study's planners ran, and a regression: the one given, else the study's own.
+def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] = ()) -> list[Sheet]:
+    """Tables 2 to 6 and C.1 where the study's planners ran; the regression is the one given, else the study's own.
+
+    Behind each table stand those of `published` that are the paper's own of it, and published coefficients.
 
     Raises:
         AnalysisError: the regression's file is wrong.
         StoreError: the folder cannot be read.
     """
-    found, regressions = [], []
-    title = "regression coefficients" if analysis else "table 3: regression coefficients (planning_horizon §4.3)"
-    episodes = rows(root)
+    episodes = rows(root, provenance.COLUMNS)
+    found: list[Sheet] = []
+    regressions: list[Sheet] = []
+    spec = analysis or read_spec(PLANNING_HORIZON)
     if both(episodes):
-        found = [*accuracy_sheets(root, episodes), *robustness_sheets(root, episodes), *repeated_sheets(root, episodes)]
+        tables = (accuracy_sheets, robustness_sheets, repeated_sheets)
+        found = [sheet for table in tables for sheet in table(root, episodes, spec.family)]
         found += examples.sheets(root, episodes)
-        analysis = analysis or read_spec(PLANNING_HORIZON)
-    del episodes
-    if analysis:
-        wanted = horizon.folded(load.episodes(root, analysis.columns()))
-        regressions = regression.sheets(root, title, analysis, gee.fits(wanted, analysis))
+    if analysis or found:
+        fits = gee.fits(horizon.folded(load.episodes(root, spec.columns())), spec)
+        title = "regression coefficients" if analysis else "table 3: regression coefficients (planning_horizon §4.3)"
+        regressions = regression.sheets(root, title, spec, fits)
         for brief in regressions[:1]:
-            regressions[0] = replace(brief, reading=reading.coefficients(brief.values, analysis.per))
+            regressions[0] = replace(brief, reading=reading.coefficients(brief.values, spec.per))
+            notes = list(provenance.made_up(episodes).values())
+            published = [*published, *([] if analysis else coefficients.sheets(fits, brief.query, notes))]
     place = sum(sheet.title.startswith("table 2") for sheet in found)
-    return [*found[:place], *regressions[:1], *found[place:], *regressions[1:]]
+    return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])
+
+
+def _with(published: Sequence[Sheet], own: Sequence[Sheet]) -> list[Sheet]:
+    """Our tables, each followed by the paper's of its number (2, 2 ratios); those of other numbers at the end."""
+    last = {_number_of(sheet.title): place for place, sheet in enumerate(own)}
+    behind: dict[int, list[Sheet]] = {}
+    for sheet in published:
+        number = sheet.name.removeprefix(OF_PAPER).split()[0]
+        behind.setdefault(last.get(number, len(own) - 1), []).append(sheet)
+    found = [one for place, sheet in enumerate(own) for one in (sheet, *behind.get(place, []))]
+    return [replace(sheet, section=SECTION) for sheet in found or published]
+
+
+def _number_of(title: str) -> str:
+    """2 of `table 2: ...`; C.1 of the title of all coefficients."""
+    return "C.1" if title == regression.EVERY else title.removeprefix("table ").partition(":")[0]
 
 
 def both(episodes: pd.DataFrame) -> bool:
@@ -67,16 +94,16 @@ def both(episodes: pd.DataFrame) -> bool:
     return set(episodes["planner"].astype(str)) >= {horizon.FH, horizon.SH}
 
 
-def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
     """Table 2, one for each robustness setting."""
     found = []
-    for robustness, group in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
+    for robustness, part in horizon.accuracy_and_tokens(episodes).groupby("robustness", sort=False):
+        group, labels, breaks = _by_family(part, family)
         cells = [
             [
-                row["dataset"],
-                row["model"],
+                *(row[name] for name in labels),
                 *_of_cases(row),
-                *(_number(row[f"success_{planner}"], ".3f") for planner in (horizon.FH, horizon.SH)),
+                *(_figure(row[f"success_{planner}"], ".3f") for planner in (horizon.FH, horizon.SH)),
                 _bounded(row, "success_difference", "+.3f"),
                 *_tokens(row, "input_tokens"),
                 *_tokens(row, "output_tokens"),
@@ -90,9 +117,10 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
                 title=f"table 2: accuracy and tokens a case, {robustness} (planning_horizon §4.2)",
                 caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its "
                 "logarithm, none where no case differs in it",
-                labels=["dataset", "model"],
+                labels=labels,
                 figures=figures.split("|"),
                 rows=cells,
+                breaks=breaks,
                 values=group,
                 query=queries.by_case(root, ["success", "input_tokens", "output_tokens"], _where(str(robustness))),
                 notes=_unpaired(group),
@@ -102,28 +130,25 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
     return found
 
 
-def robustness_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
     """Table 4; none where the two settings were not both run."""
     changes = horizon.robustness_change(episodes)
     if changes.empty:
         return []
+    changes, labels, breaks = _by_family(changes, family)
     names = ["change_fh", "change_sh", "change_difference"]
     return [
         Sheet(
             name="robustness",
             title=f"table 4: change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)",
             caption=PAIRED,
-            labels=["dataset", "model"],
+            labels=labels,
             figures=["cases", "clusters", "FH", "SH", "SH − FH"],
             rows=[
-                [
-                    row["dataset"],
-                    row["model"],
-                    *_of_cases(row),
-                    *(_bounded(row, name, "+.3f") for name in names),
-                ]
+                [*(row[name] for name in labels), *_of_cases(row), *(_bounded(row, name, "+.3f") for name in names)]
                 for row in changes.to_dict("records")
             ],
+            breaks=breaks,
             values=changes,
             query=queries.by_case(root, ["success"], _where(horizon.HIGH, horizon.LOW)),
             reading=reading.robustness(changes),
@@ -131,39 +156,46 @@ def robustness_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
     ]
 
 
-def repeated_sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+def repeated_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[Sheet]:
     """Table 5, one for each robustness setting."""
-    return [
-        Sheet(
-            name=f"repeated {robustness}",
-            title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
-            caption=_REPEATED,
-            labels=["dataset", "model"],
-            figures=[
-                "cases",
-                "clusters",
-                *(f"{name}: {part}" for name in horizon.REPEATS.values() for part in ("FH", "SH", "SH − FH")),
-            ],
-            rows=[
-                [
-                    row["dataset"],
-                    row["model"],
-                    *_of_cases(row),
-                    *(
-                        _bounded(row, f"{column}_{part}", form, 100)
-                        for column in horizon.REPEATS
-                        for part, form in ((horizon.FH, ".1f"), (horizon.SH, ".1f"), ("difference", "+.1f"))
-                    ),
-                ]
-                for row in group.to_dict("records")
-            ],
-            values=group,
-            query=queries.by_case(root, list(horizon.REPEATS), _where(str(robustness))),
-            notes=_unpaired(group),
-            reading=reading.repeats(group),
+    found = []
+    for robustness, part in horizon.repeated_calls(episodes).groupby("robustness", sort=False):
+        group, labels, breaks = _by_family(part, family)
+        parts = ((horizon.FH, ".1f"), (horizon.SH, ".1f"), ("difference", "+.1f"))
+        cells = [
+            [
+                *(row[name] for name in labels),
+                *_of_cases(row),
+                *(_bounded(row, f"{column}_{end}", form, 100) for column in horizon.REPEATS for end, form in parts),
+            ]
+            for row in group.to_dict("records")
+        ]
+        names = [f"{name}: {end}" for name in horizon.REPEATS.values() for end in ("FH", "SH", "SH − FH")]
+        found.append(
+            Sheet(
+                name=f"repeated {robustness}",
+                title=f"table 5: episodes with a repeated call, {robustness} (planning_horizon §4.5)",
+                caption=_REPEATED,
+                labels=labels,
+                figures=["cases", "clusters", *names],
+                rows=cells,
+                breaks=breaks,
+                values=group,
+                query=queries.by_case(root, list(horizon.REPEATS), _where(str(robustness))),
+                notes=_unpaired(group),
+                reading=reading.repeats(group),
+            )
         )
-        for robustness, group in horizon.repeated_calls(episodes).groupby("robustness", sort=False)
-    ]
+    return found
+
+
+def _by_family(rows: pd.DataFrame, family: Family) -> tuple[pd.DataFrame, list[str], frozenset[int]]:
+    """The rows family by family, their labels, and where another family begins; it is told where it has a name."""
+    ordered = rows.assign(family=rows["dataset"].map(family)).sort_values(["family", "dataset", "model"], kind="stable")
+    named = bool((ordered["family"] != ordered["dataset"]).any())
+    families = ordered["family"].to_list()
+    breaks = frozenset(place for place in range(1, len(families)) if families[place] != families[place - 1])
+    return ordered, [*["family"] * named, "dataset", "model"], breaks if named else frozenset()
 
 
 def _where(*robustness: str) -> str:
@@ -183,16 +215,16 @@ def _unpaired(group: pd.DataFrame) -> list[str]:
 
 
 def _tokens(row: Mapping[Any, Any], name: str) -> list[str]:
-    means = [_number(row[f"{name}_{planner}"], ",.0f") for planner in (horizon.FH, horizon.SH)]
+    means = [_figure(row[f"{name}_{planner}"], ",.0f") for planner in (horizon.FH, horizon.SH)]
     return [*means, _bounded(row, f"{name}_ratio", ".1f")]
 
 
 def _bounded(row: Mapping[Any, Any], name: str, form: str, scale: float = 1) -> str:
     """A value with its interval, where it has one."""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    shown = _number(scale * row[name], form)
+    shown = _figure(scale * row[name], form)
     return shown if pd.isna(low) else f"{shown} [{scale * low:{form}}, {scale * high:{form}}]"
 
 
-def _number(value: float, form: str) -> str:
+def _figure(value: float, form: str) -> str:
     return "none" if pd.isna(value) else f"{value:{form}}" if np.isfinite(value) else f"{value:+}"

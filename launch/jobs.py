@@ -17,8 +17,9 @@ from grid.planners.restoring import NOT_RESTORED
 from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.sweep.config import sweep_config
 from grid.sweep.plain_values import check_plain
-from grid.text.untrusted import shown_lines
+from grid.text.untrusted import shown, shown_lines
 from launch.composing import Composed
+from launch.folders import Folders
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"))
@@ -34,8 +35,11 @@ class SweepEnded(SystemExit):
 
 def run_jobs(composed: Iterable[Composed]) -> NoReturn:
     """Check and run composed settings; raises SweepEnded with the exit status, or what composing one raises."""
-    found = [resolved(one) for one in composed]
+    folders = Folders()
+    found = folders.without_stand_ins(map(resolved, folders.with_files(composed)))
     shared = sweep_config(found[0][0])
+    for line in folders.lines:
+        print(shown(line))
     try:
         # Not before the shared keys are known to be right: what follows takes seconds to import.
         from grid.sweep.check import Job, check_sweep

@@ -1,4 +1,7 @@
-"""Print a sweep's tables and write its page: `python launch/report.py results/<name>`; `--follow` shows it running."""
+"""Print a sweep's tables and write its page: `python launch/report.py results/<name>`; `--follow` shows it running.
+
+`python launch/report.py results/<name> results/<other> --into results/<both>` is one report over several sweeps.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or i
 def main() -> int:
     """Exit status 0, or 2 where the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
+    parser.add_argument("results", type=Path, nargs="+", help="the folder of a sweep, results/<name>, or several")
+    parser.add_argument("--into", type=Path, help="of several: a folder of links to their rows, with the page of all")
     parser.add_argument("--follow", action="store_true", help="show its progress until it ends, then its tables")
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
@@ -40,13 +44,31 @@ def main() -> int:
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
-        _report(arguments.results, arguments.follow, arguments.analysis, arguments.tables)
+        folder = _gathered(arguments.results, arguments.into, arguments.follow)
+        _report(folder, arguments.follow, arguments.analysis, arguments.tables)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Path:
+    """The one folder to report on.
+
+    Raises:
+        StoreError: several without a folder for them all, or one that cannot be made.
+    """
+    if len(folders) == 1 and into is None:
+        return folders[0]
+    if into is None or following:
+        wrong = "--follow shows one sweep" if following else "several folders need --into FOLDER, for the page of all"
+        raise StoreError(f"{', '.join(one_line(folder, 100) for folder in folders)}: {wrong}")
+    from grid import store
+
+    store.gather(into, folders)
+    return into
 
 
 def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:

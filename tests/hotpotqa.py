@@ -47,7 +47,7 @@ def distractors(number: int) -> list[list[Any]]:
 
 
 def record(
-    identity: str, question: str, answer: str, kind: str, supporting: Sequence[list[Any]], number: int
+    identity: str, question: str, answer: str, kind: str, supporting: Sequence[list[Any]], number: int = 0
 ) -> Record:
     """A question with two supporting paragraphs, whose first sentences it rests on, among others."""
     first, last = supporting

@@ -58,14 +58,24 @@ def episodes(
     eta = truth["Intercept"] + truth["SH"] * single
     for name in ("depth", "breadth"):
         eta += (truth[name] + truth[f"{name}:SH"] * single) * z(frame[name])
-    shared = rng.normal(size=count)[frame["case_id"].str.slice(5).astype(int)]
-    latent = np.sqrt(within) * shared + np.sqrt(1 - within - between) * rng.normal(size=len(frame))
+    success = successes(rng, frame.assign(case=frame["case_id"].str.slice(5).astype(int)), eta, within, between)
+    labels = {"model": "lexical", "dataset": "kqa_synthetic", "robustness": robustness}
+    return frame.assign(success=success, controls=None, **labels)
+
+
+def successes(
+    rng: np.random.Generator, frame: pd.DataFrame, eta: pd.Series[float], within: float, between: float = 0.0
+) -> pd.Series[float]:
+    """0 or 1 with these log odds, by a Gaussian copula, as `episodes` says; `frame` has each row's case as a number."""
+    count = int(frame["case"].max()) + 1
+    latent = np.sqrt(within) * rng.normal(size=count)[frame["case"]]
+    latent = latent + np.sqrt(1 - within - between) * rng.normal(size=len(frame))
     if between:
         by_planner = rng.normal(size=(count, 2))
         template = frame["cluster"].str.slice(9).astype(int)
-        latent += np.sqrt(between) * by_planner[template, single.astype(int)]
-    success = stats.norm.cdf(latent) < special.expit(eta)
-    return frame.assign(success=success.astype(float), model="lexical", dataset="kqa_synthetic", robustness=robustness)
+        latent += np.sqrt(between) * by_planner[template, (frame["planner"] == "sh").astype(int)]
+    found: pd.Series[float] = (stats.norm.cdf(latent) < special.expit(eta)).astype(float)
+    return found
 
 
 def write(root: Path, seed: int = 0, count: int = 60, models: Sequence[str] = ("lexical",)) -> None:
@@ -93,9 +103,9 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "sweep": "simulated",
         "retriever": "bm25",
         "pool": "all",
-        "dataset_version": "simulated-1",
         "status": "ok",
         "success": bool(found["success"]),
+        "dataset_version": found.get("dataset_version", "simulated-1"),
         "depth": int(found["depth"]),
         "depth_edges": int(found["depth_edges"]),
         "plan_nodes": nodes,

@@ -9,10 +9,15 @@ import numpy as np
 import pandas as pd
 
 from grid import store
+from grid.types import to_json
 from tests import simulated
 
 FEWEST, MOST = 5, 60
-DATASETS = ["kqa_synthetic", "kqa_synthetic[seed=1]", "kqapro", "grailqa", "webqsp", "graphq"]
+HOTPOT = "hotpotqa_multi"
+DATASETS = [
+    "kqa_synthetic", "kqa_synthetic[seed=1]", "kqapro", "grailqa", "webqsp", "graphquestions", "agentbench_kg", HOTPOT,
+    f"{HOTPOT}[objectives=2]",
+]  # fmt: skip
 LEVELS = [f"Last{place}" for place in range(13)]
 
 
@@ -25,7 +30,8 @@ def episodes(seed: int) -> list[dict[str, Any]]:
     """Rows of 5 to 60 questions in all."""
     rng = np.random.default_rng([seed, 20])
     questions = int(rng.integers(FEWEST, MOST + 1))
-    names = list(rng.choice(DATASETS, min(questions, int(rng.choice([1, 1, 1, 1, 1, 1, 2, 3]))), replace=False))
+    several = int(rng.choice([1, 1, 1, 1, 1, 1, 2, 3, 5]))
+    names = list(rng.choice(DATASETS, min(questions, several), replace=False))
     sizes = np.full(len(names), questions // len(names))
     sizes[0] += questions - sizes.sum()
     parts = [
@@ -50,6 +56,8 @@ def _part(rng: np.random.Generator, dataset: str, size: int, model: str, robustn
     levels = rng.choice(LEVELS[: int(rng.integers(1, 14))], size)
     last = frame["case_id"].map({f"case-{place}": level for place, level in enumerate(levels)})
     frame = frame.assign(dataset=dataset, model=model, last_step=last)
+    if dataset.startswith(HOTPOT):
+        frame = _of_parts(rng, frame)
     kind = rng.choice([*[""] * 12, "one planner", "all equal", "one shape", "told apart"])
     if kind == "one planner":
         frame = frame[frame["planner"] == "fh"]
@@ -62,6 +70,22 @@ def _part(rng: np.random.Generator, dataset: str, size: int, model: str, robustn
     return frame
 
 
+def _of_parts(rng: np.random.Generator, frame: pd.DataFrame) -> pd.DataFrame:
+    """Plans that are mostly equally deep, controls of the cases' own, and no last step in particular."""
+    cases = frame["case_id"].unique()
+    kinds = rng.choice(["bridge", "comparison", "both"], len(cases), p=rng.choice([[0.3, 0.3, 0.4], [1.0, 0.0, 0.0]]))
+    found = {
+        case: to_json({"has_bridge": bool(kind != "comparison"), "has_comparison": bool(kind != "bridge")})
+        for case, kind in zip(cases, kinds, strict=True)
+    }
+    edges = pd.Series(rng.choice([1.0, 1.0, 1.0, 2.0], len(cases)) if rng.random() < 0.3 else 1.0, index=cases)
+    depth = frame["case_id"].map(edges)
+    return frame.assign(
+        last_step="search", controls=frame["case_id"].map(found), depth_edges=depth, depth=depth + 1,
+        breadth_edges=frame["depth"] * frame["breadth"] / depth,
+    )  # fmt: skip
+
+
 def _damage(rng: np.random.Generator, row: dict[str, Any]) -> None:
     """Now and then a plan without dependencies, an unknown shape, an episode that failed."""
     chance = rng.random()
@@ -70,4 +94,4 @@ def _damage(rng: np.random.Generator, row: dict[str, Any]) -> None:
     elif chance < 0.04:
         row |= {"depth": 1, "breadth": float(row["plan_nodes"]), "depth_edges": 0, "breadth_edges": None}
     elif chance < 0.05:
-        row |= dict.fromkeys(("depth", "breadth", "depth_edges", "breadth_edges", "last_step"))
+        row |= dict.fromkeys(("depth", "breadth", "depth_edges", "breadth_edges", "last_step", "controls"))

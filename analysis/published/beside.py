@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from analysis.intervals import CLUSTER, Interval, interval, share
+from analysis.horizon import only
+from analysis.intervals import CLUSTER, Interval, interval, ratio, share
 from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
@@ -40,21 +41,29 @@ class Block:
     """A row of a published table and one setting of ours that stands beside it, or none.
 
     `setting` has the labels of dataset, robustness and planner; `cells` are its episodes, of all models. `alike`: the
-    row has others whose labels differ in the dataset alone.
+    row has, or could have, others whose labels differ in the dataset alone. `others` are the episodes of the setting
+    that it is held against, where the table is of such.
     """
 
     row: Row
     setting: Mapping[str, str] | None
     cells: pd.DataFrame
     alike: bool = False
+    others: pd.DataFrame | None = None
 
     def measured(self, model: str, metric: Metric) -> Measured | None:
-        """What a model of ours has of a metric; None where it is known of no case."""
-        if not metric.columns or self.setting is None or model not in self._by_model:
+        """What a model of ours has of a metric; None where it is known of no case, or of none in both settings."""
+        if not metric.columns or self.setting is None:
             return None
-        cells = self._by_model[model]
-        values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
-        means = values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
+        means = _means(self._by_model, model, metric)
+        if self.others is not None:
+            theirs = _means(self._others_by_model, model, metric)
+            pairs = pd.concat([means, theirs], axis=1, join="inner", keys=["own", "other"])
+            if pairs.empty:
+                return None
+            if metric.unit == "ratio":
+                return Measured(len(pairs), ratio(pairs["own"], pairs["other"]))
+            return Measured(len(pairs), interval(pairs["own"] - pairs["other"], reach=1.0))
         if means.empty:
             return None
         most = HIGHEST.get(metric.unit)
@@ -62,7 +71,24 @@ class Block:
 
     @cached_property
     def _by_model(self) -> dict[str, pd.DataFrame]:
-        return {str(model): cells for model, cells in self.cells.groupby("model", observed=True)}
+        return _by_model(self.cells)
+
+    @cached_property
+    def _others_by_model(self) -> dict[str, pd.DataFrame]:
+        return {} if self.others is None else _by_model(self.others)
+
+
+def _by_model(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return {str(model): own for model, own in cells.groupby("model", observed=True)}
+
+
+def _means(by_model: Mapping[str, pd.DataFrame], model: str, metric: Metric) -> pd.Series[float]:
+    """Each case's mean over trials; empty where nothing is known."""
+    if model not in by_model:
+        return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=[CLUSTER, "case_id"]))
+    cells = by_model[model]
+    values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
+    return values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
 
 
 def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
@@ -79,11 +105,34 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
         fitting = [one for one in settings if _fits(one, configs[str(one["config"])], conditions)]
         own = list(_settings(fitting))
         alike = Counter((one["robustness"], one["planner"]) for one in own)
+        several = len(table.named(row, "dataset")) > 1
         found += [
-            Block(row, one, _of(cells, one, fitting), alike[one["robustness"], one["planner"]] > 1) for one in own
+            Block(
+                row,
+                one,
+                _of(cells, one, fitting),
+                several or alike[one["robustness"], one["planner"]] > 1,
+                _of(cells, _other(one, table.against, settings), settings) if table.against else None,
+            )
+            for one in own
         ]
         if not own and row.figures:
             found.append(Block(row, None, cells.iloc[:0]))
+    return found
+
+
+def _other(
+    setting: Mapping[str, str],
+    against: Mapping[Literal["planner", "robustness"], str],
+    settings: Sequence[Mapping[Any, Any]],
+) -> dict[str, str]:
+    """The labels of the setting that one is held against: with the same changes, else as `horizon.only` finds it."""
+    found = dict(setting)
+    for key, name in against.items():
+        rest = {part: label for part, label in setting.items() if part != key}
+        there = {str(one[key]) for one in settings if all(str(one[part]) == label for part, label in rest.items())}
+        same = name + setting[key].removeprefix(name_of(setting[key]))
+        found[key] = same if same in there else only(sorted(there), name)
     return found
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from analysis import yaml_files
+from analysis.gee import FIGURES, RAW
 from analysis.yaml_files import Checked
 from grid.store.schema import EPISODES
 
@@ -19,17 +22,21 @@ Wanted = Value | list[Value]
 
 WIN = "win"
 """What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+COMPARING = ("change", "ratio")
+"""Units of a setting against another."""
 
 
 class Metric(Checked):
     """What of ours measures what a column of the paper does, and the paper's unit of it.
 
-    A `score` is from 0 to 10, an `amount` has no largest value. `column` is one of `episodes`, WIN, or several, whose
-    mean it is; null where nothing of ours measures it.
+    A `score` is from 0 to 10, an `amount` has no largest value. A `change` is a difference of shares, a `ratio` one of
+    means, both against another setting (`Published.against`). `logit` is a coefficient's scale, `p` a p-value.
+    `column` is one of `episodes` or of a regression's coefficients (`Published.of`), WIN, or several, whose mean it is;
+    null where nothing of ours measures it.
     """
 
     column: str | list[str] | None
-    unit: Literal["share", "percent", "score", "amount"]
+    unit: Literal["share", "percent", "score", "amount", "change", "ratio", "logit", "p"]
 
     @property
     def columns(self) -> list[str]:
@@ -53,12 +60,16 @@ class Row(Checked):
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
-    `unpublished` are metrics of ours alone, shown below the paper's.
+    `of`: what is measured, settings' cells or the coefficients of a regression. `against`: the labels in which the
+    settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone, shown below the
+    paper's.
     """
 
     paper: str
     table: str
     title: str
+    of: Literal["cells", "coefficients"] = "cells"
+    against: dict[Literal["planner", "robustness"], str] = Field(default_factory=dict)
     metrics: dict[str, Metric]
     unpublished: dict[str, Metric] = Field(default_factory=dict)
     labels: list[str]
@@ -81,16 +92,37 @@ class Published(Checked):
         """The columns that its metrics are."""
         return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
 
+    def named(self, row: Row, key: str) -> list[str]:
+        """The names that a row's conditions have under a key."""
+        found = (self.conditions(row) or {}).get(key)
+        return [name for name in (found if isinstance(found, list) else [found]) if isinstance(name, str)]
+
+    def of_ours(self, key: str, there: Container[str]) -> tuple[Published, list[str]]:
+        """The table without the rows of data of which nothing is there, by what they name under a key, and a note."""
+        kept, gone = [], dict[str, None]()
+        for row in self.rows:
+            names = self.named(row, key)
+            if names and not any(name in there for name in names):
+                gone[row.labels[0]] = None
+            else:
+                kept.append(row)
+        told = f"the paper's rows of {', '.join(gone)} are left out: of their data nothing is here"
+        return self.model_copy(update={"rows": kept}), [told] * bool(gone)
+
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
         """What a setting of ours must be to stand beside a row; None where none can."""
         return None if row.ours is None else {**self.ours, **row.ours}
 
     @model_validator(mode="after")
     def _check(self) -> Published:
+        columns = [*EPISODES.names, WIN] if self.of == "cells" else [*FIGURES, *RAW]
         for name, metric in self.every_metric.items():
             for column in metric.columns:
-                if column not in (*EPISODES.names, WIN):
-                    raise ValueError(f"metrics.{name}.column: no column {column!r} of episodes, nor {WIN!r}")
+                if column not in columns:
+                    there = f"episodes, nor {WIN!r}" if self.of == "cells" else "a regression's coefficients"
+                    raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
+            if (metric.unit in COMPARING) != bool(self.against):
+                raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
         for place, row in enumerate(self.rows):
             if len(row.labels) != len(self.labels):
                 raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")
@@ -120,7 +152,12 @@ def every(folder: Path = FOLDER) -> list[Published]:
         AnalysisError: as for `load`.
     """
     found = [load(path) for path in folder.glob("*.yaml")]
-    return sorted(found, key=lambda table: (table.paper, len(table.table), table.table))
+    return sorted(found, key=lambda table: (table.paper, _natural(table.table)))
+
+
+def _natural(name: str) -> Sequence[tuple[str, int]]:
+    """Numbers in a name count as such: 2 before 2 ratios before 10."""
+    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d*)", name)]
 
 
 def value_at(config: Any, key: str) -> Any:

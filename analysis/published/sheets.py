@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, queries, win_rates
+from analysis import intervals, load, provenance, queries, win_rates
 from analysis.published import files
 from analysis.published.beside import NAMED, Block, Measured, blocks
 from analysis.published.files import WIN, Metric, Published
@@ -19,14 +19,21 @@ from analysis.search.comparing import name_of
 MISSING = "–"
 REFERENCE = "zero_shot"
 """Against whom the papers' win rates are."""
-_SCALE = {"share": 1.0, "percent": 100.0, "score": 1.0, "amount": 1.0}
-_FORM = {"share": ".3f", "percent": ".2f", "score": ".3f", "amount": ",.0f"}
-_UNIT = {"share": "", "percent": ", %", "score": ", 0 to 10", "amount": ""}
+_SCALE = {"percent": 100.0}
+_FORM = {
+    "share": ".3f",
+    "percent": ".2f",
+    "score": ".3f",
+    "amount": ",.0f",
+    "change": "+.3f",
+    "ratio": ".1f",
+}
+_UNIT = {"percent": ", %", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
-    f"({intervals.SHARES}; of amounts Student's t); all other columns: as the paper has them, with its cases, prompts "
-    f"and judges; {MISSING}: not measured here, or not in the paper"
+    f"({intervals.SHARES}; of amounts and differences Student's t); all other columns: as the paper has them, with its "
+    f"cases, prompts and judges; {MISSING}: not measured here, or not in the paper"
 )
 
 
@@ -37,26 +44,28 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
         AnalysisError: a file of conf/paper is wrong.
         StoreError: the folder cannot be read.
     """
-    tables = files.every() if tables is None else tables
+    tables = [table for table in (files.every() if tables is None else tables) if table.of == "cells"]
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
     cells = load.episodes(root, ["config", *NAMED, *(column for column in columns if column != WIN)], of_them)
     if cells.empty:
         return []
     cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
+    ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     found = []
     for table in tables:
-        beside = blocks(table, cells)
-        if any(_known(block, table) for block in beside):
-            found.append(_sheet(root, table, beside))
+        there, notes = table.of_ours("dataset", ran)
+        beside = blocks(there, cells)
+        if any(_known(block, there) for block in beside):
+            names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
+            notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
+            found.append(_sheet(root, there, beside, notes))
     return found
 
 
 def _datasets(tables: Sequence[Published]) -> list[str]:
     """The files of conf/dataset on which settings can stand beside these tables."""
-    found = [(table.conditions(row) or {}).get("dataset") for table in tables for row in table.rows]
-    named = (one for names in found for one in (names if isinstance(names, list) else [names]))
-    return sorted({name for name in named if isinstance(name, str)})
+    return sorted({name for table in tables for row in table.rows for name in table.named(row, "dataset")})
 
 
 def _known(block: Block, table: Published) -> bool:
@@ -67,7 +76,7 @@ def _models(beside: Sequence[Block]) -> list[str]:
     return list(dict.fromkeys(str(model) for block in beside for model in block.cells["model"].unique()))
 
 
-def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
+def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequence[str]) -> Sheet:
     ours = _models(beside)
     rows: list[list[str]] = []
     values: list[dict[str, Any]] = []
@@ -79,7 +88,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
             published = {model: _published(table, block.row, model, name) for model in table.models}
             if not any(measured.values()) and all(figure is None for figure in published.values()):
                 continue  # a metric of ours alone, in a row where we have none
-            labels = [*block.row.labels, _setting(block), name + _UNIT[metric.unit]]
+            labels = [*block.row.labels, _setting(block, table), name + _UNIT.get(metric.unit, "")]
             cases = "/".join(dict.fromkeys(f"{one.cases:,}" for one in measured.values() if one)) or MISSING
             shown = [_ours(one, metric) for one in measured.values()]
             rows.append([*labels, cases, *shown, *(_theirs(one, metric) for one in published.values())])
@@ -94,7 +103,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block]) -> Sheet:
         rows=rows,
         values=pd.DataFrame(values),
         query=queries.by_case(root, [column for column in table.columns if column != WIN], _where(beside)),
-        notes=table.notes,
+        notes=notes,
         breaks=frozenset(breaks - {0}),
     )
 
@@ -104,19 +113,19 @@ def _published(table: Published, row: files.Row, model: str, metric: str) -> flo
     return figures.get(metric)
 
 
-def _setting(block: Block) -> str:
-    """Which setting of ours it is."""
+def _setting(block: Block, table: Published) -> str:
+    """Which setting of ours it is; not its robustness where the whole table is of that one."""
     if block.setting is None:
         return MISSING
-    disturbed = block.setting["robustness"] != _UNDISTURBED
-    parts = [block.setting["planner"], *[block.setting["robustness"]] * disturbed]
+    told = (_UNDISTURBED, table.ours.get("robustness"))
+    parts = [block.setting["planner"], *[block.setting["robustness"]] * (block.setting["robustness"] not in told)]
     return " / ".join([*parts, *[block.setting["dataset"]] * block.alike])
 
 
 def _ours(measured: Measured | None, metric: Metric) -> str:
     if measured is None:
         return MISSING
-    scale, form = _SCALE[metric.unit], _FORM[metric.unit]
+    scale, form = _SCALE.get(metric.unit, 1.0), _FORM[metric.unit]
     mean = scale * measured.of.mean
     low, high = scale * measured.of.low, scale * measured.of.high
     return f"{mean:{form}}" if pd.isna(low) else f"{mean:{form}} [{low:{form}}, {high:{form}}]"
@@ -130,7 +139,7 @@ def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str
     found: dict[str, Any] = {}
     for model, one in measured.items():
         for name, value in (one.of if one else intervals.Interval(*[float("nan")] * 3))._asdict().items():
-            found[f"{model} (ours) {name}"] = _SCALE[metric.unit] * value
+            found[f"{model} (ours) {name}"] = _SCALE.get(metric.unit, 1.0) * value
         found[f"{model} (ours) cases"] = one.cases if one else 0
     return found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 from grid.datasets.files import folder
@@ -22,21 +23,52 @@ _WORD = re.compile(r"[a-z]+")
 class Nearest:
     """An index of solved questions."""
 
-    def __init__(self, texts: Sequence[str], solved: Callable[[int], Demonstration], scorer: Scorer) -> None:
-        """`solved` makes the demonstration of the question at a place, `scorer` scores all of them for a text."""
-        self._texts, self._solved, self._score = texts, solved, scorer
+    def __init__(
+        self,
+        texts: Sequence[str],
+        solved: Callable[[int], Demonstration],
+        scorer: Scorer,
+        parts: Sequence[Set[str]] | None = None,
+    ) -> None:
+        """`solved` makes the demonstration of the question at a place, `scorer` scores all of them for a text.
+
+        `parts` are what each question is made of, where questions share some.
+        """
+        self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
     def __call__(self, text: str, count: int) -> tuple[Demonstration, ...]:
-        """At most `count`, nearest first, never the question itself; ties in the order of the questions."""
+        """At most `count`, nearest first, never the question itself; ties in the order of the questions.
+
+        Where questions are made of parts, those that share none come before others: ten with one part would show it
+        ten times.
+        """
         return self._found(text, count)
 
     def _nearest(self, text: str, count: int) -> tuple[Demonstration, ...]:
         if not self._texts:
             return ()
         own = {place for place, known in enumerate(self._texts) if known == text}
-        others = (place for place in map(int, best(self._score(text), count + len(own))) if place not in own)
-        return tuple(self._solved(place) for place, _ in zip(others, range(count), strict=False))
+        wanted = len(self._texts) if self._parts else count + len(own)
+        others = (place for place in map(int, best(self._score(text), wanted)) if place not in own)
+        found = list(islice(others, count)) if self._parts is None else _apart(others, self._parts, count)
+        return tuple(map(self._solved, found))
+
+
+def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:
+    """The first so many that share no part, in their order, then the first of the others."""
+    used: set[str] = set()
+    apart: list[int] = []
+    others: list[int] = []
+    for place in ranked:
+        if len(apart) == count:
+            break
+        if used.isdisjoint(parts[place]):
+            apart.append(place)
+            used |= parts[place]
+        elif len(others) < count:
+            others.append(place)
+    return [*apart, *others[: count - len(apart)]]
 
 
 def question_words(text: str) -> list[str]:

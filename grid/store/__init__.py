@@ -2,6 +2,7 @@
 
 from grid.store.compacting import compact
 from grid.store.files import Table, check, check_there, put_aside, size
+from grid.store.gathering import gather
 from grid.store.holding import locked
 from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
 from grid.store.transcripts import Request, transcript
@@ -18,6 +19,7 @@ __all__ = [
     "check_there",
     "compact",
     "finished",
+    "gather",
     "locked",
     "newest",
     "put_aside",

@@ -19,8 +19,8 @@ _MOST = 2**31 - 1
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
-_OF_SETTINGS = (*GROUPS, *ASKED, OPTIONS)
-"""The keys in which settings of one sweep may differ."""
+_OF_SETTINGS = (*GROUPS, *ASKED, OPTIONS, "paths", "stand_ins")
+"""The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
 
 class _Section(BaseModel):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed, SinglePass, Stage
+from grid.engines.roles import SIMULATOR
 from grid.planners.base import Planner
 from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
@@ -27,6 +28,8 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     the tools do what the dataset says, by its rules alone.
     """
     if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
+        return None
+    if SIMULATOR in built.roles:  # what a model makes of a call nobody can tell
         return None
     if problem.dynamic:  # what a step is offered follows from those before it
         return None

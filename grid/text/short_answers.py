@@ -48,11 +48,8 @@ def parts_of(answer: str | None, count: int) -> tuple[str, ...]:
         return (text,)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     pieces = [piece.strip() for piece in text.split(BETWEEN)] if len(lines) == 1 else []
-    for parts in (_numbered(lines), _numbered(pieces)):
-        if parts:
-            return tuple(parts) if len(parts) == count else ("",) * count
-    found = lines if len(lines) == count else pieces
-    return tuple(found) if len(found) == count else ("",) * count
+    ways = [parts for parts in (_numbered(lines), _numbered(pieces)) if parts] or [lines, pieces]
+    return next((tuple(parts) for parts in ways if len(parts) == count), ("",) * count)
 
 
 def _numbered(lines: list[str]) -> list[str]:

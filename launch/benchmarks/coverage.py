@@ -101,7 +101,8 @@ def episodes(
         + np.sqrt(1 - WITHIN - BETWEEN) * rng.normal(size=len(rows))
     )
     success = (stats.norm.cdf(latent) < chance).astype(np.float64)
-    return rows.assign(success=success, model="planted", dataset="kqa_synthetic", robustness="tools_forgiving")
+    labels = {"model": "planted", "dataset": "kqa_synthetic", "robustness": "tools_forgiving"}
+    return rows.assign(success=success, controls=None, **labels)
 
 
 def holds(

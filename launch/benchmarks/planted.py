@@ -148,7 +148,7 @@ def population(rows: pd.DataFrame, spec: Spec) -> dict[str, float]:
 def plan_of(*overrides: str) -> Plan:
     """The preset's sweep with the simulated policy, checked."""
     register()
-    arguments = [f"+experiment={PRESET}", "model=simulated", f"name={NAME}", *overrides]
+    arguments = [f"+experiment={PRESET}", "dataset=kqa_synthetic", "model=simulated", f"name={NAME}", *overrides]
     with initialize_config_dir(str(CONF), version_base=None):
         loader = GlobalHydra.instance().config_loader()
         master = loader.load_configuration("config", arguments, RunMode.MULTIRUN)

@@ -13,7 +13,9 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 from analysis import design, gee, regression, spec
+from analysis.controls import spelt_out
 from analysis.errors import AnalysisError
+from grid.types import to_json
 from tests import simulated
 
 ROOT = Path(__file__).parents[2]
@@ -252,6 +254,66 @@ def test_few_clusters_are_corrected_and_said() -> None:
     assert not [note for note in fitted(simulated.episodes(0, 150), PLAIN).notes if "clusters" in note]
 
 
+def with_types(frame: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """Questions with a bridge, a comparison or both, as multi-objective HotpotQA has them."""
+    rng = np.random.default_rng(seed)
+    kinds = {case: rng.choice(["bridge", "comparison", "both"]) for case in frame["case_id"].unique()}
+    kind = frame["case_id"].map(kinds)
+    found = [to_json({"has_bridge": one != "comparison", "has_comparison": one != "bridge"}) for one in kind]
+    return frame.assign(controls=found, bridge=kind != "comparison", comparison=kind != "bridge")
+
+
+def test_cases_own_controls_take_the_last_steps_place() -> None:
+    """As the paper's formula (6) for HotpotQA, in statsmodels' words."""
+    frame = with_types(simulated.episodes(7, 200))
+    ours = fitted(frame).coefficients.set_index("name")
+    assert not any("last_step" in name for name in ours.index)
+    scored = frame.assign(SH=(frame["planner"] == "sh").astype(int))
+    for name in ("depth_edges", "breadth_edges"):
+        scored[name] = simulated.z(scored[name])
+    formula = "success ~ depth_edges * SH + breadth_edges * SH + bridge + comparison"
+    theirs = smf.gee(formula=formula, groups="case_id", data=scored, family=sm.families.Binomial()).fit()
+    expected = {f"has_{name}" if "[T.True]" in name else name: value for name, value in theirs.params.items()}
+    assert ours["coefficient"].to_dict() == pytest.approx(expected, abs=1e-9)
+
+
+def test_every_family_has_its_own_controls() -> None:
+    """What one family's data set gives is no control of another, and a case without what others have is left out."""
+    hotpot = with_types(simulated.episodes(0, 60)).assign(dataset="hotpotqa_multi")
+    hotpot.loc[hotpot["case_id"] == "case-3", "controls"] = None
+    found = {
+        key["family"]: fit for key, fit in gee.fits(pd.concat([hotpot, simulated.episodes(1, 60)]), PLANNING_HORIZON)
+    }
+    names = {family: set(fit.references) for family, fit in found.items() if isinstance(fit, gee.Fit)}
+    assert names == {
+        "hotpotqa_multi": {"has_bridge", "has_comparison", "dataset"}, "kqa_synthetic": {"last_step", "dataset"}
+    }  # fmt: skip
+    assert isinstance(found["hotpotqa_multi"], gee.Fit)
+    assert "6 rows left out: no has_bridge" in found["hotpotqa_multi"].notes
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("[1]", "no mapping"), ('{"a": 1}', "no mapping"), ("{", "no mapping"), ("[" * 100_000, "no mapping"),
+     ('{"SH": "x"}', "SH"), ('{"a b": "x"}', "a b"), ('{"success": true}', "success")],
+)  # fmt: skip
+def test_controls_that_are_none_are_refused_by_name(text: str, told: str) -> None:
+    reason = refused(simulated.episodes(0, 60).assign(controls=text))
+    assert reason.startswith("controls: ")
+    assert told in reason
+
+
+def test_where_all_plans_are_equally_deep_the_rest_is_fitted() -> None:
+    """As of HotpotQA, whose plans are wide alone."""
+    frame = simulated.episodes(0, 60).assign(depth_edges=1.0)
+    found = fitted(frame)
+    assert "depth_edges is 1 in all of 360 rows: no coefficient of it, nor of its products" in found.notes
+    shorter = changed(formula="success ~ SH + breadth_edges * SH + controls + C(dataset)")
+    pd.testing.assert_frame_equal(found.coefficients, fitted(frame, shorter).coefficients)
+    flat = refused(frame, changed(formula="success ~ depth_edges"))
+    assert flat == "nothing varies: depth_edges are the same in all of 360 rows"
+
+
 def test_lost_rows_are_counted_by_reason() -> None:
     frame = simulated.episodes(0, 60).assign(error_kind=None)
     frame.loc[frame.index[:4], ["success", "error_kind"]] = [None, "infrastructure"]
@@ -290,10 +352,11 @@ def test_leaving_separated_levels_out_changes_no_other_coefficient() -> None:
     """Plain maximum likelihood pushes theirs towards infinity; the others', and their errors, come out the same."""
     frame = separated()
     ours = fitted(frame, changed(few_clusters="none")).coefficients.set_index("name")
+    frame, formula = spelt_out(frame, PLANNING_HORIZON.parsed)
     rows = design._with_indicators(frame.assign(family="kqa_synthetic"), PLANNING_HORIZON)
     whole, _ = design._z_scored(rows, ["depth_edges", "breadth_edges"], PLANNING_HORIZON)
     bases = {"last_step": "Count", "dataset": "kqa_synthetic"}
-    names, matrix = design._matrix(whole, PLANNING_HORIZON.parsed, bases)
+    names, matrix = design._matrix(whole, formula, bases)
     clusters = frame.groupby("case_id").ngroup().to_numpy().astype(np.int64)
     plain = design.Design(names, matrix, frame["success"].to_numpy(), clusters, 0, 0, {}, {}, bases, [], None)
     params, covariance = gee.estimate(plain, "independence", bias_reduced=False)
@@ -344,7 +407,6 @@ def test_quasi_separation_is_refused_too() -> None:
         (lambda frame: frame.assign(cluster="template-0"), "one cluster"),
         (lambda frame: frame.assign(success=0.5), "not 0 or 1"),
         (lambda frame: frame.assign(success=np.nan), "no rows are left"),
-        (lambda frame: frame.assign(breadth=1.0), "breadth is 0 in all of 360 rows"),
         (lambda frame: frame.assign(breadth=frame["depth"] * 2), "follows from other columns"),
         (lambda frame: frame[frame["planner"] == "fh"], "SH is 0 in all of 180 rows"),
         (lambda frame: frame[frame["case_id"].isin(["case-0", "case-1"])], "2 clusters are too few"),

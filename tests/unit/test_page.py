@@ -29,10 +29,12 @@ def test_the_page_holds_every_table_figure_and_query(tmp_path: Path) -> None:
     text = written(tmp_path)
     assert len(text.encode()) < 2_000_000
     sheets = print_report(tmp_path, Console(file=io.StringIO()))
-    assert text.count("<table>") == len(sheets) == 11
+    assert text.count("<table>") == len(sheets) == 16
     assert text.count("<svg") == 6
     assert text.count("WITH e AS (") == len(sheets) + 6
     assert text.index("This shows lexical: ") < text.index("<nav")
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", text)
+    assert headings == ["Planning horizon", "By model and data set"] * 2, "in the contents, and above the tables"
     for sheet in sheets:
         for cell in (cell for row in sheet.rows for cell in row):
             assert cell.replace("<", "&lt;").replace(">", "&gt;") in text
@@ -94,7 +96,7 @@ def test_a_browser_shows_it_and_reports_nothing_blocked(tmp_path: Path) -> None:
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     command += [f"--user-data-dir={tmp_path}/profile", "--dump-dom", (tmp_path / "report.html").as_uri()]
     found = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
-    assert found.stdout.count("<table>") == 11
+    assert found.stdout.count("<table>") == 16
     assert "Content Security Policy" not in found.stderr
     assert "CONSOLE" not in found.stderr
 
@@ -114,7 +116,7 @@ def test_the_command_prints_tables_and_writes_the_page_and_files(
         assert title in printed
     assert "all regression coefficients" not in printed, "it is long: the page and the files have it"
     assert (tmp_path / "swept" / "report.html").is_file()
-    assert (tmp_path / "tables" / "11_coefficients.tex").is_file()
+    assert (tmp_path / "tables" / "15_coefficients.tex").is_file()
 
 
 def test_the_command_fits_another_regression(
@@ -122,7 +124,7 @@ def test_the_command_fits_another_regression(
 ) -> None:
     simulated.write(tmp_path / "swept", count=45)
     text = study.PLANNING_HORIZON.read_text().replace(
-        "depth_edges * SH + breadth_edges * SH + C(last_step) + C(dataset)", "depth"
+        "depth_edges * SH + breadth_edges * SH + controls + C(dataset)", "depth"
     )
     other = tmp_path / "other.yaml"
     other.write_text(text)

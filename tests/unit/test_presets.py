@@ -49,6 +49,11 @@ def cells() -> Iterator[Cells]:
         yield found
 
 
+HORIZON = {
+    ("planning_horizon", "2"): 2, ("planning_horizon", "2 ratios"): 1, ("planning_horizon", "4"): 2,
+    ("planning_horizon", "5"): 2, ("planning_horizon", "5 low robustness"): 2,
+}  # fmt: skip
+"""Of one data set, fh and sh; coefficients stand beside families, not settings."""
 PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("traject_table2",): {("traject_bench", "2"): 2, ("traject_bench", "3"): 1},
     ("traject_table2", "planner=zero_shot,cot"): {
@@ -64,6 +69,8 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("tooltree_table2", "dataset=stabletoolbench"): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
     ("tooltree_table3",): {("tooltree", "3"): 18},
     ("tooltree_table5",): {("tooltree", "5"): 12},
+    ("horizon_kqapro",): HORIZON,
+    ("horizon_hotpotqa",): HORIZON,
 }  # fmt: skip
 """Of each preset, with further arguments, how many rows of which table ours stand beside."""
 

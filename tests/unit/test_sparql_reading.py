@@ -99,8 +99,9 @@ def test_what_cannot_be_read_is_an_error_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no store"):
         reading.opened(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="no store can be made there"):
-        reading.on_disk(tmp_path / "file")
+    for folder in (tmp_path / "file", tmp_path):
+        with pytest.raises(DataError, match="no store can be made there"):
+            reading.on_disk(folder)
 
 
 @pytest.mark.parametrize(

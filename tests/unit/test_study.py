@@ -13,6 +13,7 @@ from rich.console import Console
 
 from analysis import drawings, horizon, study
 from analysis.intervals import CLUSTER, ratio
+from analysis.published import sheets as beside
 from analysis.report import print_report
 from analysis.spec import load
 from grid import store
@@ -83,6 +84,18 @@ def test_table_4_by_hand() -> None:
     assert horizon.robustness_change(rows[rows["robustness"] == high]).empty
 
 
+def test_table_4_takes_changed_settings_where_there_are_no_others() -> None:
+    high, low = "tools_forgiving[judge=true,similarity=embeddings]", "tools_strict[similarity=embeddings]"
+    rows = frame({("fh", high): [1, 1], ("fh", low): [0, 1], ("sh", high): [1, 1], ("sh", low): [0, 0]})
+    (row,) = horizon.robustness_change(rows).to_dict("records")
+    assert (row["change_fh"], row["change_sh"]) == (-0.5, -1)
+    several = pd.concat([rows, rows.assign(robustness=rows["robustness"].replace({low: "tools_strict[candidates=3]"}))])
+    assert horizon.robustness_change(several).empty, "which of them?"
+    plain = pd.concat([several, rows.assign(robustness=rows["robustness"].replace({low: horizon.LOW}))])
+    (row,) = horizon.robustness_change(plain).to_dict("records")
+    assert row["change_sh"] == -1
+
+
 def test_changed_planners_are_models_of_their_own() -> None:
     rows = frame({("fh", "none"): [0], ("fh[temperature=0] / bm25", "none"): [0], ("sh", "none"): [1]})
     found = horizon.folded(rows)
@@ -110,7 +123,7 @@ def rows_of(query: str) -> pd.DataFrame:
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     sheets = {sheet.name: sheet for sheet in print_report(folder, Console(file=io.StringIO()))}
     rows = {name: rows_of(sheet.query) for name, sheet in sheets.items()}
-    assert len(sheets) == 11
+    assert len(sheets) == 16
 
     table = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
     shown = sheets["accuracy tools_forgiving"].values.iloc[0]
@@ -132,9 +145,17 @@ def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
 
 def test_the_studys_tables_tell_what_was_simulated(folder: Path) -> None:
     sheets = {sheet.name: sheet for sheet in study.sheets(folder)}
-    order = [sheet.title.partition(":")[0] for sheet in study.sheets(folder)]
-    tables = ["table 2", "table 2", "table 3", "table 4", "table 5", "table 5"]
-    assert order == [*tables, "all regression coefficients (planning_horizon C.1)"]
+    published = [sheet for sheet in beside.sheets(folder) if sheet.name.startswith(study.OF_PAPER)]
+    order = [
+        sheet.title.partition(":")[0].removesuffix(" beside ours") for sheet in study.sheets(folder, None, published)
+    ]
+    paper = "planning_horizon, table"
+    assert order == [
+        "table 2", "table 2", f"{paper} 2, published", f"{paper} 2 ratios, published", "table 3",
+        f"{paper} 3, published", "table 4", f"{paper} 4, published", "table 5", "table 5", f"{paper} 5, published",
+        f"{paper} 5 low robustness, published", "all regression coefficients (planning_horizon C.1)",
+        f"{paper} C.1, published",
+    ]  # fmt: skip
     change = sheets["robustness"].values.iloc[0]
     assert change["change_fh_high"] < 0, "strict tools were planted 0.7 lower on the logit scale"
     depth = sheets["coefficients"].values.query("name == 'depth_edges'")
@@ -158,6 +179,7 @@ def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Pa
     assert drawings.of(tmp_path) == []
     spec = load(study.PLANNING_HORIZON).model_copy(update={"formula": "success ~ depth + C(last_step)", "rows": {}})
     regression, _ = study.sheets(tmp_path, spec)
+    assert regression.title == "regression coefficients", "no coefficients of the paper's beside another formula's"
     assert regression.rows[0][:5] == ["kqa_synthetic", "lexical", "tools_forgiving", "150", "50"]
 
 

@@ -35,7 +35,7 @@ def main() -> int:
             path=arguments.path,
             train=arguments.train,
             corpus=arguments.corpus,
-            objectives=int(numbers) if numbers.isdecimal() else numbers,
+            objectives=numbers,
             cases=arguments.cases,
             seed=arguments.seed,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -15,8 +16,9 @@ from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFE
 from grid.datasets.files import fingerprint
 from grid.datasets.hotpotqa.baselines import Constants
 from grid.datasets.hotpotqa.judging import graded
+from grid.datasets.hotpotqa.kept import Pool
 from grid.datasets.hotpotqa.parts import Part
-from grid.datasets.hotpotqa.pools import Pool, file_of, halved, others, read_paragraphs, read_pool
+from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
 from grid.datasets.hotpotqa.searched import corpus_of
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
@@ -39,8 +41,7 @@ ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
-Objectives: TypeAlias = Annotated[int, Field(ge=1, le=9)] | Annotated[str, Field(pattern=r"^[1-9]\.\.[1-9]$")]
-"""How many questions a case has: a number, or all from one to another."""
+_OBJECTIVES = re.compile(r"([1-9])(?:\.\.([1-9]))?")
 
 
 @dataclass(config=STRICT)
@@ -54,6 +55,7 @@ class HotpotQAMulti:
 
     Args:
         path: the file, or a folder that holds it.
+        objectives: a number from 1 to 9, or all from one to another.
         train: the file that demonstrations come from; without one half of the questions of `path` are kept for them.
         corpus: JSON Lines with title and text that are searched; without it the paragraphs of all questions are.
         retrieval: of paragraphs, by words or by the cosine of embeddings.
@@ -67,7 +69,7 @@ class HotpotQAMulti:
     path: str | None = None
     train: str | None = None
     corpus: str | None = None
-    objectives: Objectives = "1..5"
+    objectives: int | str = "1..5"
     cases: Annotated[int, Field(ge=1, le=100_000)] = 200
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
@@ -81,6 +83,13 @@ class HotpotQAMulti:
     query_prefix: str = ""
     seed: Annotated[int, Field(ge=0)] = 42
     outline: Outline = "hidden"
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for other objectives."""
+        match = _OBJECTIVES.fullmatch(str(self.objectives))
+        if match is None or int(match[1]) > int(match[2] or match[1]):
+            allowed = "a number from 1 to 9, or a smaller and a larger one: 1..5"
+            raise ConfigError("dataset.objectives", self.objectives, allowed)
 
     @cached_property
     def version(self) -> str:
@@ -114,15 +123,9 @@ class HotpotQAMulti:
 
     @property
     def numbers(self) -> range:
-        """The numbers of parts that cases have; raises ConfigError where there are none."""
-        first, last = (
-            (self.objectives, self.objectives)
-            if isinstance(self.objectives, int)
-            else map(int, self.objectives.split(".."))
-        )
-        if first > last:
-            raise ConfigError("dataset.objectives", self.objectives, "a number, or a smaller and a larger one: 1..5")
-        return range(first, last + 1)
+        """The numbers of parts that cases have."""
+        first, _, last = str(self.objectives).partition("..")
+        return range(int(first), int(last or first) + 1)
 
     @cached_property
     def samples(self) -> Mapping[str, Sample]:
@@ -238,7 +241,8 @@ class HotpotQAMulti:
         drawn = draw(self.trainings, number, self.demonstrations_from, seed)
         samples = [Sample(str(place), parts) for place, parts in enumerate(drawn)]
         texts = [sample.query for sample in samples]
-        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts))
+        parts = [frozenset(part.id for part in sample.parts) for sample in samples]
+        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts), parts)
 
     def _scorer(self, texts: Sequence[str]) -> Scorer:
         if self.demonstrations_by == "bm25":

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from grid.datasets.files import read_jsonl
+from grid.datasets.hotpotqa.kept import Pool, kept
 from grid.datasets.hotpotqa.parts import Part, part_of
 from grid.datasets.hotpotqa.records import (
     KINDS,
@@ -26,14 +26,6 @@ from grid.worlds.search.corpus import Paragraph
 CORPUS = "dataset.corpus"
 DEV, SAMPLE = "hotpot_dev_distractor_v1.json", "distractor_sample.jsonl"
 """The files that are looked for in a folder, the first one first."""
-
-
-class Pool(NamedTuple):
-    """A file of questions: those that can be parts, in its order, all paragraphs once, and what cannot be a part."""
-
-    parts: tuple[Part, ...]
-    paragraphs: tuple[Paragraph, ...]
-    skipped: tuple[Skipped, ...]
 
 
 def file_of(key: str, path: str | None) -> Path:
@@ -61,23 +53,27 @@ def read_pool(key: str, path: Path) -> Pool:
         DataError: the file is broken.
         ConfigError: no question lists a paragraph, or none can be a part.
     """
-    pool, records = _read(path, *_state(path))
+    pool = _read(path, *_state(path))
     if not pool.paragraphs:
         raise ConfigError(
             key,
             str(path),
             "questions that list their paragraphs (`context`), as those of HotpotQA's distractor setting do; "
-            f"none of {records:,} records here does{_commonest(pool.skipped)}",
+            f"none of {pool.records:,} records here does{_commonest(pool.skipped)}",
         )
     if not pool.parts:
-        allowed = f"questions with two supporting paragraphs; none of {records:,} records here can be used"
+        allowed = f"questions with two supporting paragraphs; none of {pool.records:,} records here can be used"
         raise ConfigError(key, str(path), f"{allowed}{_commonest(pool.skipped)}")
     return pool
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, size: int, changed: int) -> tuple[Pool, int]:
-    """A file's pool and the number of its records; another size or time says that it is not the same any more."""
+def _read(path: Path, size: int, changed: int) -> Pool:
+    """A file's pool; another size or time says that it is not the same any more."""
+    return kept(path, __name__, partial(_made, path))
+
+
+def _made(path: Path) -> Pool:
     parts: dict[str, Part] = {}
     texts: dict[str, str] = {}
     paragraphs: dict[Paragraph, None] = {}
@@ -97,7 +93,7 @@ def _read(path: Path, size: int, changed: int) -> tuple[Pool, int]:
             texts[found.text] = found.id
         except ValueError as error:
             skipped.append(Skipped(identity, str(error)))
-    return Pool(tuple(parts.values()), tuple(paragraphs), tuple(skipped)), records
+    return Pool(tuple(parts.values()), tuple(paragraphs), tuple(skipped), records)
 
 
 def read_paragraphs(path: Path) -> tuple[tuple[Paragraph, ...], tuple[Skipped, ...]]:

@@ -72,6 +72,8 @@ def question(record: object) -> Question:
     """A record as a question; raises ValueError, with the reason, where it is none."""
     if not isinstance(record, dict):
         raise ValueError(f"an object is expected, not {type(record).__name__}")
+    if record.get("context") is None:
+        raise ValueError("it has no context, the paragraphs")
     found = {key: _text(record, key) for key in ("question", "answer", "type")}
     if found["type"] not in KINDS:
         raise ValueError(f"its type is {found['type']!r:.40}, which is none of {', '.join(KINDS)}")
@@ -109,9 +111,7 @@ def _facts(value: object) -> dict[str, set[int]]:
 
 
 def _contexts(value: object, facts: Mapping[str, set[int]]) -> tuple[Context, ...]:
-    """The paragraphs, each title once; none where the record lists none."""
-    if value is None:
-        return ()
+    """The paragraphs, each title once."""
     found: dict[str, Context] = {}
     for title, sentences in _pairs(value, "context", "title", "sentences"):
         if not isinstance(title, str) or not isinstance(sentences, list):

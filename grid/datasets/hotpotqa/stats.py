@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -18,6 +19,7 @@ from grid.text import references
 from grid.types import FINISH, Json, Observation, Reference, ToolCall
 from grid.worlds.search.world import QuestionWorld
 
+_QUOTED = re.compile(r"'.*'|\".*\"")
 CEILINGS = (10, 1)
 """Paragraphs a search, of high and of low robustness (planning_horizon §4.4)."""
 
@@ -42,9 +44,9 @@ def overview(dataset: HotpotQAMulti) -> Table:
 
 
 def reasons(dataset: HotpotQAMulti) -> Table:
-    """Why records were left out."""
+    """Why records were left out; what a reason quotes of its record is not shown."""
     table = Table("records", "left out because", title="left out")
-    for reason, count in Counter(skip.reason for skip in dataset.skipped).most_common():
+    for reason, count in Counter(_QUOTED.sub("'...'", skip.reason) for skip in dataset.skipped).most_common():
         table.add_row(str(count), f"{reason:.160}")
     return table
 

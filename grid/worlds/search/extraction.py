@@ -101,6 +101,11 @@ def kind_of(question: str) -> Kind:
     return found[0] if found else "name"
 
 
+def is_date(words: Sequence[str]) -> bool:
+    """Whether what looks like a name is a month, or a part of a date."""
+    return words[0] in _MONTHS.split("|") and all(word.isdecimal() for word in words[1:])
+
+
 def bare(title: str) -> str:
     """A title without what tells it from others, as in `The Guest (film)`."""
     return re.sub(r"\s*\([^()]*\)$", "", title) or title
@@ -145,9 +150,9 @@ def _spans(kind: Kind, sentence: _Sentence) -> Iterator[_Span]:
         yield from _matches(_PLACE, text)
     for span in _matches(NAME, text):
         words = span.text.split(" ")
-        name = " ".join(words[1:] if words[0].lower() in _NO_NAMES else words)
-        if terms(name) and not DATE.search(span.text):
-            yield _Span(span.start, name)
+        words = words[1:] if words[0].lower() in _NO_NAMES else words
+        if terms(" ".join(words)) and not is_date(words):
+            yield _Span(span.start, " ".join(words))
     if kind == "name":
         yield _Span(0, bare(sentence.paragraph.title))
 

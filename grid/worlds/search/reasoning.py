@@ -14,7 +14,7 @@ from datetime import date
 from dateutil import parser
 
 from grid.text.words import terms
-from grid.worlds.search.extraction import DATE, NAME, NUMBER, YEAR
+from grid.worlds.search.extraction import DATE, NAME, NUMBER, YEAR, is_date
 
 _SENTENCE = re.compile(r"(?<=[.!?;:])[\"”']?\s+")
 _EARLIER = frozenset(terms("first earlier earliest before older oldest sooner"))
@@ -23,7 +23,7 @@ _MORE = frozenset(terms("more most larger largest bigger biggest higher highest 
 _FEWER = frozenset(terms("fewer fewest less least smaller smallest shorter shortest lower lowest"))
 _BOTH = frozenset(terms("both"))
 _SAME = frozenset(terms("same common share"))
-_TRUTH = re.compile(r"\s*(?:\w+,? )?(?:is|are|was|were|do|does|did|has|have|had|can|could)\b", re.I)
+_TRUTH = re.compile(r"\s*(?:(?:so|then|and),? )?(?:is|are|was|were|do|does|did|has|have|had|can|could)\b", re.I)
 _EITHER = re.compile(r"\bor\b|\bwhich\b|\bwho\b", re.I)
 _GRAMMAR = frozenset(
     [
@@ -90,7 +90,7 @@ def _named(text: str) -> list[str]:
         words = name.split(" ")
         while words and words[0].lower() in _GRAMMAR:
             words = words[1:]
-        if words:
+        if words and not is_date(words):
             found.append(" ".join(words))
     return list(dict.fromkeys(found))
 
@@ -129,12 +129,12 @@ def _number(text: str) -> float | None:
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
-    """Of what is the same: whether a name or a number is said of both. Else whether at least half of the topic is."""
+    """Of what is the same: whether a name or a number is said of both. Else whether more than half of the topic is."""
     if words & _SAME:
         one, other = ({*_named(text), *NUMBER.findall(text)} for text in said.values())
         return "yes" if one & other else "no"
     shares = [len(topic & set(terms(text))) for text in said.values()]
-    return "yes" if topic and all(2 * share >= len(topic) for share in shares) else "no"
+    return "yes" if topic and all(2 * share > len(topic) for share in shares) else "no"
 
 
 def _fitting(topic: set[str], said: Mapping[str, str]) -> str | None:

@@ -44,9 +44,15 @@ def leading_from(ids: Iterable[str], most: int, *, literals: bool = False) -> st
     return _relations(f"{_among('?x', ids)} ?x ?r ?o .{only}", most)
 
 
-def used_relations(*, literals: bool = False) -> str:
-    """All relations `?r` that there is a fact of, or those that lead to literals."""
-    return f"SELECT DISTINCT ?r WHERE {{ ?s ?r ?o .{' FILTER(isLiteral(?o))' if literals else ''} }}"
+def used_relations() -> str:
+    """All relations `?r` that there is a fact of."""
+    return "SELECT DISTINCT ?r WHERE { ?s ?r ?o . }"
+
+
+def literals_of(relation: str, most: int) -> str:
+    """A literal that a relation leads to, where one is among its first so many facts."""
+    some = f"{{ SELECT ?o WHERE {{ ?s {iri(relation)} ?o . }} LIMIT {most} }}"
+    return f"SELECT ?o WHERE {{ {some} FILTER(isLiteral(?o)) }} LIMIT 1"
 
 
 def used_classes() -> str:

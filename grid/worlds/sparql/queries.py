@@ -119,7 +119,8 @@ class _Patterns:
             case Join():
                 return self._join(expression, variable)
             case And(left, right):
-                return f"{self.of(left, variable)} {self.of(right, variable)}"
+                first, second = sorted((left, right), key=_breadth)  # as they stand is how stores go through them
+                return f"{self.of(first, variable)} {self.of(second, variable)}"
             case Arg():
                 return self._extreme(expression, variable)
             case Compare(operator, relation, value):
@@ -192,6 +193,22 @@ def ending(relation: str) -> str | None:
         if relation.endswith(since):
             return f"{relation.removesuffix(since)}{until}"
     return None
+
+
+def _breadth(expression: Expression) -> int:
+    """How many things an expression denotes, roughly: those of an entity (1), of a class, all that have a value."""
+    match expression:
+        case Class():
+            return 2
+        case Compare() | Join(target=Value() | Count()):
+            return 3
+        case Join(target=target):
+            return _breadth(target)
+        case Arg(operand=operand) | TimeConstraint(operand=operand):
+            return _breadth(operand)
+        case And(left, right):
+            return min(_breadth(left), _breadth(right))
+    return 1
 
 
 def _has_literals(expression: Expression) -> bool:

@@ -55,9 +55,11 @@ def on_disk(folder: Path, *paths: Path) -> Read:
     """Make a store in a folder that does not exist or is empty; then `opened` may be called, by many at a time.
 
     Raises:
-        DataError: as `fill`; the folder cannot be written.
+        DataError: as `fill`; the folder is not empty, or cannot be written.
     """
     try:
+        if folder.exists() and any(folder.iterdir()):
+            raise DataError(folder, None, "no store can be made there: the folder is not empty")
         store = ox.Store(folder)
     except OSError as error:
         raise DataError(folder, None, f"no store can be made there: {error}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cached_property
 from time import monotonic
 from typing import TypeAlias
@@ -17,6 +19,7 @@ from grid.worlds.sparql.graph import MAX_NAMES, Limits, Node, Row, SelectGraph, 
 from grid.worlds.sparql.queries import NS, members, ordered_by
 
 _INTEGER = f"{XSD}integer"
+_LOOKED_AT = 100  # facts of a relation
 _SORTED = 1_000  # values in one query
 _SORTING = "SELECT ?x WHERE {{ VALUES ?x {{ {} }} }} ORDER BY {} LIMIT 1"
 _Term: TypeAlias = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -67,12 +70,18 @@ class StoreGraph(SelectGraph):
 
     @cached_property
     def vocabularies(self) -> Mapping[str, Vocabulary]:
-        """All names by kind, looked for once."""
-        names = {node.text for (node,) in self.rows(lookups.used_names(MAX_NAMES + 1)) if isinstance(node, Value)}
+        """All names by kind, looked for once, however long that takes; some seconds where there are millions of facts.
+
+        A relation leads to literals where one of its first hundred facts does.
+        """
+        patient = copy(self)
+        patient.limits = Limits(seconds=math.inf)
+        relations = patient.schema(lookups.used_relations())
+        names = {node.text for (node,) in patient.rows(lookups.used_names(MAX_NAMES + 1)) if isinstance(node, Value)}
         return vocabularies(
-            self.schema(lookups.used_relations()),
-            self.schema(lookups.used_relations(literals=True)),
-            self.schema(lookups.used_classes()),
+            relations,
+            [name for name in relations if any(True for _ in patient.rows(lookups.literals_of(name, _LOOKED_AT)))],
+            patient.schema(lookups.used_classes()),
             sorted(names) if len(names) <= MAX_NAMES else (),
         )
 

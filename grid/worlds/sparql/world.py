@@ -137,11 +137,15 @@ class SparqlWorld:
             if nodes:
                 made = (call.tool, *(str(call.arguments[p.name]) for p in TOOLS[call.tool].parameters))
                 return made, Result(expression, nodes, parts), told(self.graph, nodes)
-        relations = self.graph.vocabularies["relation"]
-        unknown = next((words[name] for name in RELATIONS if name in words and words[name] not in relations), None)
-        raise SparqlError(
-            f"there is no relation {shown(unknown)}" if unknown and len(relations) else nothing(call.tool, words)
-        )
+        raise SparqlError(self._unknown(words) or nothing(call.tool, words))
+
+    def _unknown(self, words: Mapping[str, str]) -> str | None:
+        """That a call names a relation that the graph lacks; None where it does not, or the graph cannot tell."""
+        for name in filter(words.__contains__, RELATIONS):
+            known = self.graph.vocabularies["relation"]
+            if known and words[name] not in known:
+                return f"there is no relation {shown(words[name])}"
+        return None
 
 
 def _arguments(call: ToolCall, results: Sequence[Result]) -> tuple[dict[str, str], dict[str, Result]]:

@@ -1,0 +1,93 @@
+"""Several results folders as one, for a report over all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from grid.errors import StoreError, one_line
+from grid.store.files import check, check_there, survey
+from grid.store.looking import is_there
+from grid.store.schema import TABLES
+from grid.text.untrusted import loads
+
+_MARK = ".gathered"
+"""Lists the files that were gathered: a folder that holds others is a sweep's."""
+_TRIES = 5  # of a folder whose files are being replaced by larger ones
+
+
+def gather(target: Path, roots: Sequence[Path]) -> None:
+    """Make `target` a results folder with the rows of all `roots`: links to their files, or copies elsewhere.
+
+    It is made anew each time, whole or not at all. Cells that several folders hold count once, as everywhere.
+
+    Raises:
+        StoreError: a folder holds no results, cannot be read or written to, or `target` is one of the roots or holds
+            rows that were not gathered.
+    """
+    for root in roots:
+        check_there(root)
+        check(root)
+        if target.resolve() == root.resolve():
+            raise StoreError(f"{one_line(target, 200)}: one of the folders to be gathered; name another")
+    _check_target(target)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        for root in roots:
+            _linked(draft, root)
+        told = {"from": list(map(str, roots)), "files": _files(draft)}
+        (draft / _MARK).write_text(json.dumps(told), encoding="utf-8")
+        if is_there(target):
+            shutil.rmtree(target)
+        os.replace(draft, target)
+    except OSError as error:
+        raise StoreError(f"{one_line(target, 200)}: cannot be written to ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_target(target: Path) -> None:
+    """Raise StoreError where rows would be lost, or anything that is no results folder."""
+    if not is_there(target):
+        return
+    known: set[str] = set()
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        known = set(loads((target / _MARK).read_text(encoding="utf-8"))["files"])
+    if not known or not known.issuperset(_files(target)):
+        raise StoreError(f"{one_line(target, 200)}: it holds what was not gathered; name another folder, or a new one")
+
+
+def _files(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*.parquet"))
+
+
+def _linked(draft: Path, root: Path) -> None:
+    """Link the files of a folder that count."""
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # a larger one took its place
+            _links(draft, root)
+            return
+    _links(draft, root)
+
+
+def _links(draft: Path, root: Path) -> None:
+    for table in TABLES:
+        (draft / table).mkdir(parents=True, exist_ok=True)
+        for file in survey(root, table).files:
+            _link(file.path, draft / table / file.path.name)
+
+
+def _link(source: Path, target: Path) -> None:
+    """A second name of a file that never changes; a copy where the file system has none such."""
+    if target.exists():
+        return  # its name is the hash of its bytes
+    try:
+        os.link(source.resolve(), target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
