@@ -199,7 +199,7 @@ def test_each_question_alone_is_given_its_answers(schema: Ontology, asked: list[
 def test_what_cannot_be_planted_says_why(schema: Ontology) -> None:
     literals = Literals(schema.roles, [])
     wrong = {
-        question("(JOIN film.film.sequel m.0f1a)", "m.0f1a"): "is an entity that it names",
+        question("(JOIN film.film.sequel m.0f1a)", "m.0f1a"): "an answer is an entity that it names",
         question("(JOIN film.film.unknown m.0f1a)", "m.0f2b"): "film.film.unknown is not in the ontology",
         question("(ARGMAX film.film film.film.genre)", "m.0f2b"): "leads to no number or date",
         question("(ARGMAX film.film film.film.unknown)", "m.0f2b"): "is not in the ontology",

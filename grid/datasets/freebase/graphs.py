@@ -84,7 +84,7 @@ class Witnessed:
     def root(self) -> Path:
         """The folder with the graphs' files."""
         schema = fingerprint(*(self._folder / name for name in SCHEMA))
-        key = f"{code_digest((__name__,))}-{self._key}-{schema}-s{self._seed}"
+        key = f"{code_digest((witness.__name__,))}-{self._key}-{schema}-s{self._seed}"
         return made_once("freebase_witness", key, witness.FILES, self._make)
 
     def _make(self, target: Path) -> None:
@@ -160,9 +160,7 @@ class Asked:
         except SparqlError as error:
             return f"its S-expression cannot be asked for: {error}"
         wanted = {answer.value for answer in question.answers}
-        if same_answer(found, wanted):
-            return None
-        return f"its S-expression has {len(found):,} answers here, of its own {len(wanted):,} {len(found & wanted):,}"
+        return None if same_answer(found, wanted) else "its S-expression has other answers in this graph"
 
     def graph(self, question: Question) -> KnowledgeGraph:
         """The only one."""

@@ -80,7 +80,7 @@ def read_ontology(folder: Path) -> Ontology:
     roles: dict[str, tuple[str, str]] = {}
     for place, (domain, relation, target) in _lines(folder / ROLES, 3, skipped):
         if roles.setdefault(relation, (domain, target)) != (domain, target):
-            skipped.append(Skipped(place, f"{relation} has a domain and a range already"))
+            skipped.append(Skipped(place, "a relation that has another domain or range already"))
     parents: dict[str, list[str]] = {}
     for _, (name, _, parent) in _lines(folder / CLASSES, 3, skipped):
         parents.setdefault(name, []).append(parent)
@@ -89,7 +89,7 @@ def read_ontology(folder: Path) -> Ontology:
         if one not in roles or other not in roles:
             continue  # of relations that are not in use
         if roles[one] != roles[other][::-1] or inverses.get(one, other) != other or inverses.get(other, one) != one:
-            skipped.append(Skipped(place, f"{one} and {other} do not lead to and fro between the same classes"))
+            skipped.append(Skipped(place, "two relations that do not lead to and fro between the same classes"))
             continue
         inverses[one], inverses[other] = other, one
     return Ontology(roles, inverses, parents, tuple(skipped))

@@ -120,7 +120,7 @@ def nodes_of(question: Question) -> tuple[Node, ...]:
     """A question's answers as nodes; raises UnplantableError where no query can give them."""
     named = set(question.entities) & {answer.value for answer in question.answers}
     if named:
-        raise UnplantableError(f"its answer {min(named)} is an entity that it names, which a query leaves out")
+        raise UnplantableError("an answer is an entity that it names, which a query leaves out")
     if isinstance(question.expression, Count):
         return tuple(Value(answer.value, f"{XSD}integer") for answer in question.answers)
     return tuple(answer.value if answer.is_entity else Value(answer.value) for answer in question.answers)
