@@ -86,5 +86,5 @@ def test_every_data_set_that_needs_a_folder_can_be_given_one() -> None:
     keys: Any = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"), resolve=False)
     keys = keys["paths"]
     needing = {name for name in names("dataset") if yaml("dataset", name).get("path") == "???"}
-    assert needing <= set(keys)
+    assert needing == set(keys)
     assert set(keys.values()) == {None}

@@ -71,6 +71,10 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("tooltree_table5",): {("tooltree", "5"): 12},
     ("horizon_kqapro",): HORIZON,
     ("horizon_hotpotqa",): HORIZON,
+    ("horizon_kbqa", "dataset=grailqa,webqsp,graphquestions"): {table: 3 * rows for table, rows in HORIZON.items()},
+    ("planning_horizon", "dataset=kqapro,grailqa,webqsp,graphquestions,hotpotqa_multi"): {
+        table: 5 * rows for table, rows in HORIZON.items()
+    },
 }  # fmt: skip
 """Of each preset, with further arguments, how many rows of which table ours stand beside."""
 
@@ -97,6 +101,16 @@ def test_a_preset_says_how_it_is_run_and_what_came_out(name: str) -> None:
     assert any(f"+experiment={name}" in line for line in head)
     assert any("two CPU cores" in line for line in head)
     assert any("simulated policy" in line for line in head)
+
+
+def test_the_study_has_all_of_its_families(cells: Cells) -> None:
+    ran = cells("+experiment=planning_horizon")
+    assert set(ran["dataset"]) == {
+        "kqa_synthetic", "kqapro", "grailqa", "webqsp", "graphquestions", "agentbench_kg", "hotpotqa_multi"
+    }  # fmt: skip
+    assert set(ran["planner"]) == {"fh", "sh"}
+    more = cells("+experiment=planning_horizon", "planner=fh,sh,react,lats", "dataset=grailqa")
+    assert set(more["planner"]) == {"fh", "sh", "react", "lats"}
 
 
 def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> None:

@@ -122,8 +122,11 @@ class AtomicKbqa:
         return found[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The shape of the question's plan: its tools in their order, whatever they are asked about."""
-        return self.questions[case_id].shape
+        """The question's logical form without its entities and literals: the same relations are to be found.
+
+        Its tools alone would make 14 clusters of GrailQA's 478 cases, with 334 in one of them.
+        """
+        return self.questions[case_id].template
 
     def problem(self, case_id: str) -> Problem:
         """One question with the seven tools. Its reference is the logical form's plan, resolved by the last step."""

@@ -11,7 +11,7 @@ from typing import Any
 from grid.datasets.json_lists import read_json_list
 from grid.errors import DataError, one_line
 from grid.types import BETWEEN, Skipped, ToolCall
-from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
+from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, template, walk, written
 from grid.worlds.sparql.programs import FINISHING, calls
 
 MAX_RECORDS = 200_000
@@ -59,6 +59,11 @@ class Question:
     def form(self) -> str:
         """The S-expression as GrailQA writes it: equal for equal logical forms."""
         return written(self.expression)
+
+    @property
+    def template(self) -> str:
+        """The S-expression without its entities and literals: what questions that differ in these alone share."""
+        return written(template(self.expression))
 
     @cached_property
     def entities(self) -> tuple[str, ...]:
