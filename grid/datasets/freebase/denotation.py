@@ -242,4 +242,7 @@ def _begun(text: str, time: str) -> bool:
 
 
 def _not_over(text: str, time: str) -> bool:
-    return text[:10] >= TODAY if time == NOW else int(text[:4]) >= int(time)
+    if time != NOW:
+        return int(text[:4]) >= int(time)
+    last = {4: "-12-31", 7: "-31"}.get(len(text), "")  # of a bare year or month
+    return f"{text}{last}"[:10] >= TODAY

@@ -16,7 +16,7 @@ from grid.datasets.freebase import witness
 from grid.datasets.freebase.drawing import unnamed
 from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, Ontology, read_ontology
 from grid.datasets.freebase.records import Question, released_names
-from grid.errors import ConfigError, DataError
+from grid.errors import ConfigError, DataError, EngineError
 from grid.types import Skipped
 from grid.worlds.kopl.results import same_answer
 from grid.worlds.sparql import reading
@@ -185,8 +185,11 @@ class Asked:
         return Kept(tests, trainings, skipped)
 
     def _ask(self, target: Path, draw: Draw, others: Sequence[Question]) -> None:
-        skipped = draw(self.fault)[1]
-        self._names |= self._graph.names(sorted({identity for question in others for identity in question.unnamed}))
+        try:
+            skipped = draw(self.fault)[1]
+            self._names |= self._graph.names(sorted({identity for question in others for identity in question.unnamed}))
+        except EngineError as error:
+            raise ConfigError("dataset.endpoint", self.version, f"a server that answers ({error})") from None
         told = {"faults": {skip.record: skip.reason for skip in skipped}, "names": self._names}
         (target / _ASKED).write_text(json.dumps(told), encoding="utf-8")
 
@@ -227,5 +230,5 @@ def _put(target: Path, path: Path) -> None:
 
 def endpoint(url: str, name: str | None, dialect: Dialect, limits: Limits) -> Asked:
     """A graph behind an endpoint, which is taken to stay the same; raises ConfigError where the URL is none."""
-    place = hashlib.sha256(f"{url} {name} {dialect}".encode()).hexdigest()[:12]
+    place = hashlib.sha256(f"{url} {name} {dialect} {limits.seconds:g}".encode()).hexdigest()[:12]
     return Asked(EndpointGraph(url, name, dialect, limits), f"endpoint-{place}")

@@ -12,7 +12,7 @@ _KEPT = 5
 """Characters of an id that tell when a thing of its kind came into Freebase."""
 _TRIES = 25
 _DIGITS = re.compile(r"[0-9]+")
-_WORD = re.compile(r"[^\W\d_]{4,12}")
+_WORD = re.compile(r"\b(?!(?:the|and|for|von|van|der|del|les|los|las|des)\b)[^\W\d_]{3,12}\b", re.IGNORECASE)
 _FEW = 6
 """Names of a class of which the parts of others are not made."""
 _WORDS = 30
