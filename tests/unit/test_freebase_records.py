@@ -66,7 +66,7 @@ def test_a_name_of_two_entities_is_none(tmp_path: Path) -> None:
 def test_plans_are_counted_with_their_finish_and_answers_are_told(tmp_path: Path) -> None:
     (one,), _ = read_questions(written(tmp_path / "some.json", [grailqa(0)]))
     assert (one.nodes, one.last) == (5, "merge")
-    assert one.shape == "extract_entity extract_entity find_relation merge"
+    assert [call.tool for call in one.calls.values()] == ["extract_entity", "extract_entity", "find_relation", "merge"]
     assert one.answer == "Quiet Harvest; Loud Harvest; The Winter Road" == one.told
     many = Question("q", "?", read("film.film"), tuple(Answer(f"m.0{number:02}") for number in range(12)))
     assert many.told.endswith("m.009 ... (12 in all)")

@@ -103,11 +103,6 @@ class Question:
         return list(self.calls.values())[-1].tool
 
     @property
-    def shape(self) -> str:
-        """The tools of the plan in their order, whatever they are asked about."""
-        return " ".join(call.tool for call in self.calls.values())
-
-    @property
     def told(self) -> str:
         """The answers for a reader of a demonstration: ten at most, then how many there are."""
         found = self.answer.split(BETWEEN)
