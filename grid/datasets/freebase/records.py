@@ -11,7 +11,7 @@ from typing import Any
 from grid.datasets.json_lists import read_json_list
 from grid.errors import DataError, one_line
 from grid.types import BETWEEN, Skipped, ToolCall
-from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
+from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, Value, read, walk, written
 from grid.worlds.sparql.programs import FINISHING, calls
 
 MAX_RECORDS = 200_000
@@ -65,6 +65,17 @@ class Question:
         """The ids that the logical form names, each once."""
         return tuple(dict.fromkeys(part.id for part in walk(self.expression) if isinstance(part, Entity)))
 
+    @cached_property
+    def template(self) -> str:
+        """The S-expression without its entities and literals: questions of one template differ in nothing else."""
+        parts = sorted(
+            (written(p) for p in walk(self.expression) if isinstance(p, (Entity, Value))), key=len, reverse=True
+        )
+        found = self.form
+        for part in parts:
+            found = found.replace(f" {part}", " *")
+        return found
+
     @property
     def unnamed(self) -> tuple[str, ...]:
         """Entities of the logical form that the question has no name for."""
@@ -96,11 +107,6 @@ class Question:
     def last(self) -> str:
         """The tool of the last call."""
         return list(self.calls.values())[-1].tool
-
-    @property
-    def shape(self) -> str:
-        """The tools of the plan in their order, whatever they are asked about."""
-        return " ".join(call.tool for call in self.calls.values())
 
     @property
     def told(self) -> str:
