@@ -66,11 +66,20 @@ def test_a_name_of_two_entities_is_none(tmp_path: Path) -> None:
 def test_plans_are_counted_with_their_finish_and_answers_are_told(tmp_path: Path) -> None:
     (one,), _ = read_questions(written(tmp_path / "some.json", [grailqa(0)]))
     assert (one.nodes, one.last) == (5, "merge")
-    assert [call.tool for call in one.calls.values()] == ["extract_entity", "extract_entity", "find_relation", "merge"]
     assert one.answer == "Quiet Harvest; Loud Harvest; The Winter Road" == one.told
     many = Question("q", "?", read("film.film"), tuple(Answer(f"m.0{number:02}") for number in range(12)))
     assert many.told.endswith("m.009 ... (12 in all)")
     assert many.answer.count("; ") == 11
+
+
+def test_a_template_is_a_form_without_entities_and_literals(tmp_path: Path) -> None:
+    found, _ = read_questions(written(tmp_path / "some.json", [grailqa(number) for number in (0, 6, 7, 9)]))
+    assert [one.template for one in found] == [
+        "(AND film.film (JOIN film.film.directed_by *))",
+        "(AND film.film (ge film.film.runtime *))",
+        "(AND film.film (JOIN film.film.initial_release_date *))",
+        "(JOIN (R people.employment.company) (TC (JOIN (R people.person.jobs) *) people.employment.from NOW))",
+    ]
 
 
 def test_names_come_from_answers_first(tmp_path: Path) -> None:

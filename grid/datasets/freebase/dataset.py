@@ -122,9 +122,9 @@ class AtomicKbqa:
         return found[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The question's logical form without its entities and literals: the same relations are to be found.
+        """What the question was made from: its S-expression without entities and literals.
 
-        Its tools alone would make 14 clusters of GrailQA's 478 cases, with 334 in one of them.
+        The plan's tools alone would be too few kinds: 14 in GrailQA's dev set, for 340 templates.
         """
         return self.questions[case_id].template
 

@@ -80,7 +80,9 @@ class Noise:
         every = dict.fromkeys([*self._members, *self._ontology.leading_from])
         alike = [name for name in every if name not in own and self._ontology.has_names(name) == named]
         self._rng.shuffle(alike)
-        alike.sort(key=lambda name: (_domain(name) not in domains, name not in self._members))
+        alike.sort(
+            key=lambda name: (not self._suits(node, name), _domain(name) not in domains, name not in self._members)
+        )
         for name in alike[:_CLASSES]:
             if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
                 for forth in (True, False):
@@ -124,12 +126,17 @@ class Noise:
         """Members for a class: others of its domain, so that not only its answers have real names, and new things."""
         missing = least - len(self._shard.facts.subjects(TYPE, name))
         named = self._ontology.has_names(name)
-        kin = self._kin.get((_domain(name), named), []) if name != TOPIC else []
+        kin = [node for node in self._kin.get((_domain(name), named), ()) if self._suits(node, name)]
         for _ in range(missing):
             nodes = [self._rng.choice(kin)] if kin and self._rng.random() < _KNOWN else []
             for node in (*nodes, self._fresh()):
                 if self._shard.try_out(partial(self._shard.planter.classify, node, name)):
                     break
+
+    def _suits(self, node: str, name: str) -> bool:
+        """Whether an entity is already all that a class stands below: a book is no actor, since it is no person."""
+        above = {other for other in self._ontology.above(name) if other not in (name, TOPIC)}
+        return name != TOPIC and above <= set(self._shard.facts.types(node))
 
     def _note_kin(self) -> None:
         """What is released of each domain, things with names apart from what ties others together."""

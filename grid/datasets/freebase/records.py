@@ -11,7 +11,7 @@ from typing import Any
 from grid.datasets.json_lists import read_json_list
 from grid.errors import DataError, one_line
 from grid.types import BETWEEN, Skipped, ToolCall
-from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, template, walk, written
+from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, Value, read, walk, written
 from grid.worlds.sparql.programs import FINISHING, calls
 
 MAX_RECORDS = 200_000
@@ -60,15 +60,21 @@ class Question:
         """The S-expression as GrailQA writes it: equal for equal logical forms."""
         return written(self.expression)
 
-    @property
-    def template(self) -> str:
-        """The S-expression without its entities and literals: what questions that differ in these alone share."""
-        return written(template(self.expression))
-
     @cached_property
     def entities(self) -> tuple[str, ...]:
         """The ids that the logical form names, each once."""
         return tuple(dict.fromkeys(part.id for part in walk(self.expression) if isinstance(part, Entity)))
+
+    @cached_property
+    def template(self) -> str:
+        """The S-expression without its entities and literals: questions of one template differ in nothing else."""
+        parts = sorted(
+            (written(p) for p in walk(self.expression) if isinstance(p, (Entity, Value))), key=len, reverse=True
+        )
+        found = self.form
+        for part in parts:
+            found = found.replace(f" {part}", " *")
+        return found
 
     @property
     def unnamed(self) -> tuple[str, ...]:

@@ -69,6 +69,9 @@ class Report:
             table.add_row(f"{count:,}", f"  not: {reason}")
         table.add_row(f"{len(self.dataset.questions):,}", "cases")
         table.add_row(f"{len(self.dataset.trainings):,}", "shown solved")
+        known = {question.template for question in self.dataset.trainings}
+        alike = sum(question.template in known for question in self.dataset.questions.values())
+        table.add_row(f"{alike:,}", "cases of which one shown differs in entities and literals only")
         return table
 
     def nodes(self) -> Table:

@@ -37,6 +37,7 @@ from grid.worlds.sparql.store import StoreGraph
 
 FACTS, STORE, ACCOUNT = "facts.nq.gz", "store", "witness.json"
 FILES = (FACTS, ACCOUNT, f"{STORE}/CURRENT")
+_KINDS_OF_BEING = "base.type_ontology."
 INNER, DECOY, NOISE = "inner", "decoy", "noise"
 """What invented things are for; statistics alone are told."""
 
@@ -47,10 +48,12 @@ class Witness:
 
     Attributes:
         left_out: by S-expression why no graph has a question.
+        classes: by entity those that questions give it, which say what its name is like.
     """
 
     shards: Sequence[Shard]
     left_out: Mapping[str, str]
+    classes: Mapping[str, Sequence[str]]
     ontology: Ontology
     seed: int
 
@@ -71,10 +74,11 @@ def grow(questions: Sequence[Question], ontology: Ontology, seed: int) -> Witnes
     shards, left_out = spread(
         questions, lambda number: Shard(ontology, literals, fresh(INNER), derive_seed(seed, "shard", number))
     )
+    asked = _classes(shards)
     for number, shard in enumerate(shards):
         add_decoys(shard, fresh(DECOY), derive_seed(seed, "shard", number))
         Noise(shard, fresh(NOISE), derive_seed(seed, "shard", number)).add()
-    return Witness(shards, left_out, ontology, seed)
+    return Witness(shards, left_out, asked, ontology, seed)
 
 
 def write(target: Path, witness: Witness, released: Mapping[str, str]) -> None:
@@ -115,22 +119,34 @@ def _asked(store: ox.Store, witness: Witness) -> tuple[dict[str, int], dict[str,
 
 def _christened(witness: Witness, released: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """An id and a name, or an empty one, for every entity: what is released keeps what it has."""
-    classes: dict[str, list[str]] = {}
-    for shard in witness.shards:
-        for subject, name in shard.facts.pairs(TYPE):
-            classes.setdefault(subject, []).append(str(name))
-    told = {node: [name for name in names if name != TOPIC] for node, names in classes.items()}
-    given = Christening({node: released.get(node, "") for node in classes if ENTITY.fullmatch(node)}, told)
+    classes = _classes(witness.shards)
+    known = {node: released.get(node, "") for node in classes if ENTITY.fullmatch(node)}
+    given = Christening(known, {node: _telling(witness.classes.get(node, ())) for node in known})
     found: dict[str, tuple[str, str]] = {}
     for node in sorted(classes):
         rng = random.Random(derive_seed(witness.seed, "name", node))
         invented = ENTITY.fullmatch(node) is None
-        identity = given.id(told[node], rng) if invented else node
+        telling = _telling(classes[node])
+        identity = given.id(telling, rng) if invented else node
         name = released.get(node, "")
         if not name and any(map(witness.ontology.has_names, classes[node])):
-            name = given.name(told[node], rng)
+            name = given.name(telling, rng)
         found[node] = identity, name
     return found
+
+
+def _classes(shards: Sequence[Shard]) -> dict[str, list[str]]:
+    """By entity its classes in all graphs, in the order in which it got them."""
+    found: dict[str, dict[str, None]] = {}
+    for shard in shards:
+        for subject, name in shard.facts.pairs(TYPE):
+            found.setdefault(subject, {})[str(name)] = None
+    return {subject: list(names) for subject, names in found.items()}
+
+
+def _telling(classes: Sequence[str]) -> list[str]:
+    """The classes that say something of a name."""
+    return [name for name in classes if name != TOPIC and not name.startswith(_KINDS_OF_BEING)]
 
 
 def _quads(witness: Witness, ids: Mapping[str, tuple[str, str]]) -> Iterator[ox.Quad]:

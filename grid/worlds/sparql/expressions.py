@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal as One
 from typing import TypeAlias, get_args
 
@@ -126,27 +126,6 @@ def walk(expression: Expression) -> Iterator[Expression]:
     for child in children(expression):
         yield from walk(child)
     yield expression
-
-
-def template(expression: Expression) -> Expression:
-    """The expression about no entity, literal or year in particular: equal for all that ask the same of others."""
-    match expression:
-        case Entity():
-            return Entity("m.0")
-        case Value():
-            return replace(expression, text="")
-        case Class():
-            return expression
-        case Join():
-            return replace(expression, target=template(expression.target))
-        case And(left, right):
-            return And(template(left), template(right))
-        case Arg() | Count():
-            return replace(expression, operand=template(expression.operand))
-        case TimeConstraint(operand, _, time):
-            return replace(expression, operand=template(operand), time=time if time == NOW else "")
-        case Compare(value=value):
-            return replace(expression, value=replace(value, text=""))
 
 
 def read(text: object) -> Expression:
