@@ -140,10 +140,6 @@ def overlap(question: Question, offered: Offered) -> str:
     return max(sorted(offered), key=score)
 
 
-def _any(question: Question, offered: Offered) -> str:
-    return random.Random(derive_seed(0, "guess", question.id, *offered)).choice(list(offered))
-
-
 def joins(expression: Expression) -> list[Join]:
     """The find_relation steps of a plan."""
     return [part for part in walk(expression) if isinstance(part, Join)]

@@ -10,24 +10,19 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
-from grid.datasets.constants import Constants
+from grid.datasets.base import Outline
 from grid.datasets.files import fingerprint
 from grid.datasets.freebase.drawing import Split, draw, split, unnamed
 from grid.datasets.freebase.files import Files, ontology_folder
 from grid.datasets.freebase.graphs import Asked, Kept, Source, Witnessed, endpoint, own_graph
 from grid.datasets.freebase.records import Question
-from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
-from grid.retrievers.embedding import embedder_of
-from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
-from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.strict import STRICT
-from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolSpec
+from grid.types import Skipped, ToolSpec
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import Dialect
 from grid.worlds.sparql.tools import TOOLS
@@ -38,7 +33,7 @@ ADAPTER = 1
 
 
 @dataclass(config=STRICT)
-class AtomicKbqa:
+class AtomicKbqa(QuestionAnswering[Question]):
     """Questions over Freebase, drawn by `seed`, balanced by plan nodes, each resolved by its answers however found.
 
     Freebase itself is not to be had here. By default facts are invented by which the questions have their answers (see
@@ -61,7 +56,6 @@ class AtomicKbqa:
         sentence_model: a folder with such a model, instead of both.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
     files: ClassVar[Files]
 
     path: str | None = None
@@ -85,10 +79,7 @@ class AtomicKbqa:
     @cached_property
     def version(self) -> str:
         """The adapter, the files' fingerprint, how questions are drawn, and the graph."""
-        own = f"{type(self).__name__.lower()}-a{ADAPTER}-{self._key}-{self.source.version}"
-        if self.demonstrations_by != "embeddings" or self.sentence_model is None:
-            return own
-        return f"{own}-{model_fingerprint(self._model())}"
+        return f"{type(self).__name__.lower()}-a{ADAPTER}-{self._key}-{self.source.version}{self._model_version()}"
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -128,31 +119,14 @@ class AtomicKbqa:
         """
         return self.questions[case_id].template
 
-    def problem(self, case_id: str) -> Problem:
-        """One question with the seven tools. Its reference is the logical form's plan, resolved by the last step."""
-        question = self.questions[case_id]
+    def world(self, question: Question, answered: bool) -> SparqlWorld:
+        """The tools over the graph in which the question has its answers."""
         graph = self.source.graph(question)
         ids = [answer.value for answer in question.answers if answer.is_entity]
         told = {} if graph.waits else graph.names(ids)
         names = {**told, **{answer.value: answer.name for answer in question.answers if answer.name}}
-        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
-        return Problem(
-            case=Case(case_id, question.text, Plan(()), answered=answered),
-            reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),
-            world=SparqlWorld(
-                graph, tuple(answer.value for answer in question.answers), names, dict(question.mentions), answered
-            ),
-            candidates=lambda case, substep: tuple(TOOLS.values()),
-            library=TOOLS,
-            same_function={},
-            own=tuple(TOOLS),
-            demonstrations=partial(self.demonstrations, case_id),
-            baselines=partial(self._constants.right, question),
-        )
-
-    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.2, 'Demonstration Retrieval')."""
-        return self._nearest(self.questions[case_id].text, count)
+        wanted = tuple(answer.value for answer in question.answers)
+        return SparqlWorld(graph, wanted, names, dict(question.mentions), answered)
 
     @cached_property
     def split(self) -> Split:
@@ -193,31 +167,6 @@ class AtomicKbqa:
         faults = {question.id: source.fault(question) for question in chosen}
         skipped += [Skipped(identity, reason) for identity, reason in faults.items() if reason is not None]
         return Kept([question for question in chosen if faults[question.id] is None], list(trainings), skipped)
-
-    @cached_property
-    def _constants(self) -> Constants:
-        return Constants(self.trainings)
-
-    @cached_property
-    def _nearest(self) -> Nearest:
-        return Nearest(self._texts(), self._solved, self._scorer)
-
-    @property
-    def _scorer(self) -> Scorer:
-        if self.demonstrations_by == "bm25":
-            return bm25_texts(self._texts, question_words)
-        return dense_texts(self._texts, lambda: embedder_of(self._model()))
-
-    def _texts(self) -> Sequence[str]:
-        return [question.text for question in self.trainings]
-
-    def _solved(self, place: int) -> Demonstration:
-        question = self.trainings[place]
-        return Demonstration(question.text, question.calls, question.told)
-
-    def _model(self) -> Path:
-        asked_by = "dataset.demonstrations_by", self.demonstrations_by
-        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
 
 
 @dataclass(config=STRICT)

@@ -12,25 +12,20 @@ from pydantic.dataclasses import dataclass
 
 from grid.code_digest import code_digest
 from grid.datasets.balance import balanced
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
+from grid.datasets.base import Outline
 from grid.datasets.cache import made_once
-from grid.datasets.constants import Constants
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.generate import generate
-from grid.datasets.kqa.program import Executor, calls, executor
+from grid.datasets.kqa.program import Executor, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
 from grid.datasets.kqa.validation import faults
-from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
-from grid.retrievers.embedding import embedder_of
-from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
-from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.strict import STRICT
-from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolCall, ToolSpec
+from grid.types import Skipped, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.glossary import GLOSSARY
@@ -41,13 +36,12 @@ ADAPTER = 1
 """Raise when the same files give other cases or outcomes."""
 
 
-class Kqa:
+class Kqa(QuestionAnswering[Question]):
     """What both datasets share, over a folder with `kb.json`, `train.json` and `val.json`."""
 
-    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
+    notes: ClassVar[tuple[str, ...]] = GLOSSARY
     limit: int | None
     seed: int
-    outline: Outline
 
     @property
     def root(self) -> Path:
@@ -61,10 +55,10 @@ class Kqa:
 
     @cached_property
     def version(self) -> str:
-        """The adapter, the files' fingerprint, and what the samples are drawn by."""
+        """The adapter, the files' fingerprint, what the samples are drawn by, and a sentence model's folder."""
         drawn = "-".join(str(part) for part in (*self.sizes, self.seed) if part is not None)
         files = fingerprint(*(self.root / name for name in (KB, TRAIN, TEST)))
-        return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}"
+        return f"{type(self).__name__.lower()}-a{ADAPTER}-{files}-{drawn}{self._model_version()}"
 
     @cached_property
     def kb(self) -> KnowledgeBase:
@@ -100,45 +94,9 @@ class Kqa:
         """The shape of the question's program: its DAG's functions in their order, whatever they are asked about."""
         return " ".join(step.function for step in self.questions[case_id].dag)
 
-    def problem(self, case_id: str) -> Problem:
-        """One question with its tools. Its reference is the program's DAG, resolved by the last step."""
-        question = self.questions[case_id]
-        steps: dict[str, ToolCall] = calls(question.dag)
-        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
-        return Problem(
-            case=Case(case_id, question.text, Plan(()), answered=answered, notes=GLOSSARY),
-            reference=Reference(steps, (list(steps)[-1],), followed=False),
-            world=KoplWorld(self.kb, (question.answer,), answered),
-            candidates=lambda case, substep: tuple(TOOLS.values()),
-            library=TOOLS,
-            same_function={},
-            own=tuple(TOOLS),
-            demonstrations=partial(self.demonstrations, case_id),
-            baselines=partial(self._constants.right, question),
-        )
-
-    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.1, 'In-context Demonstration')."""
-        return self._nearest(self.questions[case_id].text, count)
-
-    @cached_property
-    def _nearest(self) -> Nearest:
-        return Nearest(self._training_texts(), self._solved, self._scorer)
-
-    def _solved(self, place: int) -> Demonstration:
-        question = self.trainings[place]
-        return Demonstration(question.text, calls(question.dag), question.answer)
-
-    @property
-    def _scorer(self) -> Scorer:
-        return bm25_texts(self._training_texts, question_words)
-
-    def _training_texts(self) -> Sequence[str]:
-        return [question.text for question in self.trainings]
-
-    @cached_property
-    def _constants(self) -> Constants:
-        return Constants(self.trainings)
+    def world(self, question: Question, answered: bool) -> KoplWorld:
+        """The functions over the knowledge base."""
+        return KoplWorld(self.kb, (question.answer,), answered)
 
     @cached_property
     def _run(self) -> Executor:
@@ -203,25 +161,6 @@ class KqaPro(Kqa):
     def sizes(self) -> tuple[int | None, int | None]:
         """As configured."""
         return self.cases, self.demonstrations_from
-
-    @cached_property
-    def version(self) -> str:
-        """With the fingerprint of the sentence model, where a folder is named: a hub's stands in the config."""
-        own = super().version
-        if self.demonstrations_by != "embeddings" or self.sentence_model is None:
-            return own
-        return f"{own}-{model_fingerprint(self._model())}"
-
-    @property
-    def _scorer(self) -> Scorer:
-        if self.demonstrations_by == "bm25":
-            return super()._scorer
-        return dense_texts(self._training_texts, lambda: embedder_of(self._model()))
-
-    def _model(self) -> Path:
-        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
-        asked_by = "dataset.demonstrations_by", self.demonstrations_by
-        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
 
     def case_ids(self) -> Sequence[str]:
         """The first `limit` of the questions that were drawn."""

@@ -11,9 +11,9 @@ from typing import Any
 
 from grid.datasets.balance import balanced
 from grid.datasets.files import read_json
-from grid.datasets.kqa.program import Executor, Program, breadth, depth, merged, read_program
+from grid.datasets.kqa.program import Executor, Program, breadth, calls, depth, merged, read_program
 from grid.errors import DataError
-from grid.types import Skipped
+from grid.types import Skipped, ToolCall
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.results import same_answer
 
@@ -34,6 +34,16 @@ class Question:
     def dag(self) -> Program:
         """The program with identical steps merged."""
         return merged(self.program)
+
+    @cached_property
+    def calls(self) -> dict[str, ToolCall]:
+        """The DAG as tool calls by step number."""
+        return calls(self.dag)
+
+    @property
+    def told(self) -> str:
+        """The answer."""
+        return self.answer
 
     @property
     def depth(self) -> int:

@@ -1,0 +1,128 @@
+"""Questions with gold plans over one set of tools: what their data sets share (planning_horizon B.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
+from grid.datasets.constants import Constants, Solved
+from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.engines.sources import Hub
+from grid.retrievers.embedding import embedder_of
+from grid.retrievers.scored import Scorer
+from grid.retrievers.sources import Wheel
+from grid.retrievers.sources import fingerprint as model_fingerprint
+from grid.retrievers.texts import bm25_texts, dense_texts
+from grid.types import Case, Demonstration, Plan, Reference, ToolCall, ToolSpec
+from grid.worlds.base import World
+
+
+class Planned(Solved, Protocol):
+    """A question with its gold plan."""
+
+    @property
+    def text(self) -> str:
+        """The question."""
+        ...
+
+    @property
+    def calls(self) -> Mapping[str, ToolCall]:
+        """The plan by step number, without the finish."""
+        ...
+
+    @property
+    def told(self) -> str:
+        """The answer for a reader of a demonstration."""
+        ...
+
+
+Q = TypeVar("Q", bound=Planned)
+
+
+class QuestionAnswering(Generic[Q]):
+    """A data set of questions whose references are plans, each resolved by its last step; others are shown solved.
+
+    `demonstrations_by`: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings, by
+    the sentence-transformers model of `hub`, `wheel` or `sentence_model`.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
+    notes: ClassVar[tuple[str, ...]] = ()
+    demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    hub: Hub | None = None
+    wheel: Wheel | None = None
+    sentence_model: str | None = None
+    outline: Outline = "hidden"
+
+    @property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """All tools, of every question the same."""
+        raise NotImplementedError
+
+    @property
+    def questions(self) -> Mapping[str, Q]:
+        """The cases' questions by id."""
+        raise NotImplementedError
+
+    @property
+    def trainings(self) -> Sequence[Q]:
+        """The questions that are shown solved."""
+        raise NotImplementedError
+
+    def world(self, question: Q, answered: bool) -> World:
+        """The tools of one question; `answered`: a finish answers it."""
+        raise NotImplementedError
+
+    def problem(self, case_id: str) -> Problem:
+        """One question with its tools. Its reference is the gold plan, resolved by the last step."""
+        question, tools = self.questions[case_id], self.tools
+        answered = self.outline == HIDDEN  # an outline says itself where the work ends, and its last result answers
+        return Problem(
+            case=Case(case_id, question.text, Plan(()), answered=answered, notes=self.notes),
+            reference=Reference(question.calls, (list(question.calls)[-1],), followed=False),
+            world=self.world(question, answered),
+            candidates=lambda case, substep: tuple(tools.values()),
+            library=tools,
+            same_function={},
+            own=tuple(tools),
+            demonstrations=partial(self.demonstrations, case_id),
+            baselines=partial(self._constants.right, question),
+        )
+
+    def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
+        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2)."""
+        return self._nearest(self.questions[case_id].text, count)
+
+    def _model_version(self) -> str:
+        """What a version ends with: the fingerprint of a sentence model's folder; a hub's model is in the config."""
+        if self.demonstrations_by != "embeddings" or self.sentence_model is None:
+            return ""
+        return f"-{model_fingerprint(self._model())}"
+
+    @cached_property
+    def _constants(self) -> Constants:
+        return Constants(self.trainings)
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return Nearest(self._texts(), self._solved, self._scorer())
+
+    def _scorer(self) -> Scorer:
+        if self.demonstrations_by == "bm25":
+            return bm25_texts(self._texts, question_words)
+        return dense_texts(self._texts, lambda: embedder_of(self._model()))
+
+    def _texts(self) -> Sequence[str]:
+        return [question.text for question in self.trainings]
+
+    def _solved(self, place: int) -> Demonstration:
+        question = self.trainings[place]
+        return Demonstration(question.text, question.calls, question.told)
+
+    def _model(self) -> Path:
+        """The folder of the sentence model; raises ConfigError where there is none, or nothing to load it with."""
+        asked_by = "dataset.demonstrations_by", self.demonstrations_by
+        return sentence_model_folder(self.hub, self.wheel, self.sentence_model, asked_by)
