@@ -1,4 +1,4 @@
-"""The nouns of the project. Imports nothing of the project, so that everything may import it."""
+"""The nouns of the project. Imports nothing of the project but other nouns, so that everything may import it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
+
+from grid.chains import Chain
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
@@ -20,6 +22,8 @@ FINISH = "finish"
 """How 'finish with this answer' is called where no outline says what comes next."""
 GIVE_UP = "give_up"
 """How 'this path leads nowhere' is called where a planner offers it."""
+REJECT = "reject"
+"""How 'the request cannot be carried out with these tools' is called where a case offers it."""
 BETWEEN = "; "
 """What parts the values of an answer."""
 USER = "The user: "
@@ -268,6 +272,7 @@ class Trajectory:
     `steps` is the path it stands by, one step per substep, and `end` the world's state behind it; `decisions` every
     decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first, and
     `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
+    `chain` is the plan that a planner predicts without running it, `unrefined` the one that it wrote before a critique.
     """
 
     steps: tuple[Step, ...]
@@ -277,6 +282,8 @@ class Trajectory:
     branched_steps: int | None = None
     replans: int = 0
     answer: str | None = None
+    chain: Chain | None = None
+    unrefined: Chain | None = None
 
 
 @dataclass(frozen=True)

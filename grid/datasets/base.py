@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
+from grid.chains import TaskKind
 from grid.engines.base import Prompt
 from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec, Trajectory
 from grid.worlds.base import World
@@ -101,6 +102,7 @@ class Problem:
     are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by
     BASELINES. `controls` are what a regression controls for besides the plan's shape and the dataset, by name (letters,
     digits and _; planning_horizon B.3): the column `controls`. Where a dataset gives none, it is the plan's last tool.
+    `kind` says which task of agent_planning_benchmark it is, where it is one.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
     query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
@@ -120,6 +122,7 @@ class Problem:
     examine: Examine | None = None
     baselines: Callable[[], Mapping[str, bool]] = no_baselines
     controls: Mapping[str, bool | str] = field(default_factory=dict)
+    kind: TaskKind | None = None
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
     dynamic: bool = False

@@ -26,6 +26,13 @@ class Scores:
     `answer_em` and `answer_f1` hold the parts of an answer against the right ones by token
     (`grid.text.short_answers`); `verdict` is an evaluator's: correct, partially_correct, incorrect or refusal.
 
+    Of plans (agent_planning_benchmark §3.3), by the scorer that `success` goes by: `plan_correct`, `plan_grade` (of
+    GRADES) and `plan_errors` (of ERRORS); `unrefined_*` are those of the version before a critique, `judged_*` the
+    judge's where both scorers are asked, and `judge_contradicted` says that the judge's verdict and errors disagree.
+    `behaviour` (of BEHAVIOURS) is what follows a broken tool, `refused` whether the plan is an explicit refusal,
+    `extraneous_calls` counts calls of extraneous tools, `unresolved_arguments` those arguments of which the symbolic
+    scorer cannot tell what they mean; `plan_cost` is the sum of the calls' costs, `least_cost` the least that solves.
+
     `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
     `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.
     """
@@ -65,6 +72,22 @@ class Scores:
     answer_em: float | None = None
     answer_f1: float | None = None
     verdict: str | None = None
+    plan_correct: bool | None = None
+    plan_grade: float | None = None
+    plan_errors: tuple[str, ...] | None = None
+    unrefined_correct: bool | None = None
+    unrefined_grade: float | None = None
+    unrefined_errors: tuple[str, ...] | None = None
+    judged_correct: bool | None = None
+    judged_grade: float | None = None
+    judged_errors: tuple[str, ...] | None = None
+    judge_contradicted: bool | None = None
+    behaviour: str | None = None
+    refused: bool | None = None
+    extraneous_calls: int | None = None
+    unresolved_arguments: int | None = None
+    plan_cost: float | None = None
+    least_cost: float | None = None
     hallucinated: bool | None = None
     side_effect: bool | None = None
     failure_patterns: tuple[str, ...] | None = None

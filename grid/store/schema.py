@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from grid.engines.roles import ASKED
+from grid.store.plan_columns import PLAN_COLUMNS
 
-SCHEMA_VERSION = "11"
+SCHEMA_VERSION = "12"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -51,8 +52,7 @@ EPISODES = pa.schema(
         ("inclusion_set", pa.float64()),
         ("usage", pa.float64()),
         ("retrieval_rate", pa.float64()),
-        ("tool_precision", pa.float64()),
-        ("tool_recall", pa.float64()),
+        *((f"tool_{share}", pa.float64()) for share in ("precision", "recall")),
         ("correct_path", pa.bool_()),
         ("extra_calls", pa.int32()),
         ("traj_satisfy", pa.float64()),
@@ -63,6 +63,7 @@ EPISODES = pa.schema(
         *((name, pa.bool_()) for name in _PLANS),
         ("edit_distance", pa.float64()),
         *((name, pa.string()) for name in ("tool_counts", "verdict")),
+        *PLAN_COLUMNS,
         ("hallucinated", pa.bool_()),
         ("side_effect", pa.bool_()),
         ("failure_patterns", pa.list_(pa.string())),
@@ -79,8 +80,7 @@ EPISODES = pa.schema(
         ("tool_calls", pa.int32()),
         ("resolved_checks", pa.int32()),
         ("replans", pa.int32()),
-        ("branches", pa.int32()),
-        ("branched_steps", pa.int32()),
+        *((name, pa.int32()) for name in ("branches", "branched_steps")),
         ("unassigned", pa.float64()),
         ("repeated_call", pa.bool_()),
         ("repeated_call_in_a_row", pa.bool_()),

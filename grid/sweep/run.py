@@ -179,6 +179,7 @@ async def _run_cell(
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= {**dict.fromkeys(BASELINES), **told}
     row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
+    row |= vars(problem.kind) if problem and problem.kind else {}
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id

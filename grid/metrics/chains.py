@@ -1,0 +1,30 @@
+"""The chain of calls that a trajectory made or predicted (agent_planning_benchmark §3.1)."""
+
+from __future__ import annotations
+
+from grid.chains import Chain, ChainCall
+from grid.types import FINISH, REJECT, ToolCall, Trajectory
+
+
+def chain_of(trajectory: Trajectory) -> Chain:
+    """What a planner predicted, or the calls that it made as it wrote them, references included.
+
+    A call of REJECT ends the chain, which is then a refusal; calls before it stay. A finish is no call.
+    """
+    if trajectory.chain is not None:
+        return trajectory.chain
+    calls: list[ChainCall] = []
+    first = trajectory.steps[0].substep.id if trajectory.steps else "0"
+    refusal = None
+    for step in trajectory.steps:
+        written = step.written
+        if written is not None and written.tool == REJECT:
+            refusal = _reason(written)
+            break
+        if written is not None and written.tool != FINISH:
+            calls.append(ChainCall(written.tool, dict(written.arguments), step.thought or ""))
+    return Chain(tuple(calls), refusal, first=int(first) if first.isdecimal() else 0)
+
+
+def _reason(call: ToolCall) -> str:
+    return str(call.arguments.get("reason", ""))
