@@ -78,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--judge", help="a file of conf/model (default: the model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
+    parser.add_argument("--refine", default="none", help="a file of conf/refine")
+    parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser

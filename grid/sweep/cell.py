@@ -10,12 +10,13 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
-from grid.engines.roles import ASKED, JUDGE
+from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.metrics.stepwise import SCORING
+from grid.planners.refining import NOT_REFINED
 from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 
-GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
+GROUPS = ("model", "planner", "refine", "dataset", "robustness", "retriever", "pool")
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
@@ -39,9 +40,9 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels also have the groups `judge`, where the planner asks one, and `evaluator`, where
-    the dataset does; the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is
-    part of the cells' ids.
+    for) make the id. Config and labels also have the roles that the setting asks (`judge`, `evaluator`, `simulator`,
+    `critic`); the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of
+    the cells' ids.
     """
 
     config: Mapping[str, Any]
@@ -57,11 +58,17 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id, as if no decision of a judge were set right: restoring changes no seed (tooltree A.2)."""
-        judge = self.config.get(JUDGE)
-        if judge is None or judge.get("restored", NOT_RESTORED) == NOT_RESTORED:
-            return self.id
-        return self._digest(influential({**self.config, JUDGE: {**judge, "restored": NOT_RESTORED}}))
+        """The id, as if no decision of a judge were set right, and no plan refined.
+
+        So restoring changes no seed (tooltree A.2), and the plan that is refined is the one that would stand without.
+        """
+        config, judge = dict(self.config), self.config.get(JUDGE)
+        if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
+            config[JUDGE] = {**judge, "restored": NOT_RESTORED}
+        if self.config.get("refine", {}).get("mode", NOT_REFINED) != NOT_REFINED:
+            config["refine"] = unrefined(self.config["refine"])
+            config.pop(CRITIC, None)
+        return self._digest(influential(config))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
         return _digest({"config": config, "seed": self.seed, "budget": dict(self.budget)})
@@ -111,6 +118,11 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         if group in config
     }
     return found | {"robustness": [*found["robustness"].items()]}
+
+
+def unrefined(refine: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of the group `refine` where nothing is refined: its other keys are of no use then."""
+    return {"_target_": refine["_target_"], "mode": NOT_REFINED}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from grid import store
 from grid.datasets.base import Dataset
-from grid.engines.roles import ASKED, JUDGE
+from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import build, code_of, invalid_reason
 from grid.sweep.caps import cut
@@ -48,6 +48,9 @@ class Checked:
     def skipped_by_reason(self) -> dict[str, Counter[str]]:
         """Dataset label to reasons and how often each was met."""
         return {name: Counter(skip.reason for skip in skips) for name, skips in self.skipped.items() if skips}
+
+
+_NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
 
 
 def check_sweep(jobs: Sequence[Job]) -> Checked:
@@ -167,7 +170,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
         if named and not any(role in setting.config for setting in settings):
-            why = "no planner and no tool of this sweep asks one" if role == JUDGE else "no dataset asks one"
+            why = _NOBODY.get(role, "no dataset asks one")
             lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
     return lines
 
