@@ -30,7 +30,7 @@ SHARED: dict[str, Any] = {
     "budget": {"llm_calls": 5000, "steps": 1000},
     "cluster": {"kind": "local"},
 }
-LABELS = {group: group for group in ("model", "planner", "refine", "dataset", "robustness", "retriever", "pool")}
+LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}
 FOLDERS = {
     "ultratool": "released_ultratool",
     "traject_bench": "small_traject_bench",
@@ -74,8 +74,7 @@ def setting_of(
     **labels: str,
 ) -> Setting:
     """A setting of files of conf/, some values of dataset, planner and model changed."""
-    usual = {"model": "lexical", "planner": "react", "refine": "none", "robustness": "none", "retriever": "bm25"}
-    labels = usual | {"pool": "all"} | labels
+    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
     config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
@@ -89,7 +88,6 @@ def job(root: Path, **changes: Any) -> Job:
         "model": {"_target_": "grid.engines.lexical.engine.Lexical"},
         "planner": {"_target_": "grid.planners.react.ReAct"},
         "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 2, "path": None},
-        "refine": {"_target_": "grid.planners.refining.Refining", "mode": "none"},
         "robustness": {},
         "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
         "pool": {"_target_": "grid.pools.whole.Whole"},

@@ -26,7 +26,7 @@ from grid.robustness.base import Robustness
 from grid.seeds import derive_seed
 from grid.sweep import audit, evaluation, grounding, simulation
 from grid.sweep.audit import Audit
-from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.cell import GROUPS, REFINE, Setting
 from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.grounding import GroundingByModel
@@ -146,6 +146,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
     modules["metrics"] = {score.__module__}
+    if REFINE in config:
+        modules[REFINE] = {config[REFINE]["_target_"].rpartition(".")[0]}
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):
@@ -185,7 +187,7 @@ def invalid_reason(setting: Setting) -> str | None:
             return reason
     if _refining(setting.config).mode != NOT_REFINED and not writes_plans(planner):
         plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
-        return f"conf/refine/{_file(setting, 'refine')}.yaml refines plans; {plans}"
+        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     provided, by = build_engine(setting.config["model"]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
@@ -206,7 +208,7 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
     if role == CRITIC and SAMPLE not in engine.provides:
-        refine = f"conf/refine/{_file(setting, 'refine')}.yaml"
+        refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
         return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
     if role == SIMULATOR and (SAMPLE not in engine.provides or engine.sampler is None):
         return f"{of} has its tools played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
@@ -233,7 +235,8 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
 
 
 def _refining(config: Mapping[str, Any]) -> Refining:
-    return cast(Refining, make("refine", config["refine"]))
+    """How plans are refined, if they are."""
+    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
 
 
 def _file(setting: Setting, group: str) -> str:

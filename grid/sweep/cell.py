@@ -12,11 +12,12 @@ from typing import Any
 
 from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.metrics.stepwise import SCORING
-from grid.planners.refining import NOT_REFINED
 from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 
-GROUPS = ("model", "planner", "refine", "dataset", "robustness", "retriever", "pool")
+GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
+REFINE = "refine"
+"""The group that a setting has where its plans are refined, and only there."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
@@ -41,7 +42,7 @@ class Setting:
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
     for) make the id. Config and labels also have the roles that the setting asks (`judge`, `evaluator`, `simulator`,
-    `critic`); the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of
+    `critic`), and REFINE; the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of
     the cells' ids.
     """
 
@@ -65,9 +66,7 @@ class Setting:
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
             config[JUDGE] = {**judge, "restored": NOT_RESTORED}
-        if self.config.get("refine", {}).get("mode", NOT_REFINED) != NOT_REFINED:
-            config["refine"] = unrefined(self.config["refine"])
-            config.pop(CRITIC, None)
+        config = {key: value for key, value in config.items() if key not in (REFINE, CRITIC)}
         return self._digest(influential(config))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
@@ -114,15 +113,10 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in (*GROUPS, *ASKED, OPTIONS)
+        for group in (*GROUPS, REFINE, *ASKED, OPTIONS)
         if group in config
     }
     return found | {"robustness": [*found["robustness"].items()]}
-
-
-def unrefined(refine: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of the group `refine` where nothing is refined: its other keys are of no use then."""
-    return {"_target_": refine["_target_"], "mode": NOT_REFINED}
 
 
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:

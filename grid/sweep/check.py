@@ -18,7 +18,7 @@ from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import build, code_of, invalid_reason
 from grid.sweep.caps import cut
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
 from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
@@ -186,7 +186,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in (*GROUPS, *ASKED, OPTIONS) and first[key] != other.get(key):
+        if key not in (*GROUPS, REFINE, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

@@ -15,9 +15,9 @@ from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
-from grid.planners.refining import NOT_REFINED, Criticising
+from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
-from grid.sweep.cell import GROUPS, unrefined
+from grid.sweep.cell import GROUPS, REFINE
 from grid.sweep.make import config_error, make
 from grid.sweep.simulation import Simulating
 
@@ -81,9 +81,8 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     trajectories too, where nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
-    if groups["refine"].get("mode", NOT_REFINED) == NOT_REFINED:
-        groups["refine"] = unrefined(groups["refine"])  # so that it is one setting, whatever its other keys are
-    found: dict[str, Any] = {}
+    found = refining(config)
+    groups |= found
     for role in ASKED:
         given = _given(role, config)
         how, model = _how(role, given), _model(role, given)
@@ -106,6 +105,17 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     return groups | found
 
 
+def refining(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The group `refine` with all its values, where plans are refined; else nothing. Raises ConfigError."""
+    given = config.get(REFINE)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(REFINE, given, "one of the files of conf/refine")
+    how = cast(Refining, make(REFINE, given))
+    return {} if how.mode == NOT_REFINED else {REFINE: {"_target_": given["_target_"], **dataclasses.asdict(how)}}
+
+
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
     """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
     given = _given(role, config)
@@ -117,7 +127,7 @@ def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bo
     if role == JUDGE:
         return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
     if role == CRITIC:
-        return bool(groups["refine"].get("mode") == CRITIC)
+        return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
     if role == SIMULATOR:
         return bool(model) and SIMULATED in _dataset(groups).provides
     return _compares(groups) or (bool(model) and _examines(groups))
