@@ -1,6 +1,7 @@
 """Every planner on every dataset, with every outline and every engine of no cost.
 
-Robustness settings take turns, so that each meets every planner and every dataset. All are read from conf/: a new file there is picked up by itself.
+Robustness settings take turns, so that each meets every planner and every dataset. All are read from
+conf/: a new file there is picked up by itself.
 """
 
 from __future__ import annotations
