@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
+from grid.engines.verdicts import VerdictAnswer
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
@@ -139,7 +140,7 @@ class VoteAnswer:
     candidates: int
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer
+JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer | VerdictAnswer
 """Answers that have a JSON schema."""
 
 
