@@ -41,7 +41,7 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments (`least` of it as a plan), score, candidate 0, a yes, or no text; `n` times."""
+        """The first tool without arguments (`least` of it as a plan), score, candidate 0, yes, or no text; n times."""
         answer, text = prompt.answer, ""
         if isinstance(answer, OutlineAnswer):
             text = to_json({"outline": ["do it"]})

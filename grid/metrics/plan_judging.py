@@ -60,6 +60,25 @@ def plan_examine(
     return None if scorer == SYMBOLIC else partial(_examined, task, scorer, reference_shown, truth)
 
 
+def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
+    """What no judge is needed for: refused, extraneous_calls, plan_cost and exact_match, where they apply.
+
+    Behind a broken tool also behaviour and success, where the rule tells them (`behaviour_by_rule`).
+    """
+    chain = chain_of(trajectory)
+    own: dict[str, Any] = {"refused": chain.refusal is not None}
+    if task.extraneous:
+        own |= {"extraneous_calls": sum(call.name in task.extraneous for call in chain.calls)}
+    if task.reference:
+        own |= {"exact_match": same_as_reference(chain, task)}
+    if task.costs:
+        known = [task.costs.get(call.name) for call in chain.calls]
+        own |= {"plan_cost": None if None in known else float(sum(cost or 0 for cost in known))}
+    if task.kind.task_family == "broken" and (behaviour := behaviour_by_rule(task, chain)):
+        own |= {"behaviour": behaviour, "success": behaviour == REPLACE}
+    return own
+
+
 def same_as_reference(chain: Chain, task: JudgedTask) -> bool:
     """Whether a plan calls the tools of the known solution in its order, with whatever arguments (§D.2)."""
     return [call.name for call in chain.calls] == [call.tool for call in task.reference]
@@ -78,7 +97,7 @@ async def _examined(
     found = await asking.about(chain, trajectory.answer, "plan")
     if scorer == BOTH:
         return _judged(found)
-    own: dict[str, Any] = _scored(task, chain, found)
+    own: dict[str, Any] = {**by_rule(task, trajectory), **_scored(task, found)}
     if trajectory.unrefined is not None:
         before = await asking.about(trajectory.unrefined, None, "unrefined")
         own |= {f"unrefined_{key}": value for key, value in _told(before.verdict).items()}
@@ -204,19 +223,9 @@ def _judged(found: _Found) -> dict[str, Any]:
     }
 
 
-def _scored(task: JudgedTask, chain: Chain, found: _Found) -> dict[str, Any]:
+def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
     """The columns where nobody but the judge scores."""
     told = _told(found.verdict)
     own: dict[str, Any] = {f"plan_{key}": value for key, value in told.items()} | {"success": told["correct"]}
     own |= {"judge_contradicted": found.verdict.contradicted if found.verdict else None}
-    own |= {"refused": chain.refusal is not None}
-    if task.kind.task_family == "broken":
-        own |= {"behaviour": found.behaviour}
-    if task.extraneous:
-        own |= {"extraneous_calls": sum(call.name in task.extraneous for call in chain.calls)}
-    if task.reference:
-        own |= {"exact_match": same_as_reference(chain, task)}
-    if task.costs:
-        known = [task.costs.get(call.name) for call in chain.calls]
-        own |= {"plan_cost": None if None in known else float(sum(cost or 0 for cost in known))}
-    return own
+    return own | ({"behaviour": found.behaviour} if task.kind.task_family == "broken" else {})

@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from grid.chains import ERRORS, GRADES, Verdict
-from grid.text.answers import only
+from grid.text.answers import only_one
 from grid.text.objects import UnreadableError
 from grid.types import Json
 
@@ -25,7 +25,7 @@ def read_verdict(text: str, errors: bool = True) -> Verdict:
     Keys of errors may go on behind their number (`E2_TASK_COMPLETENESS`), errors may stand in a list of their own, the
     grade may be called score; yes and no, 1 and 0 count as true and false. Raises UnreadableError as `read_call`.
     """
-    return only(text, partial(_verdict, errors=errors), NO_VERDICT)
+    return only_one(text, partial(_verdict, errors=errors), NO_VERDICT)
 
 
 def _verdict(value: Json, errors: bool) -> Verdict | None:

@@ -39,7 +39,8 @@ QUERY = "Add up Monday's exchange rates."
 
 def task(family: Any = "holistic", **changed: Any) -> JudgedTask:
     kind = {"task_family": family} | changed.pop("kind", {})
-    return JudgedTask(**({"query": QUERY, "kind": TaskKind(**kind), "tools": TOOLS, "reference": RIGHT} | changed))
+    known: dict[str, Any] = {"query": QUERY, "kind": TaskKind(**kind), "tools": TOOLS, "reference": RIGHT}
+    return JudgedTask(**(known | changed))
 
 
 def chain(*names: str, refusal: str | None = None) -> Chain:
@@ -76,7 +77,11 @@ def examined(
 ) -> Mapping[str, Any]:
     examine = plan_examine(about, scorer, **how)
     assert examine is not None
-    return asyncio.run(examine(found, Evaluation(engine, Judging(), 1)))
+
+    async def run() -> Mapping[str, Any]:
+        return await examine(found, Evaluation(engine, Judging(), 1))
+
+    return asyncio.run(run())
 
 
 def test_a_verdict_is_read_in_the_forms_that_models_write() -> None:
