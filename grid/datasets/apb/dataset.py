@@ -117,6 +117,7 @@ class Apb:
                 done=record.done,
                 decisions=record.kind.horizon_k,
                 notes=(CHEAPEST,) if record.costs else (),
+                diagnosed=True,
             ),
             reference=_reference(record),
             world=RecordingWorld(record.broken),
@@ -191,7 +192,8 @@ def _reference(record: Record) -> Reference:
         done = [step.call for step in record.done]
         every = [*(call if call and call.tool in record.tools else None for call in done), *record.reference]
         calls = {str(place): call for place, call in enumerate(every)}
-    return Reference(calls, tuple(name for name, call in calls.items() if call), followed=False)
+    resolution = tuple(name for name, call in calls.items() if call)
+    return Reference(calls, resolution, followed=False, unsolvable=record.kind.unsolvable_kind is not None)
 
 
 def _measure(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
