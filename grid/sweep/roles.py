@@ -87,6 +87,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
             allowed = "false, or true with model@judge=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError(f"robustness.{robust}.judge", True, allowed)
         if role == EVALUATOR and not model and judges_plans(groups):
+            _dataset(groups)  # which may have no such scorer
             allowed = "judge or both with model@judge=NAME, a file of conf/model; or symbolic, where it can be computed"
             raise ConfigError("dataset.scorer", groups["dataset"]["scorer"], allowed)
         if role == EVALUATOR and not model:

@@ -127,7 +127,7 @@ class Apb:
             domain=record.kind.task_category,
             own=tuple(tools),
             measure=partial(_measure, task),
-            examine=plan_examine(task, JUDGED, self.judge_reference) if self.scorer == JUDGED else None,
+            examine=plan_examine(task, "judge", self.judge_reference) if self.scorer == JUDGED else None,
             kind=record.kind,
         )
 
