@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 REPLACE, ALTER, RETRY, REFUSE, OTHER = "replace", "alter", "retry", "refuse", "other"
@@ -56,3 +56,26 @@ class TaskKind:
     stage: Stage | None = None
     n_extraneous: int | None = None
     unsolvable_kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a scorer says of a plan: whether it is right, its errors (of ERRORS) and its grade (of GRADES).
+
+    `errors` and `grade` are None where only the first was asked for.
+    """
+
+    is_correct: bool
+    errors: frozenset[str] | None = None
+    grade: float | None = None
+    reasoning: str = field(default="", compare=False)
+
+    @property
+    def correct(self) -> bool:
+        """What counts: any error means that the plan is not right (§C.2), and so does a plain no."""
+        return self.is_correct and not self.errors
+
+    @property
+    def contradicted(self) -> bool | None:
+        """Whether it calls a plan with an error right, or one without an error wrong; None without errors to name."""
+        return None if self.errors is None else self.is_correct == bool(self.errors)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
-from grid.engines.roles import ASKED, JUDGE
+from grid.engines.roles import ASKED, EVALUATOR, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
 from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
@@ -86,7 +86,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
     labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, REFINE)}
-    unnamed = {JUDGE: labels["model"]}  # an evaluator has no default
+    unnamed = {JUDGE: labels["model"], EVALUATOR: choices.get(f"model@{JUDGE}") or "none"}
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
     labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}
     return config, labels | {JUDGE: with_restored(labels[JUDGE], config.get(JUDGE))}

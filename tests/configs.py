@@ -16,7 +16,7 @@ from grid.engines.roles import ASKED
 from grid.sweep.cell import Setting
 from grid.sweep.check import Job
 from grid.sweep.make import load_class
-from grid.sweep.roles import with_roles
+from grid.sweep.roles import judges_plans, with_roles
 
 CONF = Path(__file__).parents[1] / "conf"
 
@@ -37,6 +37,7 @@ FOLDERS = {
     "restbench": "small_restbench",
     "mnms": "small_mnms",
     "stabletoolbench": "small_stabletoolbench",
+    "apb": "small_apb",
     "apibench": "small_apibench",
     "bfcl": "small_bfcl",
     "gta": "small_gta",
@@ -79,6 +80,8 @@ def setting_of(
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
     config["model"] |= model_values
+    if judges_plans(config):
+        config["evaluator"], labels["evaluator"] = yaml("model", "lexical"), "lexical"
     return Setting(with_roles(config), labels, seed=0)
 
 

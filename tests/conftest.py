@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import apibench, bfcl, gta, hotpotqa, mnms_files, restbench, workbench
+from tests import apb, apibench, bfcl, gta, hotpotqa, mnms_files, restbench, workbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -110,6 +110,12 @@ def small_restbench(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_mnms(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder in the form in which m&m's is released."""
     return mnms_files.write(tmp_path_factory.mktemp("mnms"))
+
+
+@pytest.fixture(scope="session")
+def small_apb(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder in the form in which Agent Planning Benchmark is released, with a record or two of each task."""
+    return apb.write(tmp_path_factory.mktemp("apb"))
 
 
 @pytest.fixture(scope="session")

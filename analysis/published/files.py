@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from analysis import yaml_files
+from analysis.agreement.measures import MEASURES
 from analysis.gee import FIGURES, RAW
 from analysis.yaml_files import Checked
 from grid.store.schema import EPISODES
@@ -22,6 +23,7 @@ Wanted = Value | list[Value]
 
 WIN = "win"
 """What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
+_OF = {"cells": f"episodes, nor {WIN!r}", "coefficients": "a regression's coefficients", "agreement": "an agreement"}
 COMPARING = ("change", "ratio")
 """Units of a setting against another."""
 
@@ -60,7 +62,7 @@ class Row(Checked):
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
-    `of`: what is measured, settings' cells or the coefficients of a regression. `against`: the labels in which the
+    `of`: what is measured, settings' cells, the coefficients of a regression, or how far scorers agree. `against`: the labels in which the
     settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone, shown below the
     paper's.
     """
@@ -68,7 +70,7 @@ class Published(Checked):
     paper: str
     table: str
     title: str
-    of: Literal["cells", "coefficients"] = "cells"
+    of: Literal["cells", "coefficients", "agreement"] = "cells"
     against: dict[Literal["planner", "robustness"], str] = Field(default_factory=dict)
     metrics: dict[str, Metric]
     unpublished: dict[str, Metric] = Field(default_factory=dict)
@@ -115,11 +117,12 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        columns = [*EPISODES.names, WIN] if self.of == "cells" else [*FIGURES, *RAW]
+        kinds = {"cells": [*EPISODES.names, WIN], "coefficients": [*FIGURES, *RAW], "agreement": [*MEASURES]}
+        columns = kinds[self.of]
         for name, metric in self.every_metric.items():
             for column in metric.columns:
                 if column not in columns:
-                    there = f"episodes, nor {WIN!r}" if self.of == "cells" else "a regression's coefficients"
+                    there = _OF[self.of]
                     raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
             if (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")

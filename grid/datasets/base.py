@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
-from grid.chains import TaskKind
+from grid.chains import TaskKind, Verdict
 from grid.engines.base import Prompt
 from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec, Trajectory
 from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"
+DIAGNOSED = "diagnosed"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -27,6 +28,9 @@ not declare optional.
 
 
 JUDGED = "judge"
+BOTH = "both"
+Scorer: TypeAlias = Literal["symbolic", "judge", "both"]
+"""Who says whether a plan is right: what can be computed, a model (the role `evaluator`), or each beside the other."""
 Equivalence: TypeAlias = Literal["rules", "judge"]
 """Who says which arguments mean the same where tools are looked up: rules alone, or also a model.
 
@@ -69,6 +73,10 @@ class Evaluator(Protocol):
 
         Above temperature 0 other keys may have other answers; an exact distribution has no temperature.
         """
+        ...
+
+    async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
+        """What it says of a plan; None as for a score. `truth` is told to engines of planted accuracy alone."""
         ...
 
 
@@ -134,8 +142,9 @@ class Dataset(Protocol):
     `provides` says what a planner finds in its cases: OUTLINE, a plan of substeps to follow; DEMONSTRATIONS; BRANCHING,
     worlds whose states can be gone on from more than once. REFERENCES: its cases say which calls resolve them, so that
     an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
-    are `grid.worlds.simulated.Played`, for whoever names a simulator. SOLVED_FIRST: of two trajectories a sole one that
-    passed is the better (`grid.sweep.comparing.SOLVED_FIRST_RULE`).
+    are `grid.worlds.simulated.Played`, for whoever names a simulator. DIAGNOSED: what is true of a plan can be
+    computed. SOLVED_FIRST: of two trajectories a sole one that passed is the better
+    (`grid.sweep.comparing.SOLVED_FIRST_RULE`).
     """
 
     provides: ClassVar[frozenset[str]]

@@ -8,6 +8,7 @@ from typing import Any
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_schema import plan_schema
+from grid.engines.verdicts import VerdictAnswer, verdict_properties
 from grid.text.arguments import RESULT_REFERENCE, allowed, takes_results
 from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
@@ -15,6 +16,7 @@ SEPARATORS = (", ", ": ")
 """Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""
 LINE = 120  # characters of an outline's line
 EXPLANATION = 240  # of why a judge scored as it did
+REASONING = 600  # of a verdict on a plan
 _BLOCK = 100  # characters of one repetition: xgrammar 0.2.8 fails above 128
 _TYPES = ("number", "integer", "boolean", "array", "object")
 # An argument's. Any text: what ends a model that rambles is the completion's `max_tokens`. Under a pattern xgrammar
@@ -23,7 +25,7 @@ _TEXT = {"type": "string"}
 
 
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
-    """One object: a call or a plan of calls (a thought first where one is asked for), an outline, a score or a vote.
+    """One object: a call or a plan of calls (a thought first where asked for), an outline, a score, vote or verdict.
 
     Predicted plans may be an array, or one of two objects (`plan_schema`).
 
@@ -42,6 +44,9 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
         return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
     if isinstance(answer, ChainAnswer | MessagesAnswer):
         return plan_schema(answer, _text, lambda tool: _arguments(tool, None))
+    if isinstance(answer, VerdictAnswer):
+        said = verdict_properties(answer, _text(REASONING))
+        return _object(said, [*said])
     results = None if isinstance(answer, PlanAnswer) else answer.results
     tools = [tool for tool in answer.tools if results != () or not takes_results(tool)]
     calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]

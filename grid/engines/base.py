@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.verdicts import VerdictAnswer
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
@@ -140,7 +141,16 @@ class VoteAnswer:
     candidates: int
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer | ChainAnswer | MessagesAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer
+JsonAnswer = (
+    ToolCallAnswer
+    | PlanAnswer
+    | ChainAnswer
+    | MessagesAnswer
+    | OutlineAnswer
+    | ScoreAnswer
+    | VoteAnswer
+    | VerdictAnswer
+)
 """Answers that have a JSON schema."""
 
 

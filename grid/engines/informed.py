@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from grid.chains import Verdict
 from grid.engines.base import Engine
 from grid.types import Reference, ToolSpec
 
@@ -57,4 +58,13 @@ class Informed(Protocol):
 
     def expected(self, single: SinglePass) -> float:
         """The probability that a single pass succeeds, over all that is drawn."""
+        ...
+
+
+@runtime_checkable
+class Knowing(Protocol):
+    """What an engine has besides `Engine` that judges plans with a planted accuracy, and so needs to know the truth."""
+
+    def knowing(self, truth: Verdict, seed: int) -> Engine:
+        """The engine for the questions about one plan, of which this is true; the same seed says the same."""
         ...

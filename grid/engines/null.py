@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
+from grid.chains import ERRORS
 from grid.engines.base import (
     CHOOSE,
     SAMPLE,
@@ -25,6 +26,7 @@ from grid.engines.base import (
 from grid.engines.places import takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
+from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
@@ -41,7 +43,7 @@ class Null:
     version: str = field(default="null-1", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
-        """The first tool without arguments (`least` of it as a plan), score or candidate 0, or no text; `n` times."""
+        """The first tool without arguments (`least` of it as a plan), score, candidate 0, yes, or no text; n times."""
         answer, text = prompt.answer, ""
         if isinstance(answer, OutlineAnswer):
             text = to_json({"outline": ["do it"]})
@@ -51,6 +53,9 @@ class Null:
             text = to_json({"best": 0, "explanation": ""})
         elif isinstance(answer, ChainAnswer | MessagesAnswer):
             text = _plan(answer)
+        elif isinstance(answer, VerdictAnswer):
+            said = dict.fromkeys(ERRORS, False) | {"grade": 1.0} if answer.errors else {}
+            text = to_json({"reasoning": "", **said, "is_correct": True})
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
             call: Json = {"tool": _first(answer.tools), "arguments": {}}
             last: Json = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call

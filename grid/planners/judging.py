@@ -13,8 +13,10 @@ from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.chains import Verdict
 from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
 from grid.engines.roles import Role
+from grid.engines.verdicts import VerdictAnswer
 from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.again import again, rejected
@@ -22,6 +24,7 @@ from grid.planners.requests import Requests
 from grid.strict import STRICT
 from grid.text.answers import read_score, read_vote
 from grid.text.objects import UnreadableError
+from grid.text.verdicts import read_verdict
 from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 
 ASK_SCORE = (
@@ -36,6 +39,7 @@ ASK_VOTE = "Decide which of the candidates above is the most promising one."
 ASK_VOTE_TEXT = 'Answer with one JSON object: {"best": its number, "explanation": why, in a sentence or two}.'
 ASK_VOTE_DIGITS = "Answer with its number, and nothing else."
 _MAX_TOKENS = 256
+_VERDICT_TOKENS = 640
 _IN_WORDS = Section("instruction", (ASK_SCORE, ASK_TEXT))
 _IN_DIGITS = Section("instruction", (ASK_SCORE, ASK_DIGITS), SCORES)
 T = TypeVar("T")
@@ -127,6 +131,17 @@ class Judging:
             requests, role, asked, partial(read_vote, candidates=count), key, samples, temperature
         )
         return [votes.count(place) / len(votes) for place in range(count)]
+
+    async def verdict(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> Verdict:
+        """What the engine of a role says of a plan, in words at temperature 0 whatever the form; `key` names it.
+
+        Raises:
+            ModelError: no verdict, after all retries.
+        """
+        wanted = prompt.answer
+        errors = not isinstance(wanted, VerdictAnswer) or wanted.errors
+        how = Retries(0.0, self.max_retries, _VERDICT_TOKENS)
+        return (await readable(requests, role, prompt, partial(read_verdict, errors=errors), key, how))[0]
 
     async def _sampled(
         self,

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, cast
 
 from grid.code_digest import code_digest
-from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
+from grid.datasets.base import DIAGNOSED, DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
-from grid.engines.informed import Informed
+from grid.engines.informed import Informed, Knowing
 from grid.engines.places import Places
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError, UnfinishedError
@@ -33,7 +33,7 @@ from grid.sweep.grounding import GroundingByModel
 from grid.sweep.make import make
 from grid.sweep.ordering import ordering
 from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
-from grid.sweep.roles import judging, models, restoring, simulating, tools_ask
+from grid.sweep.roles import judges_plans, judging, models, restoring, simulating, tools_ask
 from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
 from grid.worlds.simulated import Referenced
@@ -212,6 +212,8 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
         return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
     if role == SIMULATOR and (SAMPLE not in engine.provides or engine.sampler is None):
         return f"{of} has its tools played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
+    if role == EVALUATOR and judges_plans(setting.config):
+        return _no_judge_of_plans(setting, engine, dataset)
     if isinstance(engine, Informed) and role == EVALUATOR:
         compares = setting.config["dataset"].get("equivalence") == JUDGED
         what = (
@@ -237,6 +239,17 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
 def _refining(config: Mapping[str, Any]) -> Refining:
     """How plans are refined, if they are."""
     return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
+
+
+def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> str | None:
+    """Why an engine cannot say which plans are right; None where it can."""
+    of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
+                                               f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
+    if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in dataset.provides):
+        return f"{by} judges with a planted accuracy, which takes plans whose truth is computed; {of} has none"
+    if SAMPLE not in engine.provides:
+        return f"{of} asks for verdicts with dataset.scorer, which need {SAMPLE}; {by} cannot do it"
+    return None
 
 
 def _file(setting: Setting, group: str) -> str:

@@ -22,7 +22,7 @@ from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
 from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
-from grid.sweep.roles import is_named, with_roles
+from grid.sweep.roles import is_named, judges_plans, with_roles
 from grid.sweep.transcripts import Keep
 from grid.types import Skipped
 
@@ -169,7 +169,10 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
     lines = []
     for role in ASKED:
         named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
-        if named and not any(role in setting.config for setting in settings):
+        asked = any(role in setting.config for setting in settings)
+        if role == JUDGE:  # who may examine in an evaluator's place
+            asked |= any(judges_plans(setting.config) for setting in settings)
+        if named and not asked:
             why = _NOBODY.get(role, "no dataset asks one")
             lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
     return lines

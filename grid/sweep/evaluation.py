@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Sequence
 from functools import partial
 
+from grid.chains import Verdict
 from grid.engines.base import Engine, Prompt, ScoreAnswer, Section
-from grid.engines.roles import EVALUATOR
+from grid.engines.informed import Knowing
+from grid.engines.roles import EVALUATOR, Role
 from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
@@ -37,7 +39,9 @@ class Evaluation:
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
-        self.requests = Requests({EVALUATOR: engine}, seed)
+        self._engine, self._seed = engine, seed
+        self._asked: dict[Role, Engine] = {EVALUATOR: engine}
+        self.requests = Requests(self._asked, seed)
         self._judging = judging
         self._same = AskedOnce[tuple[Argument, str, str], bool]()
 
@@ -58,6 +62,20 @@ class Evaluation:
         except ModelError:
             return None
         return max(range(len(shares)), key=shares.__getitem__)
+
+    async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
+        """What it says of a plan; None as for a score. One plan is judged at a time.
+
+        `truth` is for an engine alone that judges with a planted accuracy; no prompt has it.
+        """
+        if isinstance(self._engine, Knowing):
+            if truth is None:
+                raise TypeError("an engine of planted accuracy judges plans whose truth is known")
+            self._asked[EVALUATOR] = self._engine.knowing(truth, self._seed)
+        try:
+            return await self._judging.verdict(self.requests, EVALUATOR, prompt, *key)
+        except ModelError:
+            return None
 
     async def same(self, about: Argument, one: str, other: str) -> bool:
         """Whether two values of an argument mean the same; which of them is the reference's is not told.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from grid.datasets.base import EXAMINED, JUDGED, SIMULATED, Dataset
+from grid.datasets.base import BOTH, EXAMINED, JUDGED, SIMULATED, Dataset
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError
@@ -76,9 +76,9 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     """A setting's config with its judge, evaluator, simulator and critic, all values filled in, where it asks them.
 
     Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
-    be named: one for all models that are compared. An evaluator must be named:
-    models that are compared shall not each examine themselves. Who is named as the judge examines finished
-    trajectories too, where nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
+    be named: one for all models that are compared. An evaluator must be named: models that are compared shall not each
+    examine themselves, nor score their own plans. Who is named as the judge examines finished trajectories too, where
+    nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
     found = refining(config)
@@ -87,12 +87,16 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         given = _given(role, config)
         how, model = _how(role, given), _model(role, given)
         if role == EVALUATOR and not model and _examines(groups):
-            model = _examiner(config)
+            model = _examiner(config, groups)
         if not _asks(role, groups, model):
             continue
         if role == JUDGE and not model and (robust := tools_ask(groups)):
             allowed = "false, or true with model@judge=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError(f"robustness.{robust}.judge", True, allowed)
+        if role == EVALUATOR and not model and judges_plans(groups):
+            _dataset(groups)  # which may have no such scorer
+            allowed = "judge or both with model@judge=NAME, a file of conf/model; or symbolic, where it can be computed"
+            raise ConfigError("dataset.scorer", groups["dataset"]["scorer"], allowed)
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
@@ -130,7 +134,12 @@ def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bo
         return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
     if role == SIMULATOR:
         return bool(model) and SIMULATED in _dataset(groups).provides
-    return _compares(groups) or (bool(model) and _examines(groups))
+    return _compares(groups) or judges_plans(groups) or (bool(model) and _examines(groups))
+
+
+def judges_plans(config: Mapping[str, Any]) -> bool:
+    """Whether the dataset has a model say which plans are right: the key `dataset.scorer`."""
+    return config["dataset"].get("scorer") in (JUDGED, BOTH)
 
 
 def tools_ask(config: Mapping[str, Any]) -> str | None:
@@ -145,6 +154,8 @@ def _compares(groups: Mapping[str, Any]) -> bool:
 
 def _examines(groups: Mapping[str, Any]) -> bool:
     """Whether the dataset has questions about finished trajectories."""
+    if "scorer" in groups["dataset"]:
+        return judges_plans(groups)
     return not _compares(groups) and EXAMINED in _dataset(groups).provides
 
 
@@ -152,10 +163,10 @@ def _dataset(groups: Mapping[str, Any]) -> Dataset:
     return cast(Dataset, make("dataset", groups["dataset"]))
 
 
-def _examiner(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The model that is named as the judge; none where it is told references, and so could not examine."""
+def _examiner(config: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
     model = _model(JUDGE, _given(JUDGE, config))
-    return {} if model and isinstance(make("model", model), Informed) else model
+    return {} if model and not judges_plans(groups) and isinstance(make("model", model), Informed) else model
 
 
 def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:

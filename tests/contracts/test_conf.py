@@ -13,6 +13,7 @@ import pytest
 from grid.datasets.base import (
     BRANCHING,
     DEMONSTRATIONS,
+    DIAGNOSED,
     EXAMINED,
     OUTLINE,
     REFERENCES,
@@ -47,6 +48,7 @@ def cache(fresh_cache: Path) -> Iterator[None]:
         yield
 
 
+PROVIDED = (OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST, DIAGNOSED)
 FILES = [(group, name) for group in (*ROOMS, "cluster") for name in names(group)]
 
 
@@ -119,5 +121,5 @@ def test_planners_keep_their_protocol(name: str) -> None:
 @pytest.mark.parametrize("name", names("dataset"))
 def test_datasets_keep_their_protocol(name: str) -> None:
     dataset = cast(Dataset, make("dataset", given(yaml("dataset", name))))
-    assert dataset.provides <= {OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST}
+    assert dataset.provides <= set(PROVIDED)
     assert dataset.outline in outlines(name), "a dataset has no outline as its own default that it cannot have"

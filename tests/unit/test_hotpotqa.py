@@ -243,6 +243,9 @@ class Grading:
     async def score(self, prompt: Prompt, *key: object) -> float | None:
         raise AssertionError("grades are no scores")
 
+    async def verdict(self, prompt: Prompt, *key: object, truth: object = None) -> None:
+        raise AssertionError("grades are no verdicts")
+
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:

@@ -335,6 +335,9 @@ class Evaluating:
     place: int | None = 0
     asked: list[str] = field(default_factory=list)
 
+    async def verdict(self, prompt: Prompt, *key: object, truth: object = None) -> None:
+        raise AssertionError("no plan is judged here")
+
     async def score(self, prompt: Prompt, *key: object) -> float | None:
         self.asked.append(prompt.text())
         return self.scores

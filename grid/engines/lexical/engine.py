@@ -38,7 +38,7 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.lexical import judge, points, reflecting
+from grid.engines.lexical import judge, plan_judge, points, reflecting
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
@@ -48,6 +48,7 @@ from grid.engines.places import name_of, takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
+from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
 from grid.text.references import reference
@@ -83,6 +84,8 @@ class Lexical:
             texts = [reflecting.said(prompt)] * n
         elif isinstance(answer, ScoreAnswer):
             texts = [judge.answer(prompt)] * n
+        elif isinstance(answer, VerdictAnswer):
+            texts = [plan_judge.answer(prompt, answer)] * n
         elif isinstance(answer, VoteAnswer):
             texts = self._votes(prompt, n, temperature, seed)
         elif isinstance(answer, OutlineAnswer):

@@ -18,11 +18,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.chains import Verdict
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
 from grid.engines.informed import SinglePass
 from grid.engines.places import Places
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
+from grid.engines.simulated.plan_judge import PlantedVerdicts
 from grid.engines.simulated.planning import Planted
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.theory import Skill, expected_success
@@ -47,7 +49,8 @@ class Simulated:
         calibration: the share of steps at which `choose` tells what `sample` draws from.
         confusion: how much of what wrong tools get goes by their similarity to the right one.
         judge_auc: the probability that a judge scores a right call above a wrong one. Where a planner offers to give
-            up, the policy does so where as a judge it would give its steps so far less than 3 of 10.
+            up, the policy does so where as a judge it would give its steps so far less than 3 of 10. As a judge of
+            whole plans it holds one for right where it scores above 5, by lot at 5 (`simulated.plan_judge`).
         malformed: the share of sampled answers that cannot be read.
         misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
             forgiving tools may read it as it was meant.
@@ -94,6 +97,10 @@ class Simulated:
             self.version,
             Planted(self.refusal, self.overrefusal, self.repair, self.overcorrection, self.taxonomy),
         )
+
+    def knowing(self, truth: Verdict, seed: int) -> Engine:
+        """The judge of one plan."""
+        return PlantedVerdicts(truth, self.judge_auc, self.malformed, seed, self.version)
 
     def expected(self, single: SinglePass) -> float:
         """The probability that a single pass succeeds, over cases, steps and draws."""

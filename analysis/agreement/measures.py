@@ -1,0 +1,133 @@
+"""How far one scorer of plans agrees with another: rates, Cohen's kappa, F1, with 95% intervals over clusters.
+
+Raw agreement, precision, recall, the mean error of grades and the agreement on errors are means over plans, and have
+the intervals of `analysis.intervals`. Kappa and F1 are no means: their intervals are the 2.5th and 97.5th percentiles
+over resamples of whole clusters (Field and Welsh 2007), which have no width where all plans are judged alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from analysis.intervals import CLUSTER, UNKNOWN, Interval, interval, share
+from grid.chains import ERRORS
+
+DRAWS = 2_000
+"""Resamples of clusters."""
+_SEED = 0
+Counts = np.ndarray
+"""Of plans, along the last axis: both say yes, only the scorer does, only the truth does, neither does."""
+
+
+def kappa(counts: Counts) -> np.ndarray:
+    """Cohen's: the agreement beyond what the two rates of yes would have by chance; NaN where chance alone is 1."""
+    both, scorer, truth, neither = np.moveaxis(np.asarray(counts, float), -1, 0)
+    total = both + scorer + truth + neither
+    with np.errstate(invalid="ignore", divide="ignore"):
+        said, true = (both + scorer) / total, (both + truth) / total
+        chance = said * true + (1 - said) * (1 - true)
+        found: np.ndarray = ((both + neither) / total - chance) / (1 - chance)
+    return np.where(np.isclose(chance, 1), np.nan, found)
+
+
+def f1(counts: Counts) -> np.ndarray:
+    """The harmonic mean of precision and recall of yes; NaN where neither ever says it."""
+    both, scorer, truth, _ = np.moveaxis(np.asarray(counts, float), -1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = 2 * both / (2 * both + scorer + truth)
+    return found
+
+
+def counts_of(said: pd.Series[bool], true: pd.Series[bool]) -> pd.DataFrame:
+    """The four counts of each cluster."""
+    said, true = said.astype(bool), true.astype(bool)
+    cells = {"both": said & true, "scorer": said & ~true, "truth": ~said & true, "neither": ~said & ~true}
+    return pd.DataFrame(cells).astype(float).groupby(level=CLUSTER, observed=True).sum()
+
+
+def resampled(counts: pd.DataFrame, measure: Callable[[Counts], np.ndarray]) -> Interval:
+    """A measure of the sums over clusters, with its interval; without bounds for a single cluster.
+
+    Resamples in which it is not defined are left out; without bounds where it is in less than half of them.
+    """
+    mean = float(measure(counts.to_numpy().sum(axis=0)))
+    if len(counts) < 2 or np.isnan(mean):
+        return Interval(mean, np.nan, np.nan)
+    size = len(counts)
+    weights = np.random.default_rng(_SEED).multinomial(size, np.full(size, 1 / size), size=DRAWS)
+    drawn = measure(weights @ counts.to_numpy())
+    known = drawn[~np.isnan(drawn)]
+    if len(known) < DRAWS / 2:
+        return Interval(mean, np.nan, np.nan)
+    low, high = np.percentile(known, [2.5, 97.5])
+    return Interval(mean, float(low), float(high))
+
+
+def yes_or_no(said: pd.Series[bool], true: pd.Series[bool]) -> dict[str, Interval]:
+    """agreement, kappa, precision, recall and f1 of a scorer's yes against the truth's; indexed by cluster."""
+    counts = counts_of(said, true)
+    alike = (said == true).astype(float)
+    return {
+        "agreement": share(alike),
+        "kappa": resampled(counts, kappa),
+        "precision": share(true[said.astype(bool)].astype(float)),
+        "recall": share(said[true.astype(bool)].astype(float)),
+        "f1": resampled(counts, f1),
+    }
+
+
+def against(plans: pd.DataFrame) -> dict[str, Interval]:
+    """All measures of the plans of which both say something.
+
+    Args:
+        plans: `said_correct`, `true_correct`, `said_grade`, `true_grade`, and for each of ERRORS `said_E1` and
+            `true_E1` on (NaN where not told), indexed by cluster.
+
+    Returns `yes_or_no` of the verdicts, `mae` of the grades, and `error_types`: of the six errors the share on which
+    both say the same.
+    """
+    known = plans.dropna(subset=["said_correct", "true_correct"])
+    if known.empty:
+        return dict.fromkeys(("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types"), UNKNOWN)
+    found = yes_or_no(known["said_correct"].astype(bool), known["true_correct"].astype(bool))
+    graded = (known["said_grade"] - known["true_grade"]).abs().dropna()
+    told = known.dropna(subset=[f"{who}_{name}" for who in ("said", "true") for name in ERRORS])
+    alike = [told[f"said_{name}"].astype(bool) == told[f"true_{name}"].astype(bool) for name in ERRORS]
+    types = pd.concat(alike, axis=1).astype(float).mean(axis=1) if len(told) else pd.Series(dtype=float)
+    return found | {"mae": share(graded), "error_types": share(types)}
+
+
+def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
+    """`yes_or_no` of each error, of the plans of which both tell it; an error that neither ever names is left out."""
+    found = {}
+    for name in ERRORS:
+        known = plans.dropna(subset=[f"said_{name}", f"true_{name}"])
+        said, true = known[f"said_{name}"].astype(bool), known[f"true_{name}"].astype(bool)
+        if said.any() or true.any():
+            found[name] = yes_or_no(said, true)
+    return found
+
+
+def bias(plans: pd.DataFrame) -> dict[str, Interval]:
+    """The truth's and the judge's rate of right plans and mean grade, and how much higher the judge's are (table 9)."""
+    known = plans.dropna(subset=["said_correct", "true_correct"])
+    graded = known.dropna(subset=["said_grade", "true_grade"])
+    said, true = known["said_correct"].astype(float), known["true_correct"].astype(float)
+    return {
+        "true_rate": share(true),
+        "judged_rate": share(said),
+        "rate_bias": interval(said - true, reach=1.0),
+        "true_grade": share(graded["true_grade"].astype(float)),
+        "judged_grade": share(graded["said_grade"].astype(float)),
+        "grade_bias": interval((graded["said_grade"] - graded["true_grade"]).astype(float), reach=1.0),
+    }
+
+
+MEASURES = (
+    "agreement", "kappa", "precision", "recall", "f1", "mae", "error_types",
+    "true_rate", "judged_rate", "rate_bias", "true_grade", "judged_grade", "grade_bias",
+)  # fmt: skip
+"""The names of all."""

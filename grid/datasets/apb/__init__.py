@@ -1,0 +1,1 @@
+"""Agent Planning Benchmark: the released JSON Lines as cases."""

@@ -1,0 +1,264 @@
+"""The released JSON Lines: what of them can be cases, and why the rest cannot.
+
+Fields that end in `_json` are JSON texts; a field of that name that holds a value already is taken as it is. Which task
+a record is follows from what it holds, not from how its split is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from grid.chains import Family, Stage, TaskKind
+from grid.datasets.apb.steps import calls_of, chain_calls, prefix_of
+from grid.datasets.apb.tools import UnusableError, need, tool_of, tools_of
+from grid.datasets.files import MAX_LINE_BYTES
+from grid.errors import DataError
+from grid.text.objects import MAX_DEPTH, depth
+from grid.text.untrusted import loads_storable
+from grid.types import Skipped, Step, ToolCall, ToolSpec
+
+MOST_FIELD = 1_000_000
+"""Characters of a field."""
+MOST_FILES = 64
+MOST_STEPS = 8
+"""Steps that are to be predicted."""
+_PICTURES = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".svg", ".heic"), "image"),
+    **dict.fromkeys((".mp4", ".mov", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".flv"), "video"),
+    **dict.fromkeys((".mp3", ".wav", ".flac", ".ogg", ".m4a"), "recording"),
+}
+_KINDS = (
+    (("visual", "image", "video", "attachment", "multimodal"), "attachment_missing"),
+    (("tool", "capabilit"), "tool_removal"),
+    (("contradict", "constraint", "conflict", "compliance"), "contradictory_constraints"),
+    (("info", "missing", "context"), "missing_information"),
+)
+"""What the name of a kind of unsolvable requests holds (§B.4.3), and how it is called here."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A case: the query with the names of its files, its tools, and what only a judge may know.
+
+    `reference` are the known solution's calls from behind `done` on; empty where nothing solves it. `split` and
+    `source` are the released ones.
+    """
+
+    query: str
+    kind: TaskKind
+    tools: Mapping[str, ToolSpec]
+    reference: tuple[ToolCall, ...]
+    done: tuple[Step, ...] = ()
+    extraneous: tuple[str, ...] = ()
+    broken: str | None = None
+    replacement: str | None = None
+    costs: Mapping[str, int] = field(default_factory=dict)
+    split: str = ""
+    source: str = ""
+
+
+def read(files: Mapping[str, Path]) -> tuple[dict[str, Record], list[Skipped]]:
+    """The records by their id, and what was left out with its file, line and reason.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    records: dict[str, Record] = {}
+    skipped: list[Skipped] = []
+    for name, path in files.items():
+        for number, row in _rows(path):
+            place = f"{name}:{number}"
+            if isinstance(row, str):
+                skipped.append(Skipped(place, row))
+                continue
+            try:
+                case_id = _id(row)
+                need(case_id not in records, f"another record has the id {case_id!r:.60}")
+                records[case_id] = record_of(row)
+            except UnusableError as error:
+                skipped.append(Skipped(place, str(error)))
+    return records, skipped
+
+
+def record_of(row: Mapping[str, Any]) -> Record:
+    """A record as a case. Raises UnusableError."""
+    query = row.get("query")
+    need(isinstance(query, str) and query.strip(), "it has no query")
+    need(len(str(query)) <= MOST_FIELD, f"a query of more than {MOST_FIELD:,} characters")
+    tools, costs = tools_of(_value(row, "tools"))
+    extraneous = _names(row, "extraneous_tool_names")
+    need(all(name in tools for name in extraneous), "an extraneous tool is not among its tools")
+    broken, replacement = _text(row, "broken_tool_name"), None
+    if broken is not None:
+        spec, cost = tool_of(_first(_value(row, "replacement_tool")))
+        need(tools.setdefault(spec.name, spec) == spec, "the replacement has the name of another tool")
+        replacement, costs = spec.name, costs | ({} if cost is None else {spec.name: cost})
+    done = prefix_of(_value(row, "trajectory_prefix"), broken)
+    kind, reference = _kind(row, done, extraneous, broken, bool(costs)), _reference(row, done)
+    if kind.task_family == "unsolvable":
+        reference = ()
+    need(all(call.tool in tools for call in reference), "its solution calls a tool that is not among its tools")
+    return Record(
+        _with_files(str(query).strip(), _value(row, "files")), kind, dict(sorted(tools.items())), reference, done,
+        extraneous, broken, replacement, costs, str(row.get("split") or "")[:100],
+        "/".join(filter(None, (_text(row, "source"), _text(row, "source_subset")))),
+    )  # fmt: skip
+
+
+def _kind(
+    row: Mapping[str, Any], done: tuple[Step, ...], extraneous: tuple[str, ...], broken: str | None, costs: bool
+) -> TaskKind:
+    unsolvable, horizon = _text(row, "unsolvable_type"), _horizon(row)
+    family: Family = "holistic"
+    if broken is not None:
+        family, horizon = "broken", horizon or 1
+        need(done and done[-1].call and done[-1].call.tool == broken, "its prefix does not end with the broken tool")
+    elif unsolvable is not None:
+        family, horizon = "unsolvable", None
+    elif extraneous:
+        family = "extraneous"
+    elif costs:
+        family = "costs"
+    elif horizon is not None or done:
+        family = "stepwise"
+    if horizon is None and done and family in ("stepwise", "extraneous"):
+        raise UnusableError("it has a prefix, and does not say how many steps are to be predicted")
+    return TaskKind(
+        family,
+        _text(row, "task_category") or "",
+        horizon,
+        _stage(row, len(done)) if horizon is not None else None,
+        len(extraneous) or None,
+        None if unsolvable is None else _unsolvable(unsolvable),
+    )
+
+
+def _unsolvable(name: str) -> str:
+    found = next((kind for words, kind in _KINDS if any(word in name.casefold() for word in words)), None)
+    if found is None:
+        raise UnusableError(f"an unsolvable_type that is not known: {name!r:.60}")
+    return found
+
+
+def _horizon(row: Mapping[str, Any]) -> int | None:
+    """How many steps are to be predicted; None for whole plans."""
+    found = row.get("prediction_horizon")
+    if isinstance(found, str) and found.strip().isdecimal() and found.isascii():
+        found = int(found.strip()[:9])
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    if found is None or found in ("", 0, -1):
+        return None
+    need(isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= MOST_STEPS,
+         f"a prediction_horizon that is no number from 1 to {MOST_STEPS}")  # fmt: skip
+    return int(found)
+
+
+def _stage(row: Mapping[str, Any], done: int) -> Stage | None:
+    """In which third of the whole trajectory the prediction begins; None where its length is not known (figure 6)."""
+    left = calls_of(_value(row, "reference_remaining_steps"))
+    if not left:
+        return None
+    place = done / (done + len(left))
+    return "early" if place < 1 / 3 else "middle" if place < 2 / 3 else "late"
+
+
+def _reference(row: Mapping[str, Any], done: tuple[Step, ...]) -> tuple[ToolCall, ...]:
+    """The calls behind the prefix: the steps to predict, what remains, or the chain of the whole solution."""
+    for name in ("ground_truth_steps", "reference_remaining_steps"):
+        found = calls_of(_value(row, name))
+        if found:
+            return found
+    return chain_calls(_value(row, "tool_chain"))[len(done) :]
+
+
+def _with_files(query: str, files: Any) -> str:
+    """The query with the names of its files. Raises UnusableError for what takes eyes or ears."""
+    rows = files if isinstance(files, list) else [] if files in (None, "") else [files]
+    need(len(rows) <= MOST_FILES, f"it has more than {MOST_FILES} files")
+    names: list[str] = []
+    for row in rows:
+        name = next((row[key] for key in ("name", "path", "file", "url") if row.get(key)), None) \
+            if isinstance(row, dict) else row  # fmt: skip
+        need(isinstance(name, str) and name.strip(), "a file without a name")
+        kind = _PICTURES.get(PurePosixPath(str(name).split("?")[0].lower()).suffix)
+        told = str(row.get("type") or row.get("mime_type") or "") if isinstance(row, dict) else ""
+        kind = kind or next((one for one in ("image", "video", "audio") if told.lower().startswith(one)), None)
+        need(kind is None, f"it comes with {_article(kind)} ({name!s:.80}), which no engine here takes")
+        names.append(str(name)[:500])
+    return f"{query}\nFiles: {', '.join(names)}" if names else query
+
+
+def _article(kind: str | None) -> str:
+    return f"{'an' if (kind or '')[:1] in 'aeiou' else 'a'} {kind}"
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    """The value of the field NAME_json, or NAME; None where it has neither. Raises UnusableError."""
+    key = next((key for key in (f"{name}_json", name) if row.get(key) not in (None, "")), None)
+    if key is None:
+        return None
+    found = row[key]
+    if isinstance(found, str) and (key.endswith("_json") or found.lstrip()[:1] in ("[", "{")):
+        need(len(found) <= MOST_FIELD, f"{key} has more than {MOST_FIELD:,} characters")
+        try:
+            found = loads_storable(found)
+        except (ValueError, RecursionError) as error:
+            raise UnusableError(f"{key} is broken JSON: {error}") from None
+    need(depth(found) <= MAX_DEPTH, f"{key} has more than {MAX_DEPTH} levels")
+    return found
+
+
+def _names(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    found = _value(row, name)
+    need(found is None or (isinstance(found, list) and all(isinstance(one, str) for one in found)),
+         f"{name} is no list of names")  # fmt: skip
+    return tuple(dict.fromkeys(found or ()))
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    """A text; None where it is empty, or says that there is none."""
+    found = row.get(name)
+    need(found is None or isinstance(found, str), f"{name} is no text")
+    text = str(found or "").strip()[:500]
+    return None if text.casefold() in ("", "none", "null", "n/a") else text
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    found = row.get("id")
+    need(isinstance(found, str | int) and not isinstance(found, bool) and 0 < len(str(found).strip()) <= 200,
+         "it has no id of 1 to 200 characters")  # fmt: skip
+    return f"apb-{str(found).strip()}"
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """(line number, object) of every line that is not blank; why it is none where it is none."""
+    try:
+        with path.open("rb") as file:
+            long = False
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+                ended = line.endswith(b"\n")
+                if long:  # the rest of a line that is too long; places are counted on
+                    long = not ended
+                elif len(line) > MAX_LINE_BYTES:
+                    long = not ended
+                    yield number, f"a line of more than {MAX_LINE_BYTES:,} bytes"
+                elif line.strip():
+                    yield number, _object(line)
+    except OSError as error:
+        raise DataError(path, None, f"cannot be read: {error.strerror}") from None
+
+
+def _object(line: bytes) -> dict[str, Any] | str:
+    try:
+        found = loads_storable(line)
+    except (ValueError, RecursionError) as error:
+        return f"broken JSON: {error}"
+    return found if isinstance(found, dict) else f"a JSON object is expected, not {type(found).__name__}"

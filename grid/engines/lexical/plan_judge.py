@@ -1,0 +1,121 @@
+"""How the lexical engine judges plans, without understanding them: by names and words that are alike.
+
+E6: a tool is called that is not listed. E5: a required argument is missing, an unknown one is given, or a tool that
+the prompt names as of no use is called. E4: a reference to a step that does not come before. Where a known solution is
+shown, E2: a tool of it is not called. Without one, E2: nothing is called, and E1: the plan's words have less than a
+third of the request's. It names no E3. Of a refusal it holds that it is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from grid.chains import ERRORS
+from grid.engines.base import Prompt
+from grid.engines.places import name_of
+from grid.engines.verdicts import VerdictAnswer
+from grid.text.references import PATTERN
+from grid.text.untrusted import loads
+from grid.text.words import stems
+from grid.types import Json, to_json
+
+_STEP = re.compile(r"Step (\d+): (\{.*\})")
+_PARAMETER = re.compile(r"([^\s,()*:]+)(\*?): ")
+_REFUSED = "The request is refused"
+_COVERED = 1 / 3
+_GRADES = {0: 1.0, 1: 0.6, 2: 0.4}
+_WORST = 0.2
+Call = tuple[int, str, dict[str, Json]]
+
+
+def answer(prompt: Prompt, wanted: VerdictAnswer) -> str:
+    """The verdict as JSON."""
+    plan = prompt.entries("proposal")
+    if not wanted.errors:
+        refused = any(line.startswith(_REFUSED) for line in plan)
+        correct = _alternative(prompt) if not refused and _calls(plan) else refused
+        return to_json({"reasoning": "By the words that are alike.", "is_correct": correct})
+    errors = _errors(prompt)
+    said: dict[str, Json] = {name: name in errors for name in ERRORS}
+    grade = _GRADES.get(len(errors), _WORST)
+    return to_json({"reasoning": "By names and words.", **said, "grade": grade, "is_correct": not errors})
+
+
+def _errors(prompt: Prompt) -> set[str]:
+    calls, tools = _calls(prompt.entries("proposal")), _tools(prompt)
+    known = [name for _, name, _ in _calls(prompt.entries("demonstrations"))]
+    useless = {name for line in prompt.entries("notes")[-1:] for name in line.split(", ")}
+    begun = {number for number, *_ in _calls(prompt.entries("history"))}
+    found: set[str] = set()
+    for number, name, arguments in calls:
+        if name not in tools:
+            found.add("E6")
+            continue
+        required, every = tools[name]
+        if name in useless or not required <= arguments.keys() or not arguments.keys() <= every:
+            found.add("E5")
+        for step, _ in PATTERN.findall(to_json(arguments)):
+            if step.isdecimal() and int(step) not in begun:
+                found.add("E4")
+        begun.add(number)
+    if known:
+        found |= {"E2"} if Counter(known) - Counter(name for _, name, _ in calls) else set()
+    elif not calls:
+        found.add("E2")
+    elif _covered(prompt, calls) < _COVERED:
+        found.add("E1")
+    return found
+
+
+def _alternative(prompt: Prompt) -> bool:
+    """Whether the called tool's words are more like the failed one's than those of half of the others."""
+    lines = {name_of(line): set(stems(line)) for line in prompt.entries("tools")[1:]}
+    done, taken = _calls(prompt.entries("history")), _calls(prompt.entries("proposal"))
+    if not done or not taken or taken[0][1] not in lines:
+        return False
+    failed = lines.get(done[-1][1], set(stems(done[-1][1])))
+    likeness = {name: len(words & failed) / max(len(words | failed), 1) for name, words in lines.items()}
+    others = sorted(score for name, score in likeness.items() if name != done[-1][1])
+    return bool(others) and likeness[taken[0][1]] > others[(len(others) - 1) // 2]
+
+
+def _covered(prompt: Prompt, calls: list[Call]) -> float:
+    """Of the request's words the share that the tools called and their arguments have."""
+    cards = {name_of(line): line for line in prompt.entries("tools")[1:]}
+    words = {stem for line in prompt.entries("task") for stem in stems(line.removeprefix("Query: "))}
+    said = {stem for _, name, given in calls for stem in (*stems(cards.get(name, "")), *stems(to_json(given)))}
+    return len(words & said) / len(words) if words else 1.0
+
+
+def _calls(lines: tuple[str, ...]) -> list[Call]:
+    """Number, tool and arguments of each line that has a call."""
+    found: list[Call] = []
+    for line in lines:
+        match = _STEP.match(line)
+        text = match[2] if match else ""
+        for mark in (" failed: ", " returned "):
+            text = text.partition(mark)[0]
+        try:
+            call = loads(text) if text else None
+        except (ValueError, RecursionError):
+            continue
+        if match and isinstance(call, dict) and isinstance(call.get("arguments"), dict):
+            found.append((int(match[1]), str(call.get("tool")), call["arguments"]))
+    return found
+
+
+def _tools(prompt: Prompt) -> dict[str, tuple[set[str], set[str]]]:
+    """By name a tool's required arguments, and all of them."""
+    found = {}
+    for line in prompt.entries("tools")[1:]:
+        name = name_of(line)
+        pairs = _PARAMETER.findall(_inside(line, len(name)))
+        found[name] = ({one for one, required in pairs if required}, {one for one, _ in pairs})
+    return found
+
+
+def _inside(line: str, at: int) -> str:
+    """What stands in a tool's first brackets."""
+    end = line.find(")", at)
+    return f"{line[at + 1 : end]}" if end > at and line[at : at + 1] == "(" else ""

@@ -1,0 +1,231 @@
+"""A model as the judge of plans: what it is asked, and what its verdict makes of a case (agent_planning_benchmark §C).
+
+Data sets call `plan_examine`. What rules decide is decided by rule: behind a broken tool only whether another tool was
+a reasonable way on is asked, and of a request that cannot be carried out only plans that may be a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, TaskKind, Verdict
+from grid.datasets.base import BOTH, Evaluator, Examine, Scorer
+from grid.engines.base import Prompt, Section
+from grid.engines.verdicts import VerdictAnswer
+from grid.metrics import plan_prompts, plan_text
+from grid.metrics.chains import chain_of
+from grid.planners.prompts import tools_section
+from grid.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
+
+SYMBOLIC = "symbolic"
+Truth = Callable[[Chain], Verdict]
+"""What is true of a plan, where that can be computed."""
+KNOWN_SOLUTION = "A known solution:"
+
+
+@dataclass(frozen=True)
+class JudgedTask:
+    """A planning task as a judge may see it. No planner is shown it.
+
+    `tools` are those offered, REJECT left out. `reference` is a known solution, from behind `done` on; empty: none.
+    `extraneous` names the distractors, `costs` has the tools' costs, where there are some.
+    """
+
+    query: str
+    kind: TaskKind
+    tools: tuple[ToolSpec, ...]
+    reference: tuple[ToolCall, ...] = ()
+    done: tuple[Step, ...] = ()
+    extraneous: tuple[str, ...] = ()
+    broken: str | None = None
+    replacement: str | None = None
+    costs: Mapping[str, int] = field(default_factory=dict)
+
+
+def plan_examine(
+    task: JudgedTask, scorer: Scorer, reference_shown: bool = True, truth: Truth | None = None
+) -> Examine | None:
+    """What `Problem.examine` is for a scorer; None for the symbolic one alone.
+
+    With `judge`, success and plan_* (behaviour, behind a broken tool) are the judge's; with `both`, judged_* are, and
+    all else is left to what is computed. Either way judge_contradicted is told. All are None where the judge's answers
+    cannot be read after all retries.
+
+    `reference_shown`: the judge sees the known solution; otherwise it is blind (§D.1). `truth` is for engines that
+    judge with a planted accuracy, and for no prompt.
+    """
+    return None if scorer == SYMBOLIC else partial(_examined, task, scorer, reference_shown, truth)
+
+
+def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
+    """What no judge is needed for: refused, extraneous_calls, plan_cost and exact_match, where they apply.
+
+    Behind a broken tool also behaviour and success, where the rule tells them (`behaviour_by_rule`).
+    """
+    chain = chain_of(trajectory)
+    own: dict[str, Any] = {"refused": chain.refusal is not None}
+    if task.extraneous:
+        own |= {"extraneous_calls": sum(call.name in task.extraneous for call in chain.calls)}
+    if task.reference:
+        own |= {"exact_match": same_as_reference(chain, task)}
+    if task.costs:
+        known = [task.costs.get(call.name) for call in chain.calls]
+        own |= {"plan_cost": None if None in known else float(sum(cost or 0 for cost in known))}
+    if task.kind.task_family == "broken" and (behaviour := behaviour_by_rule(task, chain)):
+        own |= {"behaviour": behaviour, "success": behaviour == REPLACE}
+    return own
+
+
+def same_as_reference(chain: Chain, task: JudgedTask) -> bool:
+    """Whether a plan calls the tools of the known solution in its order, with whatever arguments (§D.2)."""
+    return [call.name for call in chain.calls] == [call.tool for call in task.reference]
+
+
+async def _examined(
+    task: JudgedTask,
+    scorer: Scorer,
+    reference_shown: bool,
+    truth: Truth | None,
+    trajectory: Trajectory,
+    evaluator: Evaluator,
+) -> Mapping[str, Any]:
+    asking = _Asking(task, reference_shown, truth, evaluator)
+    chain = chain_of(trajectory)
+    found = await asking.about(chain, trajectory.answer, "plan")
+    if scorer == BOTH:
+        return _judged(found)
+    own: dict[str, Any] = {**by_rule(task, trajectory), **_scored(task, found)}
+    if trajectory.unrefined is not None:
+        before = await asking.about(trajectory.unrefined, None, "unrefined")
+        own |= {f"unrefined_{key}": value for key, value in _told(before.verdict).items()}
+    return own
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A verdict, None where it cannot be read; `asked`: a model gave it; behind a broken tool the behaviour."""
+
+    verdict: Verdict | None
+    asked: bool = True
+    behaviour: str | None = None
+
+
+@dataclass(frozen=True)
+class _Asking:
+    task: JudgedTask
+    reference_shown: bool
+    truth: Truth | None
+    evaluator: Evaluator
+
+    async def about(self, chain: Chain, answer: str | None, key: str) -> _Found:
+        """What rules or the judge say of a plan."""
+        task = self.task
+        if task.kind.task_family == "broken":
+            return await self._behind_a_broken_tool(chain, key)
+        if task.kind.task_family == "unsolvable":
+            if chain.refusal is None and (chain.calls or not (answer or "").strip()):
+                return _Found(Verdict(False), asked=False)  # calls and no refusal, or nothing at all
+            return _Found(await self._ask(unsolvable_prompt(task, chain, answer), chain, key))
+        return _Found(await self._ask(plan_prompt(task, chain, self.reference_shown), chain, key))
+
+    async def _behind_a_broken_tool(self, chain: Chain, key: str) -> _Found:
+        behaviour = behaviour_by_rule(self.task, chain)
+        if behaviour is not None:
+            return _Found(Verdict(behaviour == REPLACE), False, behaviour)
+        verdict = await self._ask(alternative_prompt(self.task, chain), chain, key)
+        return _Found(verdict, True, None if verdict is None else ALTER if verdict.correct else OTHER)
+
+    async def _ask(self, prompt: Prompt, chain: Chain, key: str) -> Verdict | None:
+        return await self.evaluator.verdict(prompt, key, truth=self.truth(chain) if self.truth else None)
+
+
+def behaviour_by_rule(task: JudgedTask, chain: Chain) -> str | None:
+    """What follows a broken tool, by the first call; None where a judge has to tell ALTER from OTHER (figure 36).
+
+    A call of the broken tool is RETRY, one of its replacement REPLACE, one of no tool offered OTHER. Without a call an
+    explicit refusal is REFUSE, anything else OTHER.
+    """
+    if not chain.calls:
+        return OTHER if chain.refusal is None else REFUSE
+    name = chain.calls[0].name
+    if name == task.broken:
+        return RETRY
+    if name == task.replacement:
+        return REPLACE
+    return None if any(tool.name == name for tool in task.tools) else OTHER
+
+
+def plan_prompt(task: JudgedTask, chain: Chain, reference_shown: bool) -> Prompt:
+    """Of a whole plan, or of the next steps behind what was done."""
+    steps = task.kind.horizon_k is not None
+    sections = [plan_prompts.STEPWISE if steps else plan_prompts.HOLISTIC, *_shown(task)]
+    if task.reference and reference_shown:
+        first = len(task.done)
+        known = task.reference[: task.kind.horizon_k]
+        sections.append(Section("demonstrations", (KNOWN_SOLUTION, *plan_text.calls_lines(known, first))))
+    sections.append(plan_text.plan_section(plan_text.STEPS if steps else plan_text.PLAN, chain))
+    return _asked(sections, VerdictAnswer())
+
+
+def alternative_prompt(task: JudgedTask, chain: Chain) -> Prompt:
+    """Of a call of another tool behind one that failed; of several calls the first."""
+    first = Chain(chain.calls[:1], first=chain.first)
+    shown = [plan_prompts.ALTERNATIVE, *_shown(task), plan_text.plan_section(plan_text.NEXT, first)]
+    return _asked(shown, VerdictAnswer(errors=False))
+
+
+def unsolvable_prompt(task: JudgedTask, chain: Chain, answer: str | None) -> Prompt:
+    """Of what was made of a request that cannot be carried out."""
+    role = plan_prompts.UNSOLVABLE[task.kind.unsolvable_kind or "tool_removal"]
+    plan = plan_text.plan_section(plan_text.PLAN, chain, None if chain.refusal is not None else answer)
+    return _asked([role, *_shown(task), plan], VerdictAnswer(errors=False))
+
+
+def _shown(task: JudgedTask) -> list[Section]:
+    """Tools, what is to be known of them, the request, and what was done."""
+    notes: list[str] = []
+    if task.costs:
+        costs = {tool.name: task.costs[tool.name] for tool in task.tools if tool.name in task.costs}
+        notes += [plan_prompts.COSTS, f"Costs: {to_json(costs)}"]
+    if task.extraneous:
+        notes += [plan_prompts.DISTRACTORS, ", ".join(task.extraneous)]
+    done = plan_text.done_lines(task.done)
+    tools = tools_section([tool for tool in task.tools if tool.name != REJECT])
+    return [
+        tools,
+        *([Section("notes", tuple(notes))] if notes else []),
+        Section("task", (f"Query: {task.query}",)),
+        *([Section("history", ("Done so far:", *done))] if done else []),
+    ]
+
+
+def _asked(sections: list[Section], answer: VerdictAnswer) -> Prompt:
+    lines = plan_prompts.ASK_VERDICT if answer.errors else plan_prompts.ASK_CORRECT
+    return Prompt((*sections, Section("instruction", lines)), answer)
+
+
+def _told(verdict: Verdict | None) -> dict[str, Any]:
+    """correct, grade and errors; None each of what nobody said."""
+    if verdict is None:
+        return {"correct": None, "grade": None, "errors": None}
+    errors = None if verdict.errors is None else tuple(sorted(verdict.errors))
+    return {"correct": verdict.correct, "grade": verdict.grade, "errors": errors}
+
+
+def _judged(found: _Found) -> dict[str, Any]:
+    """The judge's columns beside what is computed."""
+    contradicted = found.verdict.contradicted if found.verdict else None
+    return {f"judged_{key}": value for key, value in _told(found.verdict).items()} | {
+        "judge_contradicted": contradicted
+    }
+
+
+def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
+    """The columns where nobody but the judge scores."""
+    told = _told(found.verdict)
+    own: dict[str, Any] = {f"plan_{key}": value for key, value in told.items()} | {"success": told["correct"]}
+    own |= {"judge_contradicted": found.verdict.contradicted if found.verdict else None}
+    return own | ({"behaviour": found.behaviour} if task.kind.task_family == "broken" else {})
