@@ -28,6 +28,8 @@ class Step:
 
     tool: str
     arguments: dict[str, Argument]
+    misnamed: str = ""
+    """What it is called instead."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Draft:
     done: list[Step]
     steps: list[Step]
     rest: list[Step] = field(default_factory=list)
+    horizon: int | None = None
 
     def facts(self, step: Step) -> dict[str, Fact]:
         """By field what a step finds."""
@@ -99,7 +102,7 @@ def draft(task: Task, horizon: int | None) -> Draft:
         steps.append(Step(name, {key: _argument(value, steps) for key, value in arguments.items()}))
     begun = len(task.done)
     ends = len(steps) if horizon is None else begun + horizon
-    return Draft(task, steps[:begun], steps[begun:ends], steps[ends:])
+    return Draft(task, steps[:begun], steps[begun:ends], steps[ends:], horizon)
 
 
 def _argument(value: Json, steps: Sequence[Step]) -> Argument:
@@ -119,12 +122,12 @@ def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chai
     values = {id(step): call.content for step, call in zip(made.done, made.task.done, strict=False)}
     counts: dict[str, int] = {}
     for step in [*made.done, *made.steps]:
-        counts[step.tool] = counts.get(step.tool, 0) + 1
+        counts[_name(step)] = counts.get(_name(step), 0) + 1
 
     def text(argument: Argument, by: Step) -> Json:
         if not isinstance(argument, Output):
             return argument
-        tool, number = argument.of.tool, numbers.get(id(argument.of))
+        tool, number = _name(argument.of), numbers.get(id(argument.of))
         value = _value(values.get(id(argument.of), {}), argument.field)
         if value is not None and rng.random() < 0.5:
             return value
@@ -139,10 +142,14 @@ def written(made: Draft, rng: random.Random, refusal: str | None = None) -> Chai
         return reference(str(number), argument.field)
 
     calls = tuple(
-        ChainCall(step.tool, {name: text(argument, step) for name, argument in step.arguments.items()})
+        ChainCall(_name(step), {name: text(argument, step) for name, argument in step.arguments.items()})
         for step in made.steps
     )
     return Chain(calls, refusal, first=first)
+
+
+def _name(step: Step) -> str:
+    return step.misnamed or step.tool
 
 
 def _value(content: Mapping[str, Json], name: str) -> str | None:

@@ -184,11 +184,6 @@ def holistic_grade(faults: list[Fault], right: int, needed: int) -> float:
 
 def told(faults: list[Fault], first: int, most: int = 40) -> tuple[str, ...]:
     """The faults as lines, calls numbered from `first`; the last line says how many are left out."""
-    lines = [
-        f"{fault.error}: {fault.why}"
-        if fault.call is None
-        else f"{fault.error}: step {fault.call + first}: {fault.why}"
-        for fault in faults
-    ]
-    counted = list(Counter(lines))
-    return (*counted[:most], f"and {len(counted) - most:,} more") if len(counted) > most else tuple(counted)
+    where = ("" if fault.call is None else f"step {fault.call + first}: " for fault in faults)
+    lines = list(dict.fromkeys(f"{one.error}: {place}{one.why}" for place, one in zip(where, faults, strict=True)))
+    return (*lines[:most], f"and {len(lines) - most:,} more") if len(lines) > most else tuple(lines)
