@@ -140,8 +140,8 @@ def finished(
         tools[name] = extraneous(name, rng.choice(types))
     for number in range(shape.others):
         name, type_ = f"foreign_{number}", rng.choice(types[:2])
-        other = Function(name, (type_,), f"oddity_{number}", "{d8}")
-        tools[name] = tool(name, other, rng.randint(1, 5) if shape.costs else None, ["another goal"])
+        odd = Function(name, (type_,), f"oddity_{number}", "{d8}")
+        tools[name] = tool(name, odd, rng.randint(1, 5) if shape.costs else None, ["another goal"])
     names = rng.sample(list(tools), len(tools))
     needed = _closure(wanted)
     goals = tuple(Goal(fact, "own", f"find {fact.function}") for fact in wanted)

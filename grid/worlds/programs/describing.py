@@ -44,8 +44,8 @@ def bag(text: str) -> frozenset[str]:
 def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
     """Whether a text is words about a value, not the value; `known` are words that such values go by.
 
-    It begins with a determiner, has three words or more and neither capitals nor digits, speaks of steps, results or the
-    query, holds a place for a value, has no word that is not known, or joins a known word to others ("forecast for
+    It begins with a determiner, has three words or more and neither capitals nor digits, speaks of steps, results or
+    the query, holds a place for a value, has no word that is not known, or joins a known word to others ("forecast for
     Lisbon").
     """
     if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
