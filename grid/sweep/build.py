@@ -35,6 +35,7 @@ from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
 from grid.sweep.roles import judging, models, restoring, simulating, tools_ask
 from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
+from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
 
@@ -107,8 +108,9 @@ class Built:
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
             problem = setting.disturb(problem, index, disturbance_seed)
-        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles and isinstance(problem.world, Referenced):
-            problem = replace(problem, world=problem.world.by_reference())
+        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles:
+            world = within(problem.world, lambda own: own.by_reference() if isinstance(own, Referenced) else own)
+            problem = replace(problem, world=world)
         problem = replace(problem, parts=problem.case.plan.substeps)
         if self.dataset.outline == GIVEN:
             return problem
@@ -193,6 +195,10 @@ def invalid_reason(setting: Setting) -> str | None:
     missing = cases - dataset.provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
+    for name, part in setting.config["robustness"].items():
+        disturbing = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
+        if missing := disturbing.needs - dataset.provides:
+            return f"conf/robustness/{name}.yaml needs {', '.join(sorted(missing))}, which {of} does not have"
     what = lacking(_key(setting.config["dataset"]), _key(setting.config["pool"]))
     return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
 
