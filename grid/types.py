@@ -199,8 +199,8 @@ class Reference:
     the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
     are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
     substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
-    is no outline, None is the end of a turn. `unsolvable`: the calls cannot be made, and to refuse is right.
-    `substitutes`: by the name of a tool that is out of service what replaces it.
+    is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
+    those of whoever does not see it. `substitutes`: by the name of a tool that is out of service what replaces it.
     """
 
     calls: Mapping[str, ToolCall | None]

@@ -13,7 +13,7 @@ from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed
-from grid.engines.places import Places
+from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
@@ -96,7 +96,8 @@ class Built:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
             return None
-        return Audit(self.judging[JUDGE], self.restoring, Places(problem.reference))
+        substitutes = frozenset(problem.reference.substitutes)
+        return Audit(self.judging[JUDGE], self.restoring, places_of(problem.reference, substitutes))
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its pool and its candidates from the retriever, disturbed as the setting says.
