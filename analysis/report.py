@@ -9,6 +9,7 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import (
+    disturbances,
     kinds,
     lacking,
     load,
@@ -60,6 +61,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     found += [sheet for sheet in beside if sheet not in of_study]
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
+    found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]

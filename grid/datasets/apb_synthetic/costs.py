@@ -143,9 +143,7 @@ def _traps(
         for window in dict.fromkeys(found.values())
         if len(window.functions) == 2
     ]  # fmt: skip
-    off_target = [
-        _priced(useless(draft.category, name, items), rng.randint(1, 4)) for name in draft.category.useless
-    ]
+    off_target = [_priced(useless(draft.category, name, items), rng.randint(1, 4)) for name in draft.category.useless]
     count = rng.randint(*TRAPS)
     kinds = [rng.sample(kind, len(kind)) for kind in (overpriced, redundant, off_target)]
     traps: list[TypedTool] = []

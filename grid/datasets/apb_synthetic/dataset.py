@@ -175,9 +175,7 @@ def reference(built: Built) -> Reference:
     behind = len(task.done)
     wanted = tuple(str(behind + number) for number in range(task.horizon)) if task.horizon else resolving(task)
     failing = frozenset(str(place) for place, done in enumerate(task.done) if done.failed)
-    return Reference(
-        calls, wanted, followed=False, failing=failing, unsolvable=built.kind.task_family == "unsolvable"
-    )
+    return Reference(calls, wanted, followed=False, failing=failing, unsolvable=built.kind.task_family == "unsolvable")
 
 
 def done_steps(built: Built) -> tuple[Step, ...]:

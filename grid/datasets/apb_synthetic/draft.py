@@ -191,4 +191,3 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-

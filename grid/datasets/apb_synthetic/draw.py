@@ -93,9 +93,7 @@ class Bases:
             for number, (name, length) in enumerate(zip(names, lengths, strict=True))
         ]
 
-    def _one(
-        self, category: Category, length: int, name: str, rng: random.Random, fields: Mapping[str, Any]
-    ) -> Recipe:
+    def _one(self, category: Category, length: int, name: str, rng: random.Random, fields: Mapping[str, Any]) -> Recipe:
         for attempt in range(200):
             shape = self._shape(category, length, rng)
             recipe: Recipe | None = Recipe(

@@ -123,4 +123,3 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     for name in names:
         found += [(*one, name) for one in found]
     return found
-
