@@ -12,7 +12,8 @@ from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
 _SETTING = (
-    f"model, dataset, robustness, retriever, pool, {', '.join(ASKED)}, planner, dataset_version, setting_id, code"
+    f"model, dataset, robustness, retriever, pool, refine, {', '.join(ASKED)}, planner, dataset_version, setting_id, "
+    "code"
 )
 _RETRIEVAL = """  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s first' AS planner,
     avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted
@@ -94,13 +95,22 @@ def _decisions(root: Path) -> str:
     )
 
 
-def by_case(root: Path, values: Sequence[str], condition: str) -> str:
-    """Each case's means over trials: what paired intervals are taken over."""
-    means = ", ".join(f"avg({value}::DOUBLE) AS {value}" for value in values)
+def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: str, keys: Sequence[str] = ()) -> str:
+    """Each case's means over trials, by further `keys`: what paired intervals are taken over.
+
+    `values` are columns, or what is worked out of some by its name.
+    """
+    named = values if isinstance(values, Mapping) else {value: value for value in values}
+    means = ", ".join(f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items())
+    further = "".join(f"{key}, " for key in keys)
     return (
-        f"{latest(root)}\nSELECT {_SETTING}, cluster, case_id, count(*) AS cells, {means}\n"
+        f"{latest(root)}\nSELECT {_SETTING}, {further}cluster, case_id, count(*) AS cells, {means}\n"
         f"FROM e WHERE {condition}\nGROUP BY ALL ORDER BY ALL"
     )
+
+
+def _value(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
 
 
 def differences(root: Path, model: str, dataset: str) -> str:

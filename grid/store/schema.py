@@ -30,6 +30,7 @@ EPISODES = pa.schema(
         ("robustness", pa.string()),
         ("retriever", pa.string()),
         ("pool", pa.string()),
+        ("refine", pa.string()),
         *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
         ("cluster", pa.string()),
