@@ -31,7 +31,7 @@ def episode(
     config = {"dataset": {"scorer": "symbolic"}, "refine": refined}
     setting = "/".join((model, planner, dataset, robustness, refine))
     kind = "-".join(str(other.get(name)) for name in ("horizon_k", "stage", "n_extraneous", "unsolvable_kind"))
-    name = f"{family}-{kind}-{case}"
+    name = f"{family}/{kind}/{case}"
     cell = f"{setting}/{name}/{trial}"
     row: dict[str, Any] = {"cell_id": cell, "cell_key": cell, "setting_id": setting, "model": model, "planner": planner}
     row |= {"engine": "simulated", "dataset": dataset, "robustness": robustness, "refine": refine, "pool": "all"}

@@ -25,6 +25,7 @@ KINDS = {
     "attachment_missing": "Vis",
 }
 """Why no plan can exist, and what the paper's table 1 calls it."""
+_MADE_OF = r"^extraneous-(.+)-\d+$"
 _FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
 SOURCES = (
     *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
@@ -119,17 +120,25 @@ def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
 def _base(cells: pd.DataFrame) -> pd.Series[float]:
     """Of each cell with extraneous tools the mean success of the same planner on its case without them; else NaN.
 
-    Cases of one cluster are variants of one, so that the cluster says which case that is.
+    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it:
+    those of one query.
     """
     family = cells["task_family"].astype(object)
-    keys = [*SETTING, CLUSTER, "mode"]
-    plain = cells[family == cells["mode"]]
-    means = plain.groupby(keys, observed=True)["success"].mean().rename("base").reset_index()
-    extraneous = cells.loc[family == EXTRANEOUS, keys]
-    if extraneous.empty or means.empty:
+    own = cells.loc[family == EXTRANEOUS, [*SETTING, CLUSTER, "mode", "case_id"]].astype(str)
+    plain = cells.loc[family == cells["mode"], [*SETTING, CLUSTER, "mode", "case_id", "success"]]
+    if own.empty or plain.empty:
         return pd.Series(float("nan"), index=cells.index)
-    merged = extraneous.astype(str).merge(means.astype(dict.fromkeys(keys, str)), on=keys, how="left")
-    return pd.Series(merged["base"].to_numpy("float64"), index=extraneous.index).reindex(cells.index)
+    plain = plain.astype(dict.fromkeys([*SETTING, CLUSTER, "mode", "case_id"], str))
+    named = own["case_id"].str.extract(_MADE_OF, expand=False)
+    by_id = _looked_up(own.assign(case_id=named), plain, [*SETTING, "case_id"])
+    by_cluster = _looked_up(own, plain, [*SETTING, CLUSTER, "mode"])
+    return by_id.where(named.notna(), by_cluster).reindex(cells.index)
+
+
+def _looked_up(own: pd.DataFrame, plain: pd.DataFrame, keys: list[str]) -> pd.Series[float]:
+    means = plain.groupby(keys)["success"].mean().rename("base").reset_index()
+    merged = own[keys].merge(means, on=keys, how="left")
+    return pd.Series(merged["base"].to_numpy("float64"), index=own.index)
 
 
 def scorers(cells: pd.DataFrame) -> str:

@@ -161,6 +161,23 @@ def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path
     assert line.endswith("extraneous tools cost correct plans.")
 
 
+def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) -> None:
+    """Cases of one goal family are one cluster, and still each has its own counterpart."""
+    rows = []
+    for case in range(40):
+        plain = episode("fh", "holistic", case, success=case % 2 == 0) | {"cluster": f"goal-{case // 8}"}
+        name = f"extraneous-{plain['case_id']}-4"
+        held = episode("fh", "extraneous", case, success=case % 4 == 0, n_extraneous=4) | {"cluster": plain["cluster"]}
+        rows += [plain, held | {"case_id": name}]
+    write(tmp_path, rows)
+    own = cells.read(tmp_path)
+    own = own[own["task_family"] == "extraneous"]
+    assert list(own["base_success"]) == [
+        float(int(name.rpartition("/")[2].partition("-")[0]) % 2 == 0) for name in own["case_id"].astype(str)
+    ]
+    assert own["extraneous_change"].mean() == pytest.approx(-0.25)
+
+
 def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
     write(tmp_path, rows)
