@@ -20,7 +20,7 @@ _ENGINES = {
 }
 """Engines that are no language models, and what is to be said of them."""
 _READ = "read from released or own files"
-_GENERATED = ("kqa_synthetic", "gta_generated", "slate", "null_cases")
+_GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
 
 

@@ -94,13 +94,22 @@ def _decisions(root: Path) -> str:
     )
 
 
-def by_case(root: Path, values: Sequence[str], condition: str) -> str:
-    """Each case's means over trials: what paired intervals are taken over."""
-    means = ", ".join(f"avg({value}::DOUBLE) AS {value}" for value in values)
+def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: str, keys: Sequence[str] = ()) -> str:
+    """Each case's means over trials, by further `keys`: what paired intervals are taken over.
+
+    `values` are columns, or what is worked out of some by its name.
+    """
+    named = values if isinstance(values, Mapping) else {value: value for value in values}
+    means = ", ".join(f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items())
+    further = "".join(f"{key}, " for key in keys)
     return (
-        f"{latest(root)}\nSELECT {_SETTING}, cluster, case_id, count(*) AS cells, {means}\n"
+        f"{latest(root)}\nSELECT {_SETTING}, {further}cluster, case_id, count(*) AS cells, {means}\n"
         f"FROM e WHERE {condition}\nGROUP BY ALL ORDER BY ALL"
     )
+
+
+def _value(text: str) -> str:
+    return text if text.isidentifier() else f"({text})"
 
 
 def differences(root: Path, model: str, dataset: str) -> str:

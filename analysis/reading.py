@@ -29,7 +29,7 @@ def accuracy(comparisons: pd.DataFrame) -> str:
     for row in comparisons.to_dict("records"):
         verdict = _difference(row, "success_difference", ("FH solves more questions", "SH solves more questions"))
         parts.append(f"{_place(row)}: {verdict}; {_cost(row)}")
-    return _joined(parts)
+    return joined(parts)
 
 
 def robustness(changes: pd.DataFrame) -> str:
@@ -37,12 +37,12 @@ def robustness(changes: pd.DataFrame) -> str:
     parts = []
     for row in changes.to_dict("records"):
         told = [
-            _changed(row, f"change_{planner}", name, (f"{name} solves fewer", f"{name} solves more"))
+            changed(row, f"change_{planner}", name, (f"{name} solves fewer", f"{name} solves more"))
             for planner, name in (("fh", "FH"), ("sh", "SH"))
         ]
         both = _difference(row, "change_difference", ("SH loses more than FH", "SH loses less than FH"))
         parts.append(f"{_place(row)}, from {HIGH} to {LOW}: {'; '.join(told)}; {both}")
-    return _joined(parts)
+    return joined(parts)
 
 
 def repeats(shares: pd.DataFrame) -> str:
@@ -54,7 +54,7 @@ def repeats(shares: pd.DataFrame) -> str:
             for column, name in REPEATS.items()
         ]
         parts.append(f"{_place(row)}: {'; '.join(told)}")
-    return _joined(parts)
+    return joined(parts)
 
 
 def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
@@ -68,17 +68,21 @@ def coefficients(found: pd.DataFrame, per: Sequence[str]) -> str:
             where = ", ".join(str(row[column]) for column in per) or "all rows"
             fits.setdefault(where, []).append(f"{row['name']} {bounds}: {told}")
     parts = [f"{where}: {'; '.join(told)}" for where, told in fits.items()]
-    return _joined(parts, sum(map(len, fits.values())))
+    return joined(parts, sum(map(len, fits.values())))
 
 
 def _difference(row: Mapping[Any, Any], name: str, verdicts: tuple[str, str]) -> str:
     """SH less FH in points, and what that says."""
-    return _changed(row, name, "SH − FH", verdicts, "no difference is shown")
+    return changed(row, name, "SH − FH", verdicts, "no difference is shown")
 
 
-def _changed(
+def changed(
     row: Mapping[Any, Any], name: str, label: str, verdicts: tuple[str, str], otherwise: str = "no change is shown"
 ) -> str:
+    """A difference of shares in points (columns `name`, `_low`, `_high`), and which verdict its interval bears out.
+
+    The first is of what lies below 0, the second of what lies above, `otherwise` of what may be either.
+    """
     value, low, high = (100 * row[f"{name}{end}"] for end in ("", "_low", "_high"))
     if pd.isna(value):
         return f"{label}: not known, no case has all its results"
@@ -109,7 +113,7 @@ def _place(row: Mapping[Any, Any]) -> str:
     return f"{row['dataset']}, {row['model']}"
 
 
-def _joined(parts: Sequence[str], comparisons: int | None = None) -> str:
+def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
     """A line a place; several comparisons say that they are several."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])

@@ -33,7 +33,8 @@ class Sheet:
     of `rows` has a text for each; `breaks` are the rows before which a line is drawn. `values` are the unrounded
     values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
     `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
-    others. `wraps`: its texts are long, and take several lines.
+    others. `wraps`: its texts are long, and take several lines. `printed` are the rows as a terminal shows them, where
+    it has less room; elsewhere they are `rows`.
     """
 
     name: str
@@ -49,11 +50,12 @@ class Sheet:
     reading: str = ""
     section: str = ""
     wraps: bool = False
+    printed: Sequence[Sequence[str]] = ()
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""
         width = len(self.labels) + len(self.figures)
-        if any(len(row) != width for row in self.rows):
+        if any(len(row) != width for row in (*self.rows, *self.printed)):
             raise ValueError(f"{self.name}: a row without {width} cells")
 
 
@@ -72,7 +74,7 @@ def terminal(sheet: Sheet) -> Table:
         table.add_column(_rich(name), no_wrap=True)
     for name in sheet.figures:
         table.add_column(_rich(name), justify="right", no_wrap=True)
-    for place, row in enumerate(sheet.rows):
+    for place, row in enumerate(sheet.printed or sheet.rows):
         if place in sheet.breaks:
             table.add_section()
         table.add_row(*map(_rich, row))

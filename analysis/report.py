@@ -25,6 +25,7 @@ from analysis import (
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.plans import sheets as plans
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
 from analysis.search import sheets as search
@@ -60,6 +61,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     beside = published.sheets(root)
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     found += [sheet for sheet in beside if sheet not in of_study]
+    found += plans.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)

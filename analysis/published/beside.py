@@ -17,7 +17,7 @@ from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
 
-NAMED = ("planner", "dataset", "robustness", "retriever", "pool")
+NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine")
 """The groups of files in conf/ by whose names a row tells which settings stand beside it."""
 
 
@@ -66,6 +66,8 @@ class Block:
             return Measured(len(pairs), interval(pairs["own"] - pairs["other"], reach=1.0))
         if means.empty:
             return None
+        if metric.unit == "points":
+            return Measured(len(means), interval(means, reach=1.0))
         most = HIGHEST.get(metric.unit)
         return Measured(len(means), share(means, most) if most else interval(means))
 
@@ -95,30 +97,32 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that stands beside it.
 
     A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
-    `cells` have NAMED, `SETTING`, `config` and the table's columns.
+    `cells` have NAMED, `SETTING`, `config` and the table's columns; where they have not what tells kinds of cells
+    apart, nothing does.
     """
     settings = cells.drop_duplicates([*SETTING, *NAMED, "config"]).to_dict("records")
     configs = {text: json.loads(text) for text in {str(one["config"]) for one in settings}}
-    found: list[Block] = []
+    beside: list[Block] = []
     for row in table.rows:
-        conditions = table.conditions(row)
+        conditions, kinds = table.conditions(row), {**table.cells, **row.cells}
         fitting = [one for one in settings if _fits(one, configs[str(one["config"])], conditions)]
-        own = list(_settings(fitting))
-        alike = Counter((one["robustness"], one["planner"]) for one in own)
+        each = [(one, _of(cells, one, fitting, kinds)) for one in _settings(fitting)]
+        own = [(one, found) for one, found in each if len(found)]
+        alike = Counter((one["robustness"], one["planner"]) for one, _ in own)
         several = len(table.named(row, "dataset")) > 1
-        found += [
+        beside += [
             Block(
                 row,
                 one,
-                _of(cells, one, fitting),
+                found,
                 several or alike[one["robustness"], one["planner"]] > 1,
-                _of(cells, _other(one, table.against, settings), settings) if table.against else None,
+                _of(cells, _other(one, table.against, settings), settings, kinds) if table.against else None,
             )
-            for one in own
+            for one, found in own
         ]
         if not own and row.figures:
-            found.append(Block(row, None, cells.iloc[:0]))
-    return found
+            beside.append(Block(row, None, cells.iloc[:0]))
+    return beside
 
 
 def _other(
@@ -165,9 +169,17 @@ def _settings(fitting: Sequence[Mapping[Any, Any]]) -> Iterator[dict[str, str]]:
         yield dict(zip(SETTING[1:], labels, strict=True))
 
 
-def _of(cells: pd.DataFrame, setting: Mapping[str, str], fitting: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
+def _of(
+    cells: pd.DataFrame,
+    setting: Mapping[str, str],
+    fitting: Sequence[Mapping[Any, Any]],
+    kinds: Mapping[str, Wanted],
+) -> pd.DataFrame:
     models = {str(one["model"]) for one in fitting if all(str(one[part]) == setting[part] for part in SETTING[1:])}
-    mine = cells["model"].astype(str).isin(models)
+    mine = cells["model"].isin(models)
     for part, label in setting.items():
-        mine &= cells[part].astype(str) == label
+        mine &= cells[part] == label
+    for name, wanted in kinds.items():
+        if name in cells:
+            mine &= cells[name].isin(wanted if isinstance(wanted, list) else [wanted])
     return cells[mine]

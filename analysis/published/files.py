@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from analysis import yaml_files
 from analysis.agreement.measures import MEASURES
 from analysis.gee import FIGURES, RAW
+from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
 from grid.store.schema import EPISODES
 
@@ -31,14 +32,17 @@ COMPARING = ("change", "ratio")
 class Metric(Checked):
     """What of ours measures what a column of the paper does, and the paper's unit of it.
 
-    A `score` is from 0 to 10, an `amount` has no largest value. A `change` is a difference of shares, a `ratio` one of
-    means, both against another setting (`Published.against`). `logit` is a coefficient's scale, `p` a p-value.
-    `column` is one of `episodes` or of a regression's coefficients (`Published.of`), WIN, or several, whose mean it is;
-    null where nothing of ours measures it.
+    A `score` is from 0 to 10, an `amount` has no largest value, nor has a `mean`, whose decimals are shown. A `change`
+    is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are
+    a column's differences of shares, in %. `logit` is a coefficient's scale, `p` a p-value. `column` is one of
+    `episodes`, of those worked out for plans (`plans.cells.DERIVED`) or of a regression's coefficients
+    (`Published.of`), WIN, or several, whose mean it is; null where nothing of ours measures it. Ours is shown `scale`
+    times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
-    unit: Literal["share", "percent", "score", "amount", "change", "ratio", "logit", "p"]
+    unit: Literal["share", "percent", "score", "amount", "mean", "change", "points", "ratio", "logit", "p"]
+    scale: float = 1.0
 
     @property
     def columns(self) -> list[str]:
@@ -50,12 +54,14 @@ class Row(Checked):
     """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
 
     `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
-    null where none of ours can stand beside. `figures` are in the order of the table's metrics; none where the paper
-    has no such row, but we do.
+    null where none of ours can stand beside. `cells` are columns of `episodes` and their values: of a setting's cells
+    only these count, and only those of the table's own. `figures` are in the order of the table's metrics; none where
+    the paper has no such row, but we do.
     """
 
     labels: list[str]
     ours: dict[str, Wanted] | None = Field(default_factory=dict)
+    cells: dict[str, Wanted] = Field(default_factory=dict)
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
@@ -76,6 +82,7 @@ class Published(Checked):
     unpublished: dict[str, Metric] = Field(default_factory=dict)
     labels: list[str]
     ours: dict[str, Wanted]
+    cells: dict[str, Wanted] = Field(default_factory=dict)
     rows: list[Row]
     notes: list[str] = Field(default_factory=list)
 
@@ -93,6 +100,11 @@ class Published(Checked):
     def columns(self) -> list[str]:
         """The columns that its metrics are."""
         return list(dict.fromkeys(column for metric in self.every_metric.values() for column in metric.columns))
+
+    @property
+    def kinds(self) -> list[str]:
+        """The columns by which its rows tell a setting's cells apart."""
+        return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
 
     def named(self, row: Row, key: str) -> list[str]:
         """The names that a row's conditions have under a key."""
@@ -117,7 +129,7 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        kinds = {"cells": [*EPISODES.names, WIN], "coefficients": [*FIGURES, *RAW], "agreement": [*MEASURES]}
+        kinds = {"cells": [*EPISODES.names, WIN, *DERIVED], "coefficients": [*FIGURES, *RAW], "agreement": [*MEASURES]}
         columns = kinds[self.of]
         for name, metric in self.every_metric.items():
             for column in metric.columns:
@@ -126,6 +138,9 @@ class Published(Checked):
                     raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
             if (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
+        for name in self.kinds:
+            if name not in EPISODES.names:
+                raise ValueError(f"cells.{name}: no column {name!r} of episodes")
         for place, row in enumerate(self.rows):
             if len(row.labels) != len(self.labels):
                 raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")

@@ -10,25 +10,29 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis import intervals, load, provenance, queries, win_rates
+from analysis.plans import cells as plans
 from analysis.published import files
 from analysis.published.beside import NAMED, Block, Measured, blocks
 from analysis.published.files import WIN, Metric, Published
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
+from grid.store.schema import EPISODES
 
 MISSING = "–"
 REFERENCE = "zero_shot"
 """Against whom the papers' win rates are."""
-_SCALE = {"percent": 100.0}
+_SCALE = {"percent": 100.0, "points": 100.0}
 _FORM = {
     "share": ".3f",
     "percent": ".2f",
     "score": ".3f",
     "amount": ",.0f",
+    "mean": ",.2f",
+    "points": "+.2f",
     "change": "+.3f",
     "ratio": ".1f",
 }
-_UNIT = {"percent": ", %", "score": ", 0 to 10"}
+_UNIT = {"percent": ", %", "points": ", points", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
@@ -47,9 +51,12 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     tables = [table for table in (files.every() if tables is None else tables) if table.of == "cells"]
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
-    cells = load.episodes(root, ["config", *NAMED, *(column for column in columns if column != WIN)], of_them)
+    kinds = [name for table in tables for name in table.kinds]
+    read = [column for column in (*columns, *kinds, *plans.SOURCES) if column in EPISODES.names]
+    cells = load.episodes(root, ["config", *NAMED, *read], of_them)
     if cells.empty:
         return []
+    cells = plans.derived(cells)
     cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     found = []
@@ -102,7 +109,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
         figures=["cases", *(f"{model} (ours)" for model in ours), *table.models],
         rows=rows,
         values=pd.DataFrame(values),
-        query=queries.by_case(root, [column for column in table.columns if column != WIN], _where(beside)),
+        query=queries.by_case(root, _values(table), _where(beside), [name for name in table.kinds if name != "refine"]),
         notes=notes,
         breaks=frozenset(breaks - {0}),
     )
@@ -125,7 +132,7 @@ def _setting(block: Block, table: Published) -> str:
 def _ours(measured: Measured | None, metric: Metric) -> str:
     if measured is None:
         return MISSING
-    scale, form = _SCALE.get(metric.unit, 1.0), _FORM[metric.unit]
+    scale, form = metric.scale * _SCALE.get(metric.unit, 1.0), _FORM[metric.unit]
     mean = scale * measured.of.mean
     low, high = scale * measured.of.low, scale * measured.of.high
     return f"{mean:{form}}" if pd.isna(low) else f"{mean:{form}} [{low:{form}}, {high:{form}}]"
@@ -139,9 +146,15 @@ def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str
     found: dict[str, Any] = {}
     for model, one in measured.items():
         for name, value in (one.of if one else intervals.Interval(*[float("nan")] * 3))._asdict().items():
-            found[f"{model} (ours) {name}"] = _SCALE.get(metric.unit, 1.0) * value
+            found[f"{model} (ours) {name}"] = metric.scale * _SCALE.get(metric.unit, 1.0) * value
         found[f"{model} (ours) cases"] = one.cases if one else 0
     return found
+
+
+def _values(table: Published) -> dict[str, str]:
+    """Its columns and what each is in SQL; without those that take other rows too."""
+    values = {column: plans.DERIVED.get(column, column) for column in table.columns if column != WIN}
+    return {column: text for column, text in values.items() if text}
 
 
 def _where(beside: Sequence[Block]) -> str:

@@ -42,7 +42,7 @@ def cells() -> Iterator[Cells]:
             rows = []
             for composed in sweeper.composed(arguments):
                 config, labels = resolved(composed)
-                groups = {name: labels[name] for name in ("model", *NAMED)}
+                groups = {name: labels.get(name, "none") for name in ("model", *NAMED)}
                 rows.append(groups | {"config": to_json(config), "label": " ".join(groups.values())})
             return pd.DataFrame(rows)
 

@@ -1,0 +1,171 @@
+"""The episodes whose plans were diagnosed, and what tables of plans count of them (agent_planning_benchmark §3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import load, planted, provenance
+from analysis.intervals import CLUSTER
+from analysis.load import SETTING
+from grid import store
+from grid.chains import BEHAVIOURS, ERRORS
+
+HOLISTIC, STEPWISE = "holistic", "stepwise"
+EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS = "extraneous", "broken", "unsolvable", "costs"
+KINDS = {
+    "contradictory_constraints": "Conf",
+    "missing_information": "Info",
+    "tool_removal": "Tool",
+    "attachment_missing": "Vis",
+}
+"""Why no plan can exist, and what the paper's table 1 calls it."""
+_MADE_OF = r"^extraneous-(.+)-\d+$"
+_FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
+SOURCES = (
+    *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
+    *("extraneous_calls", "unresolved_arguments", "plan_grade", "unrefined_grade", "plan_cost", "least_cost"),
+    *("plan_errors", "unrefined_errors", *_FLAGS),
+)
+"""The columns of `episodes` that are read for plans."""
+DERIVED: Mapping[str, str] = {
+    **{error: f"list_contains(plan_errors, '{error}')::INT" for error in ERRORS},
+    "E2_holistic": "if(horizon_k IS NULL, list_contains(plan_errors, 'E2')::INT, NULL)",
+    "E2_stepwise": "if(horizon_k IS NULL, NULL, list_contains(plan_errors, 'E2')::INT)",
+    **{f"behaved_{name}": f"if(behaviour IS NULL, NULL, (behaviour = '{name}')::INT)" for name in BEHAVIOURS},
+    **{f"passed_{kind}": f"if(unsolvable_kind = '{kind}', success::INT, NULL)" for kind in KINDS},
+    "refined_change": "plan_correct::INT - unrefined_correct::INT",
+    "to_better": "(plan_correct AND NOT unrefined_correct)::INT",
+    "to_worse": "(unrefined_correct AND NOT plan_correct)::INT",
+    "solved_cost": "if(success, plan_cost, NULL)",
+    "excess_cost": "if(success, plan_cost - least_cost, NULL)",
+    "base_success": "",
+    "extraneous_change": "",
+    "common_cost": "",
+    "common_least_cost": "",
+    "solved_least_cost": "if(success, least_cost, NULL)",
+}
+"""What is worked out of them, and the same in SQL; none where it takes other rows too."""
+
+
+def read(root: Path) -> pd.DataFrame:
+    """One row a cell that is of a task of the benchmark, or whose plan was diagnosed, refused or priced.
+
+    The columns are those of `load.episodes`, SOURCES, DERIVED and `mode`: whether a whole plan or the next steps are
+    wanted.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    known = pc.field("task_family").is_valid()
+    for name in ("plan_correct", "behaviour", "refused", "plan_cost"):
+        known = known | pc.field(name).is_valid()
+    if not store.read(root, "episodes", ["cell_id"], known).num_rows:
+        return pd.DataFrame(columns=["task_family", *SETTING])
+    return derived(load.episodes(root, [planted.ENGINE, *provenance.COLUMNS, "config", *SOURCES], known))
+
+
+def derived(cells: pd.DataFrame) -> pd.DataFrame:
+    """With the columns DERIVED and `mode`; flags become floats, NaN where not known."""
+    cells = cells.assign(**{name: cells[name].astype("float64") for name in _FLAGS})
+    stepwise = cells["horizon_k"].notna()
+    found: dict[str, pd.Series[Any]] = {"mode": stepwise.map({True: STEPWISE, False: HOLISTIC})}
+    errors = cells["plan_errors"]
+    known = errors.notna()
+    for error in ERRORS:
+        found[error] = _where(known, errors[known].map(lambda held, name=error: float(name in held)))
+    found["E2_holistic"], found["E2_stepwise"] = found["E2"].where(~stepwise), found["E2"].where(stepwise)
+    behaved = cells["behaviour"].astype(object)
+    for name in BEHAVIOURS:
+        found[f"behaved_{name}"] = (behaved == name).astype("float64").where(behaved.notna())
+    kinds = cells["unsolvable_kind"].astype(object)
+    found |= {f"passed_{kind}": cells["success"].where(kinds == kind) for kind in KINDS}
+    change = cells["plan_correct"] - cells["unrefined_correct"]
+    found |= {"refined_change": change, "to_better": _is(change, 1), "to_worse": _is(change, -1)}
+    solved = cells["success"] == 1
+    for name in ("plan_cost", "least_cost"):
+        found[f"solved_{name.removeprefix('plan_')}"] = cells[name].where(solved)
+    found["excess_cost"] = found["solved_cost"] - cells["least_cost"]
+    common = cells["case_id"].isin(()) if cells.empty else commonly_solved(cells)
+    found |= {"common_cost": cells["plan_cost"].where(common), "common_least_cost": cells["least_cost"].where(common)}
+    cells = cells.assign(**found)
+    base = _base(cells)
+    return cells.assign(base_success=base, extraneous_change=cells["success"] - base)
+
+
+def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
+    """Whether a cell's case is solved in every trial of every model and planner that solves any case of its data set.
+
+    Only plans with a cost count; whoever solves nothing would leave no case in common, and is left out.
+    """
+    priced = cells[cells["plan_cost"].notna()]
+    place = ["dataset", "robustness"]
+    means = priced.groupby([*SETTING, "case_id"], observed=True)["success"].min().reset_index()
+    able = means.groupby(SETTING, observed=True)["success"].transform("max") == 1
+    means = means[able]
+    planners = means.drop_duplicates(SETTING).groupby(place, observed=True).size().rename("planners")
+    solved = means[means["success"] == 1].groupby([*place, "case_id"], observed=True).size().rename("solved")
+    both = solved.reset_index().merge(planners.reset_index(), on=place)
+    common = both[both["solved"] == both["planners"]]
+    keys = pd.MultiIndex.from_frame(cells[[*place, "case_id"]].astype(str))
+    found = keys.isin(pd.MultiIndex.from_frame(common[[*place, "case_id"]].astype(str)))
+    return pd.Series(found, index=cells.index) & cells["plan_cost"].notna()
+
+
+def _base(cells: pd.DataFrame) -> pd.Series[float]:
+    """Of each cell with extraneous tools the mean success of the same planner on its case without them; else NaN.
+
+    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it:
+    those of one query.
+    """
+    family = cells["task_family"].astype(object)
+    own = cells.loc[family == EXTRANEOUS, [*SETTING, CLUSTER, "mode", "case_id"]].astype(str)
+    plain = cells.loc[family == cells["mode"], [*SETTING, CLUSTER, "mode", "case_id", "success"]]
+    if own.empty or plain.empty:
+        return pd.Series(float("nan"), index=cells.index)
+    plain = plain.astype(dict.fromkeys([*SETTING, CLUSTER, "mode", "case_id"], str))
+    named = own["case_id"].str.extract(_MADE_OF, expand=False)
+    by_id = _looked_up(own.assign(case_id=named), plain, [*SETTING, "case_id"])
+    by_cluster = _looked_up(own, plain, [*SETTING, CLUSTER, "mode"])
+    return by_id.where(named.notna(), by_cluster).reindex(cells.index)
+
+
+def _looked_up(own: pd.DataFrame, plain: pd.DataFrame, keys: list[str]) -> pd.Series[float]:
+    means = plain.groupby(keys)["success"].mean().rename("base").reset_index()
+    merged = own[keys].merge(means, on=keys, how="left")
+    return pd.Series(merged["base"].to_numpy("float64"), index=own.index)
+
+
+def scorers(cells: pd.DataFrame) -> str:
+    """By whom the plans were scored, as the settings' configs say it."""
+    names = {_at(text, "dataset", "scorer") for text in cells["config"].astype(object).unique()}
+    return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
+
+
+def method(refine: str, config: str) -> str:
+    """The paper's name of a refinement: Self_R or Critic_R, with + where the error taxonomy is told, else -."""
+    name = refine.partition("[")[0]
+    taxonomy = _at(config, "refine", "taxonomy")
+    if taxonomy is None:
+        taxonomy = "taxonomy=false" not in refine.lower()
+    return f"{name.capitalize()}_R{'+' if taxonomy else '-'}"
+
+
+def _at(config: Any, *keys: str) -> Any:
+    found: Any = json.loads(config) if isinstance(config, str) else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _where(known: pd.Series[bool], values: pd.Series[float]) -> pd.Series[float]:
+    return values.reindex(known.index).astype("float64")
+
+
+def _is(values: pd.Series[float], wanted: float) -> pd.Series[float]:
+    return (values == wanted).astype("float64").where(values.notna())

@@ -1,0 +1,118 @@
+"""Plans drawn: errors by task, extraneous calls, correctness by horizon and stage (figures 3 to 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import intervals, planted
+from analysis.figures import Drawing, svg_of
+from analysis.load import SETTING
+from analysis.plans import extraneous, stepwise
+from analysis.plans.cells import HOLISTIC, STEPWISE, scorers
+from analysis.plans.measures import measured
+from analysis.plans.sheet import SECTION, query
+from analysis.plans.stepwise import HORIZON, STAGE
+from analysis.plans.tasks import ERROR_RATES, ERRORS_TOLD
+from analysis.styles import ACROSS, COLOURS, MARKERS, legend
+from grid.text.untrusted import shown
+
+_WIDE = 3  # panels in a row
+_TITLES = {
+    HORIZON: "correct next steps by how many are wanted (agent_planning_benchmark, figure 5)",
+    STAGE: "correct next steps by where they stand (agent_planning_benchmark, figure 6)",
+}
+
+
+def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
+    """Figures 3 to 6, each where its data are."""
+    if cells.empty:
+        return []
+    first = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.SHARES}"
+    found = _errors(root, cells, first)
+    used = extraneous.by_number(cells)
+    numbered = used[used["n_e"] != extraneous.ALL] if len(used) else used
+    if len(numbered) and numbered["n_e"].nunique() > 1:
+        svg = _lines(
+            "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools a case", ["mode"]
+        )
+        title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
+        about = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.TOLD}"
+        told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
+        found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
+    for column, title in _TITLES.items():
+        table = stepwise.profile(cells, column)
+        if len(table):
+            name = f"plans-{column.replace('_', '-')}"
+            svg = _lines(name, table, column, "success", "correct", [])
+            told = f"{first}; {stepwise.told(cells, column)}; points are moved apart"
+            found.append(Drawing(name, title, told, svg, query(root, cells, ["success"]), SECTION))
+    return found
+
+
+def _errors(root: Path, cells: pd.DataFrame, first: str) -> list[Drawing]:
+    """Figure 3: the share of plans with each error, a panel for each model, data set and kind of planning."""
+    own = cells[cells["task_family"].astype(object).isin([HOLISTIC, STEPWISE]) & cells["E1"].notna()]
+    if own.empty:
+        return []
+    table = measured(own.sort_values("mode", kind="stable"), [*SETTING, "mode"], ERROR_RATES)
+    rows = [
+        {**{name: row[name] for name in [*SETTING, "mode"]}, "error": measure.header}
+        | {f"share{end}": row[f"{measure.column}{end}"] for end in ("", "_low", "_high")}
+        for row in table.to_dict("records")
+        for measure in ERROR_RATES
+    ]
+    svg = _lines("plans-errors", pd.DataFrame(rows), "error", "share", "plans with the error", ["mode"], joined=False)
+    title = "errors by kind of planning (agent_planning_benchmark, figure 3)"
+    text = query(root, own, [measure.column for measure in ERROR_RATES])
+    return [Drawing("plans-errors", title, f"{first}; {ERRORS_TOLD}; points are moved apart", svg, text, SECTION)]
+
+
+def _lines(
+    name: str, table: pd.DataFrame, x: str, y: str, told: str, further: Sequence[str], joined: bool = True
+) -> str:
+    """`y` with its interval against the values of `x`, a line a planner, a panel a model, data set and `further`."""
+    groups = list(table.groupby([*SETTING[:2], *further], sort=False, observed=True))
+    values = list(dict.fromkeys(table[x].astype(str)))
+    lines = list(dict.fromkeys(_line(row) for row in table.to_dict("records")))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, (key, own) in zip(axes, groups, strict=False):
+            _panel(axis, own, x, y, values, lines, joined)
+            axis.set_title("\n".join(shown(str(part)) for part in key), fontsize=8)
+            axis.set_xticks(range(len(values)), values)
+            axis.set_xlabel(stepwise.HEADERS.get(x, x))
+            axis.set_ylabel(told)
+            axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
+        for axis in axes[len(groups) :]:
+            axis.set_visible(False)
+        legend(axes)
+
+    rows = math.ceil(len(groups) / _WIDE)
+    below = 0.18 * math.ceil(len(lines) / ACROSS) / rows
+    return svg_of(name, rows, min(_WIDE, len(groups)), draw, width=3.9, height=2.8 + below)
+
+
+def _panel(
+    axis: Axes, own: pd.DataFrame, x: str, y: str, values: Sequence[str], lines: Sequence[str], joined: bool
+) -> None:
+    named = own.assign(line=[_line(row) for row in own.to_dict("records")]).dropna(subset=[y])
+    for line, points in named.groupby("line", sort=False):
+        place = lines.index(str(line))
+        at = np.array([values.index(str(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
+        bounds = points[[f"{y}_low", f"{y}_high"]].to_numpy(np.float64)
+        reach = np.nan_to_num(np.abs(bounds.T - points[y].to_numpy(np.float64)))
+        axis.errorbar(at, points[y], yerr=reach, color=COLOURS[place % len(COLOURS)],
+                      marker=MARKERS[place % len(MARKERS)], markersize=4, linewidth=1.2, elinewidth=0.5,
+                      linestyle="-" if joined else "none", label=shown(str(line)))  # fmt: skip
+
+
+def _line(row: Mapping[Any, Any]) -> str:
+    robustness = str(row["robustness"])
+    return str(row["planner"]) + ("" if robustness == "none" else f", {robustness}")

@@ -1,0 +1,84 @@
+"""Means of groups of cells with their intervals, and how a table writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from analysis.intervals import CLUSTER, Interval, count, interval, share
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of cells and how its mean over cases is shown.
+
+    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` has no bounds. What is shown is
+    `scale` times the mean.
+    """
+
+    column: str
+    header: str
+    kind: Literal["share", "change", "amount"] = "share"
+    scale: float = 100.0
+    form: str = ".1f"
+
+    def of(self, cases: pd.Series[float]) -> Interval:
+        """The mean of cases' values with its 95% interval."""
+        if self.kind == "share":
+            return share(cases)
+        return interval(cases, reach=1.0 if self.kind == "change" else None)
+
+    def text(self, row: Any) -> str:
+        """The mean with its interval: `71.3 [65.0, 77.1]`."""
+        low, high = row[f"{self.column}_low"], row[f"{self.column}_high"]
+        if pd.isna(low):
+            return self.brief(row)
+        return f"{self.brief(row)} [{self.scale * low:{self.form}}, {self.scale * high:{self.form}}]"
+
+    def brief(self, row: Any) -> str:
+        """The mean alone."""
+        value = row[self.column]
+        return MISSING if pd.isna(value) else f"{self.scale * value:{self.form}}"
+
+
+def measured(cells: pd.DataFrame, by: Sequence[str], measures: Sequence[Measure]) -> pd.DataFrame:
+    """One row a group: `cases`, `clusters`, `cells`, and of each measure mean, `_low`, `_high` and `_cases`.
+
+    A case's value is its mean over trials; `_cases` are those of which the measure is known.
+    """
+    columns = list(dict.fromkeys(measure.column for measure in measures))
+    rows: list[dict[str, Any]] = []
+    for key, own in cells.groupby(list(by), sort=False, observed=True):
+        by_case = own.groupby([CLUSTER, "case_id"], observed=True)[columns].mean().astype("float64")
+        row: dict[str, Any] = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
+        row |= {"cases": len(by_case), "clusters": count(by_case), "cells": len(own)}
+        for measure in measures:
+            values = by_case[measure.column].dropna()
+            mean, low, high = measure.of(values)
+            name = measure.column
+            row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def known(table: pd.DataFrame, measures: Sequence[Measure]) -> list[Measure]:
+    """Those of which any row knows anything."""
+    return [measure for measure in measures if len(table) and table[measure.column].notna().any()]
+
+
+def partly(table: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
+    """Notes on measures whose means are over fewer cases than their rows have."""
+    found = []
+    for measure in measures:
+        own = table[(table[f"{measure.column}_cases"] > 0) & (table[f"{measure.column}_cases"] < table["cases"])]
+        if len(own):
+            part = own[f"{measure.column}_cases"] / own["cases"]
+            found.append(
+                f"{measure.header}: in some rows over {100 * part.min():.0f} to {100 * part.max():.0f}% of the cases"
+            )
+    return found

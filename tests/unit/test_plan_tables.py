@@ -1,0 +1,335 @@
+"""Tables of plans find what was planted in rows that no planner made."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from analysis import drawings, html
+from analysis.figures import Drawing
+from analysis.plans import cells, efficiency, elsewhere, extraneous, refinement, sheets, stepwise
+from analysis.plans.sheet import SECTION
+from analysis.plans.tasks import REFUSES
+from analysis.render import Sheet
+from analysis.report import print_report
+from grid.chains import BEHAVIOURS
+from tests.plans import episode, errors, flips, write
+
+RATES = {"E1": 0.05, "E2": 0.3, "E3": 0.1, "E4": 0.25, "E5": 0.4, "E6": 0.0}
+
+
+def planned(count: int = 100) -> list[dict[str, Any]]:
+    """Whole plans and next steps of two planners; fh has the planted errors, sh none."""
+    rows = []
+    families: dict[str, dict[str, Any]] = {"holistic": {}, "stepwise": {"horizon_k": 1, "stage": "early"}}
+    for family, further in families.items():
+        held = errors(3, count, RATES)
+        for case in range(count):
+            own: dict[str, Any] = {
+                "plan_correct": not held[case],
+                "plan_grade": 0.4 if held[case] else 1.0,
+                "plan_errors": held[case],
+            }
+            rows.append(episode("fh", family, case, success=not held[case], **own, **further))
+            right: dict[str, Any] = {"plan_correct": True, "plan_grade": 1.0, "plan_errors": []}
+            rows.append(episode("sh", family, case, success=True, **right, **further))
+    return rows
+
+
+def named(found: list[Sheet]) -> dict[str, Sheet]:
+    return {sheet.name.partition(" tiny")[0]: sheet for sheet in found}
+
+
+def rows_of(sheet: Sheet) -> list[dict[str, str]]:
+    names = [*sheet.labels, *sheet.figures]
+    return [dict(zip(names, row, strict=True)) for row in sheet.rows]
+
+
+def at(table: pd.DataFrame, **wanted: str) -> dict[Any, Any]:
+    """The one row with these labels."""
+    for name, value in wanted.items():
+        table = table[table[name].astype(str) == value]
+    (row,) = table.to_dict("records")
+    return row
+
+
+def test_planted_error_rates_are_found(tmp_path: Path) -> None:
+    write(tmp_path, planned())
+    sheet = named(sheets.sheets(tmp_path))["plans"]
+    values = sheet.values
+    whole = at(values, task="holistic", planner="fh")
+    for error in ("E1", "E3", "E4", "E5", "E6"):
+        assert whole[error] == pytest.approx(RATES[error])
+        assert whole[f"{error}_low"] <= RATES[error] <= whole[f"{error}_high"]
+    assert whole["E2_holistic"] == pytest.approx(RATES["E2"])
+    assert np.isnan(whole["E2_stepwise"])
+    assert at(values, task="step-wise", planner="fh")["E2_stepwise"] == pytest.approx(RATES["E2"])
+    wrong = np.mean([bool(held) for held in errors(3, 100, RATES)])
+    assert whole["success"] == pytest.approx(1 - wrong)
+    assert whole["plan_grade"] == pytest.approx(1 - 0.6 * wrong)
+    assert (whole["cases"], whole["clusters"]) == (100, 100)
+    assert at(values, task="holistic", planner="sh")["E5"] == 0
+
+
+def test_a_terminal_has_fewer_intervals_and_a_page_all(tmp_path: Path) -> None:
+    write(tmp_path, planned())
+    sheet = named(sheets.sheets(tmp_path))["plans"]
+    first, printed = sheet.rows[0], sheet.printed[0]
+    assert all("[" in cell for cell in first[len(sheet.labels) + 2 :] if cell != "–")
+    assert sum("[" in cell for cell in printed) == 1
+    assert [cell.partition(" [")[0] for cell in first] == [cell.partition(" [")[0] for cell in printed]
+
+
+def test_what_refuses_everything_stands_beside_unless_it_ran(tmp_path: Path) -> None:
+    write(tmp_path / "without", planned())
+    (row,) = [
+        row
+        for row in rows_of(named(sheets.sheets(tmp_path / "without"))["plans"])
+        if row["planner"] == REFUSES and row["task"] == "holistic"
+    ]
+    assert (row["CR"], row["grade"], row["cases"]) == ("0.0", "–", "100")
+    ran = [episode("refuser", "holistic", case, success=False, plan_errors=["E2"]) for case in range(5)]
+    write(tmp_path / "with", [*planned(), *ran])
+    assert REFUSES not in {row["planner"] for row in rows_of(named(sheets.sheets(tmp_path / "with"))["plans"])}
+
+
+def test_behaviours_and_refusals_are_shares_of_their_cases(tmp_path: Path) -> None:
+    planted = dict(zip(BEHAVIOURS, (40, 20, 25, 10, 5), strict=True))
+    names = [name for name, count in planted.items() for _ in range(count)]
+    rows = [
+        episode("stepwise", "broken", case, success=name in ("replace", "alter"), behaviour=name, horizon_k=1)
+        for case, name in enumerate(names)
+    ]
+    kinds = {"contradictory_constraints": 0.8, "missing_information": 0.3, "tool_removal": 0.5, "attachment_missing": 0}
+    for place, (kind, share) in enumerate(kinds.items()):
+        passed = flips(place, 20, share)
+        rows += [
+            episode("holistic", "unsolvable", case, success=passed[case], refused=passed[case], unsolvable_kind=kind)
+            for case in range(20)
+        ]
+    write(tmp_path, rows)
+    found = named(sheets.sheets(tmp_path))
+    broken = found["broken"].values
+    for name, count in planted.items():
+        assert at(broken, planner="stepwise")[f"behaved_{name}"] == pytest.approx(count / 100)
+    assert at(broken, planner="stepwise")["success"] == pytest.approx(0.6)
+    assert at(broken, planner=REFUSES)["behaved_refuse"] == 1
+    unsolvable = found["unsolvable"].values
+    for kind, share in kinds.items():
+        assert at(unsolvable, planner="holistic")[f"passed_{kind}"] == pytest.approx(share)
+    assert at(unsolvable, planner=REFUSES)["success"] == 1
+    assert found["unsolvable"].notes[-1] == "cases: Conf 20, Info 20, Tool 20, Vis 20"
+
+
+def distracted(count: int = 60, cost: float = 0.2) -> list[dict[str, Any]]:
+    """fh is right in 70% of the cases, with extraneous tools in so many fewer, whatever their number."""
+    base = flips(1, count, 0.7)
+    right = [case for case in range(count) if base[case]]
+    lost = set(right[: round(cost * count)])
+    rows = [episode("fh", "holistic", case, success=base[case]) for case in range(count)]
+    for number in (2, 4, 6, 8, 10):
+        for case in range(count):
+            own: dict[str, Any] = {"n_extraneous": number, "extraneous_calls": 2 * int(case in lost), "plan_errors": []}
+            rows.append(episode("fh", "extraneous", case, success=base[case] and case not in lost, **own))
+    return rows
+
+
+def test_a_planted_cost_of_extraneous_tools_is_found_case_by_case(tmp_path: Path) -> None:
+    write(tmp_path, distracted())
+    table = extraneous.by_number(cells.read(tmp_path))
+    assert list(table["n_e"]) == ["all", "2", "4", "6", "8", "10"]
+    for number in table["n_e"]:
+        row = at(table, n_e=number)
+        assert row["base_success"] == pytest.approx(0.7)
+        assert row["success"] == pytest.approx(0.5)
+        assert row["extraneous_change"] == pytest.approx(-0.2)
+        assert row["extraneous_change_high"] < 0
+        assert row["TC"] == (120 if number == "all" else 24)
+    assert at(table, n_e="all")["clusters"] == 60, "variants of a case are no independent draws"
+    one, all_ = (at(table, n_e=name) for name in ("2", "all"))
+    width = [row["extraneous_change_high"] - row["extraneous_change_low"] for row in (one, all_)]
+    assert width[1] == pytest.approx(width[0], rel=0.05), "five variants that agree say no more than one"
+    (line,) = named(sheets.sheets(tmp_path))["extraneous"].reading.splitlines()
+    assert line.startswith("holistic, fh: with − without = -20.0 points [")
+    assert line.endswith("extraneous tools cost correct plans.")
+
+
+def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) -> None:
+    """Cases of one goal family are one cluster, and still each has its own counterpart."""
+    rows = []
+    for case in range(40):
+        plain = episode("fh", "holistic", case, success=case % 2 == 0) | {"cluster": f"goal-{case // 8}"}
+        name = f"extraneous-{plain['case_id']}-4"
+        held = episode("fh", "extraneous", case, success=case % 4 == 0, n_extraneous=4) | {"cluster": plain["cluster"]}
+        rows += [plain, held | {"case_id": name}]
+    write(tmp_path, rows)
+    own = cells.read(tmp_path)
+    own = own[own["task_family"] == "extraneous"]
+    assert list(own["base_success"]) == [
+        float(int(name.rpartition("/")[2].partition("-")[0]) % 2 == 0) for name in own["case_id"].astype(str)
+    ]
+    assert own["extraneous_change"].mean() == pytest.approx(-0.25)
+
+
+def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
+    rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
+    write(tmp_path, rows)
+    sheet = named(sheets.sheets(tmp_path))["extraneous"]
+    assert "up to 50 cases of a row have no counterpart without extraneous tools here: Δ leaves them out" in sheet.notes
+
+
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("self[taxonomy=true]", "Self_R+"), ("critic[taxonomy=false]", "Critic_R-"), ("critic", "Critic_R-"),
+    ],
+)  # fmt: skip
+def test_changes_by_refinement_are_counted(label: str, name: str, tmp_path: Path) -> None:
+    before, after = flips(5, 80, 0.4), flips(6, 80, 0.65)
+    rows = [
+        episode(
+            "holistic", "holistic", case, success=after[case], refine=label,
+            plan_correct=after[case], unrefined_correct=before[case], plan_grade=0.5, unrefined_grade=0.25,
+        )
+        for case in range(80)
+    ]  # fmt: skip
+    write(tmp_path, [*rows, *(episode("holistic", "holistic", case, success=before[case]) for case in range(80))])
+    (row,) = refinement.refined(cells.read(tmp_path)).to_dict("records")
+    better = sum(b and not a for a, b in zip(before, after, strict=True))
+    worse = sum(a and not b for a, b in zip(before, after, strict=True))
+    assert (row["better"], row["worse"], row["method"], row["base"]) == (better, worse, name, "holistic")
+    assert row["refined_change"] == pytest.approx((better - worse) / 80) == pytest.approx(0.25)
+    assert row["refined_change_low"] > 0
+    sheet = named(sheets.sheets(tmp_path))["refinement"]
+    assert f"{better} plans became correct, {worse} wrong." in sheet.reading
+    assert {row["planner"] for row in rows_of(named(sheets.sheets(tmp_path))["plans"])} >= {
+        "holistic", f"holistic / refine {label}",
+    }  # fmt: skip
+
+
+def priced(seed: int) -> list[dict[str, Any]]:
+    """Three planners of two models whose plans have costs, and one that solves nothing."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for model in ("tiny", "small"):
+        for planner in ("fh", "sh", "refuser"):
+            for case in range(30):
+                for trial in range(2):
+                    solved = planner != "refuser" and bool(rng.random() < 0.9)
+                    rows.append(
+                        episode(
+                            planner, "costs", case, success=solved, model=model, trial=trial,
+                            plan_cost=float(rng.integers(5, 20)), least_cost=4.0 + case % 3, plan_grade=1.0,
+                        )
+                    )  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_costs_of_what_all_solve_equal_brute_force(seed: int, tmp_path: Path) -> None:
+    rows = priced(seed)
+    write(tmp_path, rows)
+    table = efficiency.costs(cells.read(tmp_path))
+    able = [row for row in rows if row["planner"] != "refuser"]
+    common = {
+        case
+        for case in {row["case_id"] for row in rows}
+        if all(row["success"] for row in able if row["case_id"] == case)
+    }
+    assert common, "the test has something to compare"
+    for model in ("tiny", "small"):
+        for planner in ("fh", "sh"):
+            own = [row for row in rows if (row["model"], row["planner"]) == (model, planner)]
+            by_case = pd.DataFrame([row for row in own if row["case_id"] in common]).groupby("case_id")
+            found = at(table, model=model, planner=planner)
+            assert found["common"] == len(common)
+            assert found["common_cost"] == pytest.approx(by_case["plan_cost"].mean().mean())
+            assert found["common_least_cost"] == pytest.approx(by_case["least_cost"].mean().mean())
+            solved = pd.DataFrame([row for row in own if row["success"]]).groupby("case_id")
+            assert found["solved_cost"] == pytest.approx(solved["plan_cost"].mean().mean())
+            every = pd.DataFrame(own).groupby("case_id")["plan_cost"].mean().mean()
+            assert found["plan_cost"] == pytest.approx(every)
+    (sheet,) = efficiency.sheets(tmp_path, cells.read(tmp_path))
+    assert any("solve no case" in note and "refuser (tiny)" in note for note in sheet.notes)
+
+
+def by_steps() -> list[dict[str, Any]]:
+    rows = []
+    for k, share in ((1, 0.9), (2, 0.6), (3, 0.3)):
+        for stage, change in (("early", 0.0), ("middle", 0.0), ("late", -0.2)):
+            right = flips(k, 40, share + change)
+            rows += [
+                episode("stepwise", "stepwise", case, success=right[case], horizon_k=k, stage=stage, plan_errors=[])
+                for case in range(40)
+            ]
+    return rows
+
+
+def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> None:
+    write(tmp_path, by_steps())
+    read = cells.read(tmp_path)
+    horizon = stepwise.profile(read, "horizon_k")
+    assert list(horizon["horizon_k"]) == [1, 2, 3]
+    assert list(horizon["success"].round(4)) == [round(share - 0.2 / 3, 4) for share in (0.9, 0.6, 0.3)]
+    stage = stepwise.profile(read, "stage")
+    assert list(stage["stage"]) == ["early", "middle", "late"]
+    assert list(stage["success"].round(4)) == [0.9, 0.9, 0.7], "of one step alone, as in the paper"
+    assert "cases of one step (k = 1)" in named(sheets.sheets(tmp_path))["stage"].caption
+
+
+def test_disturbances_elsewhere_are_held_against_undisturbed_cases(tmp_path: Path) -> None:
+    rows = []
+    for case in range(40):
+        plain: dict[str, Any] = {"success": case % 2 == 0, "dataset": "slate"}
+        rows.append(episode("react", None, case, **plain))
+        held: dict[str, Any] = {"success": case % 4 == 0, "dataset": "slate", "robustness": "broken_tool"}
+        rows.append(episode("react", None, case, behaviour="replace" if case % 4 == 0 else "retry", **held))
+        refused: dict[str, Any] = {"success": False, "dataset": "slate", "robustness": "unsolvable", "refused": False}
+        rows.append(episode("react", None, case, **refused))
+    write(tmp_path, rows)
+    (sheet,) = elsewhere.sheets(tmp_path)
+    values = sheet.values
+    assert at(values, robustness="broken_tool")["change"] == pytest.approx(-0.25)
+    assert at(values, robustness="broken_tool")["change_high"] < 0
+    assert at(values, robustness="broken_tool")["behaved_retry"] == pytest.approx(0.75)
+    assert at(values, robustness="unsolvable")["change"] == pytest.approx(-0.5)
+    assert "slate, react: broken_tool − none = -25.0 points [" in sheet.reading
+
+
+def test_a_sweep_without_plans_has_none_of_these(tmp_path: Path) -> None:
+    write(tmp_path, [episode("react", None, case, success=True, dataset="slate") for case in range(3)])
+    assert sheets.sheets(tmp_path) == []
+
+
+def test_every_query_runs_and_a_page_holds_tables_and_figures(tmp_path: Path) -> None:
+    write(tmp_path, [*planned(20), *distracted(20), *by_steps(), *priced(1)])
+    found = print_report(tmp_path, Console(file=io.StringIO(), width=200))
+    mine = [sheet for sheet in found if sheet.section == SECTION]
+    assert {sheet.name.split()[0] for sheet in mine} >= {"plans", "extraneous", "horizon_k", "stage", "costs"}
+    drawn = [one for one in drawings.of(tmp_path) if one.section == SECTION]
+    assert [one.name for one in drawn] == ["plans-errors", "plans-extraneous", "plans-horizon-k", "plans-stage"]
+    parts: list[Sheet | Drawing] = [*mine, *drawn]
+    for part in parts:
+        assert len(duckdb.connect().execute(part.query).df()), part.title
+        assert "scored by: symbolic" in part.caption
+        assert "simulated policy: no language model" in part.caption
+    page = html.page(tmp_path, found, drawn)
+    assert "E2-H" in page
+    assert "plans-stage" in page
+
+
+def test_a_query_gives_the_numbers_of_its_table(tmp_path: Path) -> None:
+    write(tmp_path, planned())
+    sheet = named(sheets.sheets(tmp_path))["plans"]
+    own = duckdb.connect().execute(sheet.query).df()
+    whole = own[(own["task_family"] == "holistic") & (own["planner"] == "fh")]
+    assert whole["E5"].mean() == pytest.approx(RATES["E5"])
+    assert whole["E2_holistic"].mean() == pytest.approx(RATES["E2"])
+    assert own[own["task_family"] == "stepwise"]["E2_holistic"].isna().all()
