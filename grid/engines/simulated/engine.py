@@ -23,8 +23,8 @@ from grid.engines.informed import SinglePass
 from grid.engines.places import Places
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
-from grid.engines.simulated.planning import Planted
 from grid.engines.simulated.policy import Policy
+from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
 from grid.strict import STRICT
 from grid.types import Reference, ToolSpec
