@@ -26,8 +26,8 @@ from grid.engines.recovering import places_of
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.plan_judge import PlantedVerdicts
-from grid.engines.simulated.planning import Planted
 from grid.engines.simulated.policy import Policy
+from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
 from grid.seeds import derive_seed
 from grid.strict import STRICT
