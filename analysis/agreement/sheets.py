@@ -39,11 +39,12 @@ _VERDICTS = (
 
 def sheets(root: Path, found: Sequence[Comparison]) -> list[Sheet]:
     """All tables that some comparison has figures for."""
-    shown = [_overall(root, found), _errors(root, found), _different(root, found), _biases(root, found)]
+    shown = [overall(root, found), errors(root, found), _different(root, found), _biases(root, found)]
     return [sheet for sheet in shown if sheet]
 
 
-def _overall(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def overall(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+    """All measures of each scorer, and below it those of judges that look at nothing; None without comparisons."""
     names = ("agreement", "kappa", "precision", "recall", "f1", "mae", "error_types")
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
     for one in found:
@@ -74,7 +75,8 @@ def _counted(one: Comparison) -> list[str]:
     return [f"{one.asked:,}", f"{count(one.plans):,}", unreadable, contradicted]
 
 
-def _errors(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+def errors(root: Path, found: Sequence[Comparison]) -> Sheet | None:
+    """Each error by itself; None where none is named."""
     names = ("agreement", "kappa", "precision", "recall", "f1")
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
     for one in found:

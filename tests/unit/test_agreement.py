@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import metrics as sk
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from analysis.agreement import measures, plans, sheets
@@ -41,6 +40,7 @@ def judged(seed: int, size: int = 240, accuracy: float = 0.85, clusters: int = 6
 
 @pytest.mark.parametrize("seed", range(5))
 def test_measures_are_those_of_statsmodels_and_scikit_learn(seed: int) -> None:
+    sk = pytest.importorskip("sklearn.metrics")
     frame = judged(seed, accuracy=0.55 + 0.1 * seed)
     said, true = frame["said_correct"].astype(bool), frame["true_correct"].astype(bool)
     found = measures.against(frame)
@@ -53,8 +53,8 @@ def test_measures_are_those_of_statsmodels_and_scikit_learn(seed: int) -> None:
     assert found["mae"].mean == pytest.approx(sk.mean_absolute_error(frame["true_grade"], frame["said_grade"]))
     flags = [frame[[f"{who}_{name}" for name in ERRORS]].to_numpy() for who in ("said", "true")]
     assert found["error_types"].mean == pytest.approx(float((flags[0] == flags[1]).mean()))
-    for name, one in measures.per_error(frame).items():
-        assert one["f1"].mean == pytest.approx(sk.f1_score(frame[f"true_{name}"], frame[f"said_{name}"]))
+    for name, error in measures.per_error(frame).items():
+        assert error["f1"].mean == pytest.approx(sk.f1_score(frame[f"true_{name}"], frame[f"said_{name}"]))
     for one in found.values():
         assert one.low <= one.mean <= one.high
 
@@ -165,8 +165,12 @@ def episodes(scorer: str = "both", judge: str | None = "big", size: int = 12) ->
     rows: list[dict[str, Any]] = []
     for number in range(size):
         true, said = number % 2 == 0, (number % 2 == 0) != (number % 3 == 0)
-        computed = {"plan_correct": true, "plan_grade": 1.0 if true else 0.4, "plan_errors": () if true else ("E2",)}
-        judged = {
+        computed: dict[str, Any] = {
+            "plan_correct": true,
+            "plan_grade": 1.0 if true else 0.4,
+            "plan_errors": () if true else ("E2",),
+        }
+        judged: dict[str, Any] = {
             "judged_correct": said,
             "judged_grade": 1.0 if said else 0.6,
             "judged_errors": () if said else ("E5",),
@@ -213,7 +217,7 @@ def test_without_labels_a_judge_is_held_against_what_is_computed() -> None:
 
 
 def test_with_labels_every_scorer_is_held_against_people(tmp_path: Path) -> None:
-    rows = [{"case_id": f"case{n // 2}", "planner": ("react", "fh")[n % 2], "correct": True, "grade": 1, "errors": []}
+    rows: list[dict[str, Any]] = [{"case_id": f"case{n // 2}", "planner": ("react", "fh")[n % 2], "correct": True, "grade": 1, "errors": []}
             for n in range(12)]  # fmt: skip
     file = labels(tmp_path, *rows)
     for scorer, names in (("both", ["big", "computed"]), ("judge", ["big"]), ("symbolic", ["computed"])):

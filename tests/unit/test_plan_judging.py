@@ -153,6 +153,7 @@ def test_with_both_the_judge_has_columns_of_its_own() -> None:
     found = examined(Fixed(said(False, 0.2, E3=True)), task(), predicted(chain("sum_up")), "both")
     assert found == {
         "judged_correct": False, "judged_grade": 0.2, "judged_errors": ("E3",), "judge_contradicted": False,
+        "exact_match": False,
     }  # fmt: skip
     assert plan_examine(task(), "symbolic") is None
 
