@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis import intervals
 from analysis.agreement.measures import against, bias, per_error
-from analysis.agreement.plans import Comparison
+from analysis.agreement.plans import PEOPLE, Comparison
 from analysis.intervals import Interval, count
 from analysis.published import files
 from analysis.render import Sheet
@@ -169,10 +169,10 @@ def _published(number: str) -> list[str]:
     table = files.load(files.FOLDER / f"{PAPER}_table{number}.yaml")
     lines = [f"The paper's table {number} ({table.title}; its plans, models and prompts): {', '.join(table.metrics)}"]
     for row in table.rows:
-        told = (f"{', '.join(row.labels)} by {who}" if who not in row.labels else f"{', '.join(row.labels)} by itself"
-                for who in row.figures)  # fmt: skip
-        lines += [f"{label}: {', '.join(f'{value:g}' for value in values if value is not None)}"
-                  for label, values in zip(told, row.figures.values(), strict=True)]  # fmt: skip
+        for who, values in row.figures.items():
+            by = "" if who == PEOPLE else " by itself" if who in row.labels else f" by {who}"
+            figures = ", ".join(f"{value:g}" for value in values if value is not None)
+            lines.append(f"{', '.join(row.labels)}{by}: {figures}")
     return [*lines, *table.notes]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
@@ -18,9 +19,17 @@ from analysis.agreement.plans import Comparison
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.render import terminal
+from grid import store
 from grid.chains import ERRORS
 from grid.errors import DataError
+from grid.sweep.build import build
+from grid.sweep.cell import cells
+from grid.sweep.config import BudgetConfig
+from grid.sweep.run import Stamp, run_chunk
+from launch import agreement
 from launch.agreement import write
+from tests.apb import write as write_records
+from tests.configs import setting_of, yaml
 
 
 def judged(seed: int, size: int = 240, accuracy: float = 0.85, clusters: int = 60) -> pd.DataFrame:
@@ -217,8 +226,8 @@ def test_without_labels_a_judge_is_held_against_what_is_computed() -> None:
 
 
 def test_with_labels_every_scorer_is_held_against_people(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [{"case_id": f"case{n // 2}", "planner": ("react", "fh")[n % 2], "correct": True, "grade": 1, "errors": []}
-            for n in range(12)]  # fmt: skip
+    right: dict[str, Any] = {"correct": True, "grade": 1, "errors": []}
+    rows = [right | {"case_id": f"case{n // 2}", "planner": ("react", "fh")[n % 2]} for n in range(12)]
     file = labels(tmp_path, *rows)
     for scorer, names in (("both", ["big", "computed"]), ("judge", ["big"]), ("symbolic", ["computed"])):
         frame = episodes(scorer, None if scorer == "symbolic" else "big")
@@ -247,9 +256,10 @@ def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) 
     assert [row[0] for row in overall.rows[:3]] == ["big", "always correct", "never correct"]
     assert overall.rows[0][5] == "1 (8.3%)"
     assert overall.rows[1][6].startswith("50.0")
-    assert "Gemini 3 Pro (blind) by people: 80.83, 79.44, 89.83, 0.843, 0.118, 81.43" in overall.notes
+    assert "Gemini 3 Pro (blind): 80.83, 79.44, 89.83, 0.843, 0.118, 81.43" in overall.notes
     bias = [row for row in shown["judge by model"].rows if row[0] == "big"]
     assert [(row[2], row[3]) for row in bias] == [("big", "itself"), ("small", "")]
+    assert "Gemini 3 Pro by itself: 78.3, 81.7, 0.033, 0.867, 0.897, 0.03" in shown["judge by model"].notes
     for sheet in shown.values():
         terminal(sheet)
     folder = write(tmp_path / "agreement", list(shown.values()))
@@ -257,3 +267,32 @@ def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) 
     assert told["agreement"][0]["agreement"] == pytest.approx(8 / 12)
     assert told["agreement"][1]["error_types"] is None
     assert (folder / "judge_by_model.csv").read_text().startswith("scorer,truth,model,itself,plans,true_rate")
+
+
+def test_the_command_reads_a_folder_and_its_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sweep's rows as they are stored, judged by the lexical engine, against labels of every case."""
+    data = yaml("dataset", "apb") | {"path": write_records(tmp_path), "order": "file"}
+    setting = setting_of(dataset="apb", dataset_values=data, retriever="none", pool="case")
+    built, root = build(setting, BudgetConfig(llm_calls=60)), tmp_path / "results"
+    chunk = list(cells(setting, built.version, built.dataset.case_ids(), 1))
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("s", None))).take()
+    store.write(root, rows)
+    file = tmp_path / "labels.csv"
+    lines = [f"{case},{'true' if number % 2 else 'false'}" for number, case in enumerate(built.dataset.case_ids())]
+    file.write_text("case_id,correct\n" + "\n".join(lines) + "\nnowhere,true\n", encoding="utf-8")
+    with pytest.raises(AnalysisError, match="nothing to compare"):
+        agreement.tables(root, None)
+    found, notes = agreement.tables(root, file)
+    assert notes == ["10 labels have an episode here, 1 have none"]
+    said = {row["case_id"]: row["success"] for row in rows["episodes"]}
+    alike = [said[case] == bool(number % 2) for number, case in enumerate(built.dataset.case_ids())]
+    assert found[0].values["agreement"].iloc[0] == pytest.approx(sum(alike) / len(alike))
+    assert found[0].rows[0][:2] == ["lexical", "people"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["agreement.py", str(root), "--labels", str(file)])
+        assert agreement.main() == 0
+        assert "Which models' plans a scorer favours" in capsys.readouterr().out
+        assert (root / "agreement" / "agreement.csv").is_file()
+        file.write_text("case_id,correct\na,perhaps\n", encoding="utf-8")
+        assert agreement.main() == 2
+    assert "labels.csv:2: correct is 'perhaps'" in capsys.readouterr().err

@@ -296,6 +296,8 @@ def test_the_lexical_judge_finds_what_names_tell() -> None:
 
     right = Chain(tuple(ChainCall(call.tool, dict(call.arguments)) for call in RIGHT))
     assert errors(right) == errors(right, known=False) == ()
+    words = (right.calls[0], ChainCall("sum_up", {"numbers": "the rates that step 0 returned {all} failed: no"}))
+    assert errors(Chain(words)) == ()
     assert "E6" in errors(chain("fetch_rate", "sum_up"))
     assert "E2" in errors(Chain(right.calls[:1]))
     assert "E2" in errors(Chain(()), known=False)
