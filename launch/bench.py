@@ -33,6 +33,7 @@ BENCHMARKS = {
     "planted": "100 studies of the simulated policy: how often the regression finds the sign and size of depth:SH",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",
+    "judging": "a judge of plans against labels made by mutation, by error, with and without the known solution",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

@@ -71,7 +71,7 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
         )
         by: Counter[str] = Counter()
         if left:
-            with _engine(evaluating, console) as engine, Progress(console=console, transient=True) as bar:
+            with answering(evaluating, console) as engine, Progress(console=console, transient=True) as bar:
                 task = bar.add_task("compared", total=len(left))
                 work = _Work(root, evaluating, engine, rules, ids, partial(bar.advance, task))
                 by = asyncio.run(work.run(left))
@@ -89,7 +89,7 @@ def _dataset(config: str) -> Dataset:
 
 
 @contextmanager
-def _engine(evaluating: Evaluating, console: Console) -> Iterator[Engine]:
+def answering(evaluating: Evaluating, console: Console) -> Iterator[Engine]:
     """The evaluator, ready to answer: in this process, or in replicas where it holds weights."""
     engine = build_engine(evaluating.model)
     if engine.home != "replica":

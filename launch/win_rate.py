@@ -82,8 +82,11 @@ def _given(arguments: Sequence[str]) -> tuple[Path, str, list[str]]:
     return Path(folders[0]), against, rest
 
 
-def evaluator(overrides: Sequence[str]) -> Evaluating:
-    """Who is asked, from the command line. Raises ConfigError, or what Hydra raises."""
+def evaluator(overrides: Sequence[str], informed: bool = False) -> Evaluating:
+    """Who is asked, from the command line; `informed`: it may be who is told the truth.
+
+    Raises ConfigError, or what Hydra raises.
+    """
     register()
     with initialize_config_dir(str(CONF), version_base=None):
         composed = compose("config", list(overrides), return_hydra_config=True)
@@ -96,7 +99,7 @@ def evaluator(overrides: Sequence[str]) -> Evaluating:
     if not model:
         raise ConfigError(f"model@{EVALUATOR}", None, "the name of a file of conf/model")
     engine = build_engine(model)
-    if isinstance(engine, Informed):
+    if isinstance(engine, Informed) and not informed:
         raise ConfigError(f"model@{EVALUATOR}", label, "a model that is told no reference: it could not compare")
     if how.verb not in engine.provides:
         raise ConfigError(f"{EVALUATOR}.form", how.form, f"what conf/model/{label}.yaml can do, not {how.verb}")

@@ -68,9 +68,9 @@ class Row(Checked):
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
-    `of`: what is measured, settings' cells, the coefficients of a regression, or how far scorers agree. `against`: the labels in which the
-    settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone, shown below the
-    paper's.
+    `of`: what is measured, settings' cells, the coefficients of a regression, or how far scorers agree. `against`: the
+    labels in which the settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone,
+    shown below the paper's.
     """
 
     paper: str
@@ -136,7 +136,7 @@ class Published(Checked):
                 if column not in columns:
                     there = _OF[self.of]
                     raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
-            if (metric.unit in COMPARING) != bool(self.against):
+            if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
         for name in self.kinds:
             if name not in EPISODES.names:

@@ -81,7 +81,7 @@ def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
 
 def same_as_reference(chain: Chain, task: JudgedTask) -> bool:
     """Whether a plan calls the tools of the known solution in its order, with whatever arguments (§D.2)."""
-    return [call.name for call in chain.calls] == [call.tool for call in task.reference]
+    return [call.name for call in chain.calls] == [call.tool for call in task.reference[: task.kind.horizon_k]]
 
 
 async def _examined(
@@ -96,7 +96,8 @@ async def _examined(
     chain = chain_of(trajectory)
     found = await asking.about(chain, trajectory.answer, "plan")
     if scorer == BOTH:
-        return _judged(found)
+        alike = {"exact_match": same_as_reference(chain, task)} if task.reference else {}
+        return {**_judged(found), **alike}
     own: dict[str, Any] = {**by_rule(task, trajectory), **_scored(task, found)}
     if trajectory.unrefined is not None:
         before = await asking.about(trajectory.unrefined, None, "unrefined")

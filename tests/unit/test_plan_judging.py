@@ -153,6 +153,7 @@ def test_with_both_the_judge_has_columns_of_its_own() -> None:
     found = examined(Fixed(said(False, 0.2, E3=True)), task(), predicted(chain("sum_up")), "both")
     assert found == {
         "judged_correct": False, "judged_grade": 0.2, "judged_errors": ("E3",), "judge_contradicted": False,
+        "exact_match": False,
     }  # fmt: skip
     assert plan_examine(task(), "symbolic") is None
 
@@ -295,6 +296,8 @@ def test_the_lexical_judge_finds_what_names_tell() -> None:
 
     right = Chain(tuple(ChainCall(call.tool, dict(call.arguments)) for call in RIGHT))
     assert errors(right) == errors(right, known=False) == ()
+    words = (right.calls[0], ChainCall("sum_up", {"numbers": "the rates that step 0 returned {all} failed: no"}))
+    assert errors(Chain(words)) == ()
     assert "E6" in errors(chain("fetch_rate", "sum_up"))
     assert "E2" in errors(Chain(right.calls[:1]))
     assert "E2" in errors(Chain(()), known=False)

@@ -21,14 +21,16 @@ from grid.code_digest import code_digest
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
+from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.datasets.apb_synthetic.measuring import measure
 from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
 from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
-from grid.datasets.base import BRANCHING, REFERENCES, Examine, Outline, Problem
+from grid.datasets.base import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Examine, Outline, Problem, Scorer
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
+from grid.metrics.plan_judging import plan_examine
 from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import Case, Observation, Plan, Reference, Skipped, Step, Substep, ToolCall, ToolSpec
@@ -52,9 +54,10 @@ class ApbSynthetic:
         horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
         n_extraneous: of the extraneous cases those with so many useless tools.
         scorer: who says what is wrong with a plan.
+        judge_reference: whether a judge sees the reference; false: it is blind (§D.1).
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
+    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, DIAGNOSED, EXAMINED, REFERENCES})
     families: Annotated[list[Family], Field(min_length=1)] = Field(
         default_factory=lambda: ["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs"]
     )
@@ -62,7 +65,8 @@ class ApbSynthetic:
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
-    scorer: Literal["symbolic", "judge", "both"] = "symbolic"
+    scorer: Scorer = "symbolic"
+    judge_reference: bool = True
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
 
@@ -163,7 +167,9 @@ class ApbSynthetic:
 
     def _examine(self, built: Built) -> Examine | None:
         """What a judge says of a chain; the symbolic scorer needs none."""
-        return None
+        task, kind = built.task, built.kind
+        shown = judged_task(task, kind, done_steps(built))
+        return plan_examine(shown, self.scorer, self.judge_reference, partial(truth, task, kind))
 
 
 def reference(built: Built) -> Reference:

@@ -16,11 +16,11 @@ from grid.engines.base import Prompt
 from grid.engines.places import name_of
 from grid.engines.verdicts import VerdictAnswer
 from grid.text.references import PATTERN
-from grid.text.untrusted import loads
+from grid.text.untrusted import DECODER
 from grid.text.words import stems
 from grid.types import Json, to_json
 
-_STEP = re.compile(r"Step (\d+): (\{.*\})")
+_STEP = re.compile(r"Step (\d{1,9}): (?=\{)")
 _PARAMETER = re.compile(r"([^\s,()*:]+)(\*?): ")
 _REFUSED = "The request is refused"
 _COVERED = 1 / 3
@@ -93,14 +93,13 @@ def _calls(lines: tuple[str, ...]) -> list[Call]:
     found: list[Call] = []
     for line in lines:
         match = _STEP.match(line)
-        text = match[2] if match else ""
-        for mark in (" failed: ", " returned "):
-            text = text.partition(mark)[0]
+        if not match:
+            continue
         try:
-            call = loads(text) if text else None
+            call, _ = DECODER.raw_decode(line, match.end())  # what it returned may stand behind it
         except (ValueError, RecursionError):
             continue
-        if match and isinstance(call, dict) and isinstance(call.get("arguments"), dict):
+        if isinstance(call, dict) and isinstance(call.get("arguments"), dict):
             found.append((int(match[1]), str(call.get("tool")), call["arguments"]))
     return found
 

@@ -2,8 +2,9 @@
 
 States are sets of found facts. A fact that single tools alone find has to be called for once in any solution, and
 finding it early forbids nothing: so its cheapest call is made as soon as it can be, without a choice. Choices are left
-where a composite finds a fact too, and where a constraint asks for a call that no goal needs (a *witness*): of facts
-found by such calls only the types matter, since no needed fact is made from them.
+where a composite finds a fact too, and where a call that no goal needs (a *witness*) is asked for by a constraint, or
+finds what a composite takes besides: of facts found by such calls only the types matter, since no needed fact is made
+from them.
 """
 
 from __future__ import annotations
@@ -99,14 +100,25 @@ class _Search:
         self.forced = self._forced()
         self.chosen = [move for move in self.moves if not any(move.finds == bits for bits in self.forced)]
         self.found_types: dict[int, frozenset[str]] = {}
-        self.witnesses = [
-            move
-            for name, tool in tools.items()
-            if self.rules.watched
-            for move in [self._witness(name, cost_of(name))]
-            if self._allowed(move)
-        ]
+        witnesses = [self._witness(name, cost_of(name)) for name in tools]
+        self.witnesses = self._of_use([move for move in witnesses if self._allowed(move)])
         self.by_type = bool(self.witnesses) or any(move.types for move in self.moves)
+
+    def _of_use(self, witnesses: list[_Move]) -> list[_Move]:
+        """Those that a constraint may ask for, or that find what those or a composite's other inputs take."""
+        asked = {type_ for move in self.moves for type_ in move.types}
+        kept: list[_Move] = []
+        more = True
+        while more:
+            new = [
+                move
+                for move in witnesses
+                if move not in kept and (asked & move.gains or not self.rules.watched.isdisjoint(move.functions))
+            ]
+            kept += new
+            asked |= {type_ for move in new for type_ in move.types}
+            more = bool(new)
+        return kept
 
     def _move(self, action: Action, cost: int) -> _Move | None:
         tool = self.task.tools[action.tool]
@@ -177,7 +189,7 @@ class _Search:
             if move.finds & ~state.found and move.needs & ~state.found == 0 and move.types <= there:
                 yield from self._after(state, move)
         uncalled = self.rules.watched - state.kept.called
-        for move in self.witnesses if uncalled else ():
+        for move in self.witnesses:
             gains = not move.gains <= there or not uncalled.isdisjoint(move.functions)
             if gains and move.types <= there:
                 yield from self._after(state, move)
