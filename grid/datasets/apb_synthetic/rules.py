@@ -76,12 +76,14 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
         for text in extra.say:
             yield from _text(category, text, {**family.told, **extra.told}, extra.told)
     for rule in family.rules:
-        order = [step.function for step in program.steps]
+        orders = [
+            [step.function for step in expand(name, family, extras, items).steps] for extras in (tuple(family.also), ())
+        ]
         unknown = [one for one in rule.of if one not in category.functions]
         if unknown:
             yield f"rule {rule.kind}: no function {unknown[0]}"
-        elif not fits(rule, order):
-            yield f"rule {rule.kind} {rule.of}: no chain of the family with everything keeps to it"
+        elif not any(fits(rule, order) for order in orders):
+            yield f"rule {rule.kind} {rule.of}: no chain of the family keeps to it"
         if rule.kind == "at_most" and any("{n}" not in text for text in rule.say):
             yield f"rule {rule.kind} {rule.of}: a sentence lacks {{n}}"
 
