@@ -163,6 +163,7 @@ class Case:
     the reference taken before, `decisions` how many more may be (None: as many as the planner's keys allow).
     `answered`: finishing answers the question, so that the world is told the answer, and may refuse it; otherwise the
     work's results are what counts. `notes` explain what the tools speak of, a line each; every planner shows them.
+    `diagnosed`: what counts is the chain of calls as it is written, so that whoever plans ahead need not run it.
     """
 
     id: str
@@ -173,6 +174,7 @@ class Case:
     decisions: int | None = None
     answered: bool = False
     notes: tuple[str, ...] = ()
+    diagnosed: bool = False
 
 
 @dataclass(frozen=True)
