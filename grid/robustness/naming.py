@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
@@ -101,10 +101,10 @@ def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
     verbs = [word for word in dict.fromkeys(verbs) if free(word)][:4]
     rng.shuffle(verbs)
     verbs += [word for word in rng.sample(FREE_VERBS, len(FREE_VERBS)) if free(word)]
-    known = [[other for other in NOUNS.get(word, NOUNS.get(word.removesuffix("s"), ())) if free(other)] for word in own]
-    named = [rng.choice(others) for others in known if others][:_MOST_NOUNS]
-    told = [word for word in described if free(word) and word not in VERBS and word.removesuffix("s") not in VERBS]
-    nouns = [*named, *(word for word in dict.fromkeys(told) if word not in named)][:4]
+    nouns = [rng.choice(others) for word in dict.fromkeys((*own[1:], *own[:1])) if (others := _nouns(word, free))]
+    nouns += [rng.choice(others) for word in dict.fromkeys(described) if (others := _nouns(word, free))]
+    told = (word for word in described if free(word) and word not in VERBS and word.removesuffix("s") not in VERBS)
+    nouns = [word for word in dict.fromkeys((*nouns, *told)) if word not in verbs[:1]][:4]
     nouns += [word for word in rng.sample(FREE_NOUNS, len(FREE_NOUNS)) if free(word)]
     groups = [tuple(nouns[:_MOST_NOUNS]), *permutations(nouns, _MOST_NOUNS)]
     for verb, group in product(verbs, groups):
@@ -112,6 +112,12 @@ def _names(tool: ToolSpec, rng: random.Random) -> Iterator[str]:
             yield _styled(tool.name, verb, group)
     for number in range(2, _TRIES):
         yield _styled(tool.name, verbs[-1], (*nouns[-2:], "of", *nouns[:number]))
+
+
+def _nouns(word: str, free: Callable[[str], bool]) -> list[str]:
+    """Other nouns for a word, none where it says what is done and not with what."""
+    others = NOUNS.get(word) or NOUNS.get(word.removesuffix("s")) or ()
+    return [other for other in others if free(other)]
 
 
 def _styled(like: str, verb: str, nouns: tuple[str, ...]) -> str:

@@ -86,6 +86,7 @@ def beside(problem: Problem, new: Mapping[str, Sequence[ToolSpec]], seed: int) -
         candidates=offered_as(problem, offer),
         library=MappingProxyType({**problem.library, **specs}),
         own=tuple(dict.fromkeys((*problem.own, *own))),
+        query_tools=problem.query_tools + len(specs),  # so that none of the others is crowded out
         case=_told_later(problem.case, new),
     )
 

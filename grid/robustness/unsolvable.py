@@ -78,6 +78,7 @@ class Unsolvable:
             case=replace(problem.case, query=f"{problem.case.query} {MUST_USE_TOOLS}"),
             library=MappingProxyType(_without(removed, problem.library) | {REJECT: REJECT_TOOL}),
             candidates=offered_as(problem, partial(_offer, removed, _place(problem))),
+            query_tools=problem.query_tools + 1,
             own=(*(name for name in problem.own if name not in removed), *([REJECT] if problem.own else [])),
         )
 
