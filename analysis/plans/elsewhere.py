@@ -21,8 +21,8 @@ MEASURES = [
     Measure("change", "Δ to none", "change", form="+.1f"),
     Measure("refused", "refused"),
     *(Measure(f"behaved_{name}", name) for name in BEHAVIOURS),
-    Measure("solved_cost", "cost, solved", "amount", scale=1.0, form=".2f"),
-    Measure("solved_least_cost", "least", "amount", scale=1.0, form=".2f"),
+    Measure("solved_cost", "cost, solved", "amount", scale=1.0, form=".2f", of_some=True),
+    Measure("solved_least_cost", "least", "amount", scale=1.0, form=".2f", of_some=True),
 ]
 _NONE = "none"
 _CAPTION = (
@@ -79,7 +79,7 @@ def sheets(root: Path) -> list[Sheet]:
                 name=f"disturbed plans {model}",
                 title=f"{model}: broken tools, unsolvable requests and costs on every data set",
                 caption=_CAPTION,
-                reading=_reading(table),
+                reading=reading.joined(_reading(table)),
             )
         )
     return found
@@ -88,7 +88,7 @@ def sheets(root: Path) -> list[Sheet]:
 def _reading(table: pd.DataFrame) -> list[str]:
     told = []
     for row in table[table["change"].notna()].to_dict("records"):
-        verdicts = (f"{row['robustness']} costs success", f"success is higher under {row['robustness']}")
+        verdicts = (f"success is lower under {row['robustness']}", f"success is higher under {row['robustness']}")
         found = reading.changed(row, "change", f"{row['robustness']} − none", verdicts)
-        told.append(f"{row['dataset']}, {row['planner']}: {found}.")
+        told.append(f"{row['dataset']}, {row['planner']}: {found}")
     return told

@@ -67,7 +67,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                 name=f"refinement {place}",
                 title=f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
                 caption=_CAPTION,
-                reading=_reading(own),
+                reading=reading.joined(_reading(own)),
             )
         )
     return found
@@ -78,6 +78,6 @@ def _reading(table: pd.DataFrame) -> list[str]:
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
         f"{reading.changed(row, 'refined_change', 'refined − base', verdicts)}; "
-        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong."
+        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
         for row in table.to_dict("records")
     ]

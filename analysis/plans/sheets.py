@@ -6,7 +6,11 @@ from pathlib import Path
 
 from analysis.plans import cells as plans
 from analysis.plans import efficiency, elsewhere, extraneous, refinement, stepwise, tasks
+from analysis.plans.sheet import SECTION as SECTION
 from analysis.render import Sheet
+
+OF_PAPER = "published agent_planning_benchmark "
+"""How the names of its published tables begin."""
 
 
 def sheets(root: Path) -> list[Sheet]:
