@@ -163,6 +163,7 @@ class Case:
     the reference taken before, `decisions` how many more may be (None: as many as the planner's keys allow).
     `answered`: finishing answers the question, so that the world is told the answer, and may refuse it; otherwise the
     work's results are what counts. `notes` explain what the tools speak of, a line each; every planner shows them.
+    `diagnosed`: what counts is the chain of calls as it is written, so that whoever plans ahead need not run it.
     """
 
     id: str
@@ -173,6 +174,7 @@ class Case:
     decisions: int | None = None
     answered: bool = False
     notes: tuple[str, ...] = ()
+    diagnosed: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Reference:
     the calls; otherwise there are other ways to the resolution. `ordered`: the calls come in this order; otherwise they
     are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
     substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
-    is no outline, None is the end of a turn.
+    is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
+    those of whoever does not see it.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -193,6 +196,7 @@ class Reference:
     ordered: bool = True
     answer: str | None = None
     failing: frozenset[str] = frozenset()
+    unsolvable: bool = False
 
     def unfollowed(self) -> Reference:
         """The same where nobody is given its substeps: those without a call are no steps then."""

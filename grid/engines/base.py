@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
     "role", "notes", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates",
-    "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry",
+    "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors", "critique",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"
@@ -139,7 +140,7 @@ class VoteAnswer:
     candidates: int
 
 
-JsonAnswer = ToolCallAnswer | PlanAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer
+JsonAnswer = ToolCallAnswer | PlanAnswer | ChainAnswer | MessagesAnswer | OutlineAnswer | ScoreAnswer | VoteAnswer
 """Answers that have a JSON schema."""
 
 

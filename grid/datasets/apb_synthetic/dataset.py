@@ -1,0 +1,213 @@
+"""Planning tasks whose truth can be computed (agent_planning_benchmark §3.1, B.4, B.5), generated.
+
+The paper's task families, categories, lengths and numbers of tools, over typed programs (`grid.worlds.programs.model`)
+of an authored stock: a case is a goal, its tools and a reference chain, and whether a chain reaches the goal is a
+matter of what its calls find. None of the cases is the paper's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.chains import Family
+from grid.code_digest import code_digest
+from grid.datasets.apb_synthetic.build import NOTE, Built, build
+from grid.datasets.apb_synthetic.draw import draw
+from grid.datasets.apb_synthetic.found import resolving
+from grid.datasets.apb_synthetic.measuring import measure
+from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
+from grid.datasets.apb_synthetic.stock import STOCK, categories
+from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
+from grid.datasets.base import BRANCHING, REFERENCES, Examine, Outline, Problem
+from grid.datasets.cache import made_once
+from grid.datasets.files import fingerprint
+from grid.datasets.sampling import Order, ordered
+from grid.seeds import derive_seed
+from grid.strict import STRICT
+from grid.types import Case, Observation, Plan, Reference, Skipped, Step, Substep, ToolCall, ToolSpec
+from grid.worlds.programs.world import ProgramWorld
+from grid.worlds.rejecting import REJECT_TOOL
+
+ADAPTER = 1
+"""Raise when the same recipes and stock give other cases, tools or outcomes."""
+
+
+@dataclass(config=STRICT)
+class ApbSynthetic:
+    """The cases of one seed, of the task families named.
+
+    Step-wise cases stand behind calls that were made, and have `horizon` decisions; broken ones stand behind a call
+    that failed. Every case offers `reject` beside its tools. Success is the scorer's verdict: the chain is correct;
+    broken: the failed call was replaced, or got round with other tools; unsolvable: it was refused and nothing called.
+
+    Args:
+        families: which of the task families.
+        horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
+        n_extraneous: of the extraneous cases those with so many useless tools.
+        scorer: who says what is wrong with a plan.
+    """
+
+    provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
+    families: Annotated[list[Family], Field(min_length=1)] = Field(
+        default_factory=lambda: ["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs"]
+    )
+    horizon: Literal[1, 2, 3] | None = None
+    n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
+    scorer: Literal["symbolic", "judge", "both"] = "symbolic"
+    seed: Annotated[int, Field(ge=0)] = 0
+    outline: Outline = "hidden"
+
+    @cached_property
+    def root(self) -> Path:
+        """The folder with `cases.jsonl`."""
+        return generated(self.seed)
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter's version, the fingerprints of the stock and of the recipes, and the seed."""
+        stock = fingerprint(*sorted(STOCK.glob("*.yaml")), self.root / CASES)
+        return f"apb-synthetic-a{ADAPTER}-{stock}-{self.seed}"
+
+    @cached_property
+    def recipes(self) -> Mapping[str, Recipe]:
+        """All cases of the seed by id, also those of other families."""
+        return {recipe.id: recipe for recipe in read(self.root / CASES)}
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """All tools of the stock, and `reject`. A case may have them with costs, or for more items."""
+        found = {REJECT_TOOL.name: REJECT_TOOL}
+        for category in categories().values():
+            tools = [
+                *(tool_of(category, name, 1) for name in category.functions),
+                *(instead_of(category, name, 1) for name in category.instead),
+                *(useless(category, name, 1) for name in category.useless),
+            ]
+            found |= {tool.spec.name: tool.spec for tool in tools}
+        return found
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """None: every recipe is a case."""
+        return ()
+
+    def case_ids(self) -> Sequence[str]:
+        """The cases of the families, at most `limit` of them; a sample has its share of families and categories."""
+        chosen = [name for name, recipe in self.recipes.items() if self._chosen(recipe)]
+        strata = (
+            lambda name: self.recipes[name].task_family,
+            lambda name: self.recipes[name].category,
+            self.cluster,
+        )
+        return ordered(chosen, self.order, strata)[: self.limit]
+
+    def cluster(self, case_id: str) -> str:
+        """The goal family: its cases have the same functions and phrasings."""
+        return self.recipes[case_id].family
+
+    def problem(self, case_id: str) -> Problem:
+        """One case."""
+        return self._problems(case_id)
+
+    def built(self, case_id: str) -> Built:
+        """A case's task, with what is known of it."""
+        return build(self.recipes[case_id])
+
+    def _chosen(self, recipe: Recipe) -> bool:
+        return (
+            recipe.task_family in self.families
+            and self.horizon in (None, recipe.k if recipe.task_family in ("stepwise", "extraneous") else self.horizon)
+            and self.n_extraneous in (None, recipe.n_extraneous or self.n_extraneous)
+        )
+
+    @cached_property
+    def _problems(self) -> Callable[[str], Problem]:
+        """The latest are kept: nothing of a problem changes."""
+        return lru_cache(maxsize=1024)(self._problem)
+
+    def _problem(self, case_id: str) -> Problem:
+        built = self.built(case_id)
+        task = built.task
+        offered = _offered(built)
+        tools = {tool.name: tool for tool in offered}
+        return Problem(
+            case=Case(
+                case_id,
+                task.query,
+                Plan(()),
+                done=done_steps(built),
+                decisions=task.horizon,
+                notes=(NOTE,) if built.kind.task_family == "costs" else (),
+                diagnosed=True,
+            ),
+            reference=reference(built),
+            world=ProgramWorld(task),
+            candidates=lambda case, substep: offered,
+            library=tools,
+            same_function={tool.spec.name: tool.stands_for for tool in task.tools.values() if tool.stands_for},
+            domain=built.kind.task_category,
+            own=tuple(tools),
+            measure=partial(measure, task, built.kind),
+            examine=self._examine(built),
+            kind=built.kind,
+        )
+
+    def _examine(self, built: Built) -> Examine | None:
+        """What a judge says of a chain; the symbolic scorer needs none."""
+        return None
+
+
+def reference(built: Built) -> Reference:
+    """The reference of a case; of an unsolvable one the calls of the solvable case that it was made from."""
+    task = built.solvable
+    calls: dict[str, ToolCall | None] = {
+        str(place): ToolCall(name, dict(arguments)) for place, (name, arguments) in enumerate(task.reference)
+    }
+    behind = len(task.done)
+    wanted = tuple(str(behind + number) for number in range(task.horizon)) if task.horizon else resolving(task)
+    failing = frozenset(str(place) for place, done in enumerate(task.done) if done.failed)
+    return Reference(
+        calls, wanted, followed=False, failing=failing, unsolvable=built.kind.task_family == "unsolvable"
+    )
+
+
+def done_steps(built: Built) -> tuple[Step, ...]:
+    """The calls that were made before the prediction begins."""
+    return tuple(
+        Step(
+            0,
+            Substep(str(place), "", ""),
+            call := ToolCall(done.tool, dict(done.arguments)),
+            Observation(dict(done.content), done.failed),
+            written=call,
+        )
+        for place, done in enumerate(built.task.done)
+    )
+
+
+def _offered(built: Built) -> tuple[ToolSpec, ...]:
+    """The tools in the task's order, `reject` at a place that the seed draws."""
+    specs = [tool.spec for tool in built.task.tools.values()]
+    rng = random.Random(derive_seed(built.recipe.seed, "reject", built.recipe.id))
+    specs.insert(rng.randint(0, len(specs)), REJECT_TOOL)
+    return tuple(specs)
+
+
+def generate(target: Path, seed: int) -> None:
+    """Write `cases.jsonl` into an existing folder."""
+    write(draw(seed), target / CASES)
+
+
+def generated(seed: int) -> Path:
+    """The cached folder of one seed."""
+    key = f"{code_digest((__name__,))}-s{seed}"
+    return made_once("apb_synthetic", key, (CASES,), partial(generate, seed=seed))

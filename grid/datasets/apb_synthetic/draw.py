@@ -1,0 +1,269 @@
+"""Which cases there are: the paper's families and counts, in the paper's categories and lengths (§3.1, tables 10, 11).
+
+Step-wise and broken cases have bases of their own; extraneous, unsolvable and costs are made of holistic and step-wise
+ones, as the paper's are.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from grid.datasets.apb_synthetic import costs
+from grid.datasets.apb_synthetic.build import build, sound
+from grid.datasets.apb_synthetic.draft import Draft
+from grid.datasets.apb_synthetic.expansion import Shape, expand, shapes
+from grid.datasets.apb_synthetic.records import UNSOLVABLE, Recipe
+from grid.datasets.apb_synthetic.stock import Category, Rule, categories, frames
+from grid.seeds import derive_seed
+
+CATEGORIES: Mapping[str, int] = {
+    "Software Development": 43, "System Operations & Web Engineering": 106, "Mathematical Reasoning": 38,
+    "Statistical Analysis": 61, "Spreadsheet Manipulation": 63, "Financial Modeling": 70,
+    "Expense & Budget Management": 55, "Market Research": 59, "Document & Legal Analysis": 32,
+    "Art & Aesthetic Analysis": 63, "Scientific & Nature Exploration": 57, "Graphic Design": 70,
+    "Narrative & Emotional Analysis": 78, "Professional Communication": 48, "Information Retrieval": 60,
+    "Digital Media & Gaming Analytics": 60, "Creative Storytelling & Writing": 14, "Travel & Itinerary Planning": 38,
+    "Logistics & Supply Chain": 12, "Consumer Decision Making": 18, "Event Planning": 30,
+    "Health & Nutrition Management": 34,
+}  # fmt: skip
+"""Holistic cases by category (table 11)."""
+BINS: Mapping[range, int] = {range(1, 11): 434, range(11, 21): 590, range(21, 100): 85}
+"""Holistic cases by steps (table 10)."""
+HOLISTIC = 1109
+OF_EACH_K, HORIZONS = 300, (1, 2, 3)
+EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
+"""Bases of either kind, and tools added."""
+BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
+STAGES = ("early", "middle", "late")
+_LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
+"""Where lengths are sought; inside a range they are even. Their mean is the paper's 12.5."""
+_BANKS = (7, 8, 9, 9, 10, 10, 11, 12)
+"""How many tools a case has, where it does not need more."""
+_AVOIDED = 0.12
+"""Share of cases with a tool that the query forbids by name."""
+
+
+def draw(seed: int) -> list[Recipe]:
+    """All cases of a seed, holistic first."""
+    holistic = Bases("holistic", seed).drawn(HOLISTIC)
+    stepwise = list(_stepwise(seed))
+    return [
+        *holistic,
+        *stepwise,
+        *_extraneous(holistic, stepwise, seed),
+        *Bases("broken", seed, _breakable).drawn(BROKEN),
+        *_unsolvable(holistic, seed),
+        *_costs(holistic, seed),
+    ]
+
+
+def shares(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """A number shared out in proportion, by the largest remainders."""
+    whole = sum(weights.values())
+    exact = {name: total * weight / whole for name, weight in weights.items()}
+    found = {name: int(share) for name, share in exact.items()}
+    for name in sorted(exact, key=lambda name: found[name] - exact[name])[: total - sum(found.values())]:
+        found[name] += 1
+    return found
+
+
+class Bases:
+    """Draws solvable cases of one task family: no two with one query, and none whose facts' values are alike."""
+
+    def __init__(
+        self, task_family: str, seed: int, finish: Callable[[Recipe, Category, random.Random], Recipe | None] | None = None
+    ) -> None:  # fmt: skip
+        self.task_family, self.seed, self.finish = task_family, seed, finish
+        self.queries: set[str] = set()
+        self.used: Counter[tuple[str, str]] = Counter()
+
+    def drawn(self, count: int, first: int = 0, **fields: Any) -> list[Recipe]:
+        """So many, in the categories' shares and with the lengths' distribution."""
+        rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, first))
+        stock = categories()
+        quotas = shares(count, {name: CATEGORIES[name] for name in stock})
+        names = [name for name, quota in quotas.items() for _ in range(quota)]
+        lengths = list(_lengths(count, rng))
+        rng.shuffle(names)
+        return [
+            self._one(stock[name], length, f"{self.task_family}-{first + number:04d}", rng, fields)
+            for number, (name, length) in enumerate(zip(names, lengths, strict=True))
+        ]
+
+    def _one(
+        self, category: Category, length: int, name: str, rng: random.Random, fields: Mapping[str, Any]
+    ) -> Recipe:
+        for attempt in range(200):
+            shape = self._shape(category, length, rng)
+            recipe: Recipe | None = Recipe(
+                id=name,
+                base=f"{name}-{attempt}",
+                task_family=self.task_family,  # type: ignore[arg-type]
+                category=category.category,
+                family=shape.family,
+                items=shape.items,
+                extras=tuple(rng.sample(shape.extras, len(shape.extras))),
+                rules=_rules(category, shape, rng),
+                avoid=_avoided(category, shape, rng),
+                bank=rng.choice(_BANKS),
+                seed=self.seed,
+                **fields,
+            )
+            if self.finish is not None and recipe is not None:
+                recipe = self.finish(recipe, category, rng)
+            if recipe is None or not sound(recipe):
+                continue
+            query = build(recipe).task.query
+            if query not in self.queries:
+                self.queries.add(query)
+                self.used[category.category, shape.family] += 1
+                return recipe
+        raise ValueError(f"{name}: no case of {category.category} with about {length} steps can be drawn")
+
+    def _shape(self, category: Category, length: int, rng: random.Random) -> Shape:
+        """One of the wanted bin, near the length, of a family that was used least."""
+        steps = next(bin_ for bin_ in BINS if length in bin_)
+        fitting = [shape for shape in shapes(category) if shape.steps in steps] or list(shapes(category))
+        nearest = min(abs(shape.steps - length) for shape in fitting)
+        near = [shape for shape in fitting if abs(shape.steps - length) <= nearest + 1]
+        least = min(self.used[category.category, shape.family] for shape in near)
+        return rng.choice([shape for shape in near if self.used[category.category, shape.family] == least])
+
+
+def _lengths(count: int, rng: random.Random) -> Iterator[int]:
+    """Steps to be sought, in random order, in the paper's bins."""
+    of = {str(number): weight for number, weight in enumerate(_LENGTHS.values())}
+    found = []
+    for name, share in shares(count, of).items():
+        values = list(list(_LENGTHS)[int(name)])
+        found += [values[number % len(values)] for number in range(share)]
+    yield from rng.sample(found, len(found))
+
+
+def _rules(category: Category, shape: Shape, rng: random.Random) -> tuple[int, ...]:
+    """None, one or two of the family's constraints that the shape can have."""
+    family = category.families[shape.family]
+    program = expand(shape.family, family, shape.extras, shape.items)
+    order = [step.function for step in program.steps]
+    fitting = [place for place, rule in enumerate(family.rules) if fits(rule, order)]
+    count = rng.choices((0, 1, 2), (3, 5, 2))[0]
+    return tuple(sorted(rng.sample(fitting, min(count, len(fitting)))))
+
+
+def fits(rule: Rule, order: Sequence[str]) -> bool:
+    """Whether a chain of these functions can have the rule, and keeps to it."""
+    if rule.kind == "forbid":
+        return rule.of[0] not in order
+    if rule.kind == "at_most":
+        return rule.of[0] in order
+    return set(rule.of) <= set(order) and order.index(rule.of[0]) < order.index(rule.of[1])
+
+
+def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None:
+    able = [name for name in shape.functions if name in category.instead]
+    return rng.choice(able) if able and rng.random() < _AVOIDED else None
+
+
+def _cut(recipe: Recipe, steps: int, k: int, stage: str, rng: random.Random) -> Recipe | None:
+    """The recipe with a place in a third of those that a prediction of k calls may begin at; None where there is none.
+
+    One call at least was made before.
+    """
+    places = range(1, steps - k + 1)
+    third = STAGES.index(stage)
+    begin, end = (1 + len(places) * part // 3 for part in (third, third + 1))
+    if begin >= end:
+        return None
+    return recipe.model_copy(update={"k": k, "stage": stage, "place": rng.randrange(begin, end)})
+
+
+def steps_of(recipe: Recipe) -> int:
+    """How many calls the recipe's whole chain has."""
+    family = categories()[recipe.category].families[recipe.family]
+    return len(expand(recipe.family, family, recipe.extras, recipe.items).steps)
+
+
+def _stepwise(seed: int) -> Iterator[Recipe]:
+    """A third of each horizon early in the trajectory, in the middle, and late."""
+    number = 0
+
+    def cut(k: int, stage: str) -> Callable[[Recipe, Category, random.Random], Recipe | None]:
+        return lambda recipe, category, rng: _cut(recipe, steps_of(recipe), k, stage, rng)
+
+    bases = Bases("stepwise", seed)
+    for k in HORIZONS:
+        for stage in STAGES:
+            bases.finish = cut(k, stage)
+            yield from bases.drawn(OF_EACH_K // len(STAGES), number)
+            number += OF_EACH_K // len(STAGES)
+
+
+def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
+    """One of its calls behind the first fails, for whose function there is another tool."""
+    program = expand(recipe.family, category.families[recipe.family], recipe.extras, recipe.items)
+    rules = [category.families[recipe.family].rules[place] for place in recipe.rules]
+    limited = {rule.of[0] for rule in rules if rule.kind == "at_most"}
+    able = [
+        place
+        for place, step in enumerate(program.steps)
+        if place and step.function in category.instead and step.function not in limited
+    ]
+    if not able:
+        return None
+    place = rng.choice(able)
+    stage = STAGES[min(2, 3 * place // len(program.steps))]
+    return recipe.model_copy(update={"place": place, "k": 1, "stage": stage, "avoid": None})
+
+
+def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list[Recipe]:
+    """So many of them, in the categories' shares as far as they reach."""
+    rng = random.Random(derive_seed(seed, "apb_synthetic", *key))
+    by_category: dict[str, list[Recipe]] = {}
+    for recipe in rng.sample(list(recipes), len(recipes)):
+        by_category.setdefault(recipe.category, []).append(recipe)
+    found = []
+    while len(found) < count:
+        left = {name: CATEGORIES[name] for name, waiting in by_category.items() if waiting}
+        if not left:
+            raise ValueError(f"{'-'.join(key)}: only {len(found)} of {count} cases can be drawn")
+        for name, share in shares(count - len(found), left).items():
+            found += by_category[name][:share]
+            del by_category[name][:share]
+    return found
+
+
+def _extraneous(holistic: Sequence[Recipe], stepwise: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
+    of_k = EXTRANEOUS // len(HORIZONS)
+    bases = _spread(holistic, EXTRANEOUS, seed, "extraneous")
+    for k in HORIZONS:
+        bases += _spread([one for one in stepwise if one.k == k], of_k, seed, "extraneous", str(k))
+    for base in bases:
+        for count in COUNTS_EXTRANEOUS:
+            yield base.model_copy(
+                update={"id": f"extraneous-{base.id}-{count}", "task_family": "extraneous", "n_extraneous": count}
+            )
+
+
+def _unsolvable(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
+    """All four kinds of each base, which has an attachment therefore."""
+    able = [one for one in holistic if one.avoid is None and _attached(one)]
+    for base in _spread(able, OF_EACH_UNSOLVABLE, seed, "unsolvable"):
+        for kind in UNSOLVABLE:
+            yield base.model_copy(
+                update={"id": f"unsolvable-{base.id}-{kind}", "task_family": "unsolvable", "unsolvable": kind}
+            )
+
+
+def _attached(recipe: Recipe) -> bool:
+    category = categories()[recipe.category]
+    told = expand(recipe.family, category.families[recipe.family], recipe.extras, recipe.items).told.values()
+    return any(category.types[type_].file for type_ in told) and any(category.types[type_].private for type_ in told)
+
+
+def _costs(holistic: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
+    able = [one for one in holistic if costs.enough(Draft(one, categories()[one.category], frames()))]
+    for base in _spread(able, COSTS, seed, "costs"):
+        yield base.model_copy(update={"id": f"costs-{base.id}", "task_family": "costs"})

@@ -1,0 +1,48 @@
+"""Scores of a chain by the symbolic scorer (agent_planning_benchmark §3.3, §4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grid.chains import ALTER, REPLACE, Chain, TaskKind
+from grid.metrics.chains import chain_of
+from grid.types import Trajectory
+from grid.worlds.programs import search
+from grid.worlds.programs.model import Task
+from grid.worlds.programs.scoring import Diagnosis, diagnose
+
+
+def measure(task: Task, kind: TaskKind, trajectory: Trajectory) -> Mapping[str, Any]:
+    """The fields of `Scores` that speak of plans, `success` among them; `unrefined_*` where there was a critique."""
+    chain = chain_of(trajectory)
+    found = diagnose(task, kind, chain)
+    scores: dict[str, Any] = {
+        "success": succeeded(kind, chain, found),
+        "plan_correct": succeeded(kind, chain, found),
+        "plan_grade": found.grade,
+        "plan_errors": tuple(sorted(found.errors)),
+        "behaviour": found.behaviour,
+        "refused": found.refused,
+        "extraneous_calls": found.extraneous_calls,
+        "unresolved_arguments": found.unresolved_arguments,
+    }
+    if kind.task_family == "costs":
+        scores |= {"plan_cost": found.cost, "least_cost": search.least_cost(task)}
+    if trajectory.unrefined is not None:
+        before = diagnose(task, kind, trajectory.unrefined)
+        scores |= {
+            "unrefined_correct": succeeded(kind, trajectory.unrefined, before),
+            "unrefined_grade": before.grade,
+            "unrefined_errors": tuple(sorted(before.errors)),
+        }
+    return scores
+
+
+def succeeded(kind: TaskKind, chain: Chain, found: Diagnosis) -> bool:
+    """What counts in the case's task family: a correct chain, the way round a broken tool, or an explicit refusal."""
+    if kind.task_family == "broken":
+        return found.behaviour in (REPLACE, ALTER)
+    if kind.task_family == "unsolvable":
+        return found.refused and not chain.calls
+    return found.correct
