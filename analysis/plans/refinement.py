@@ -34,7 +34,8 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     texts = own["config"].astype(object)
     names = [method(str(label), text) for label, text in zip(own["refine"].astype(object), texts, strict=True)]
-    own = own.assign(method=names, base=own["planner"].astype(str).str.partition(" / refine ")[0])
+    labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
+    own = own.assign(method=names, base=[label.replace(f" / {refine}", "") for label, refine in labels])
     keys = ["task_family", *SETTING, "base", "method"]
     table = measured(own.sort_values("task_family", kind="stable"), keys, MEASURES)
     sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()

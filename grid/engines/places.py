@@ -104,6 +104,10 @@ class Places:
         end = next((place for place, found in enumerate(left) if found.step is None), len(left))
         return left[: max(end + 1, least)]
 
+    def is_outlined(self, prompt: Prompt) -> bool:
+        """Whether an outline says what comes next."""
+        return bool(_outline(prompt))
+
     def failed(self, prompt: Prompt) -> str | None:
         """The number of the first step of a prompt's history that was needed and is not the reference's."""
         history = prompt.entries("history")[1:]

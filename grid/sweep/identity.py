@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from grid.engines.roles import ASKED
+from grid.planners.refining import NOT_REFINED
 from grid.sweep.build import Built
-from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.cell import GROUPS, REFINE, Cell, Setting
 from grid.types import to_json
 
 
@@ -18,6 +19,7 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "setting_id": setting.id,
         "attempt_id": attempt_id,
         **{group: setting.labels[group] for group in GROUPS},
+        REFINE: setting.labels.get(REFINE, NOT_REFINED),
         **{role: setting.labels.get(role) for role in ASKED},
         "engine": built.engine.name,
         "engine_version": built.engine.version,

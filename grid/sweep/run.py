@@ -8,10 +8,11 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from grid import store
+from grid.chains import TaskKind
 from grid.datasets.base import BASELINES, DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
@@ -112,7 +113,9 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
-    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {})
+    row |= (
+        _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {}) | _kind(None)
+    )
     return storable(row | _stamped(0.0, 0.0, stamp))
 
 
@@ -179,7 +182,7 @@ async def _run_cell(
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= {**dict.fromkeys(BASELINES), **told}
     row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
-    row |= vars(problem.kind) if problem and problem.kind else {}
+    row |= _kind(problem)
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
@@ -283,6 +286,12 @@ def _outcome(
         "branched_steps": trajectory.branched_steps,
         "unassigned": _mean(step.unassigned for step in trajectory.decisions),
     }
+
+
+def _kind(problem: Problem | None) -> dict[str, Any]:
+    """Which task of agent_planning_benchmark a case is; all null where it is none."""
+    kind = problem.kind if problem else None
+    return {item.name: getattr(kind, item.name, None) for item in fields(TaskKind)}
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -44,7 +44,7 @@ def read_call(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Call:
     Raises:
         UnreadableError: why it cannot be told which call is meant.
     """
-    return _only(text, partial(_one_call, tools=tools), NO_CALL)
+    return only_one(text, partial(_one_call, tools=tools), NO_CALL)
 
 
 def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call]:
@@ -52,12 +52,12 @@ def read_plan(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> list[Call
 
     Raises UnreadableError as `read_call`.
     """
-    return _only(text, partial(_plan, tools=tools), NO_PLAN)
+    return only_one(text, partial(_plan, tools=tools), NO_PLAN)
 
 
 def read_outline(text: str) -> list[str]:
     """The texts of the object with a list `outline`. Raises UnreadableError as `read_call`."""
-    return _only(text, _outline, NO_OUTLINE)
+    return only_one(text, _outline, NO_OUTLINE)
 
 
 def read_score(text: str) -> float:
@@ -66,20 +66,20 @@ def read_score(text: str) -> float:
     A text counts where it is nothing but the number, as `7`, `7/10` or `70%`. A fraction of 1 alone does not: whoever
     writes 0.7 may mean another scale.
     """
-    return _only(text, _score, NO_SCORE)
+    return only_one(text, _score, NO_SCORE)
 
 
 def read_vote(text: str, candidates: int) -> int:
     """The number of the best of so many candidates, from 0. Raises UnreadableError as `read_call`."""
-    return _only(text, partial(_vote, candidates=candidates), NO_VOTE)
+    return only_one(text, partial(_vote, candidates=candidates), NO_VOTE)
 
 
 def read_response(text: str) -> tuple[str, Json]:
     """The error (empty: none) and the response of the object that has either. Raises UnreadableError as `read_call`."""
-    return _only(text, _response, NO_RESPONSE)
+    return only_one(text, _response, NO_RESPONSE)
 
 
-def _only(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
+def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
     """What the text's objects say; those of which `read` makes None are of another kind."""
     places: list[tuple[T | UnreadableError, Found]] = []
     for found in objects(text):

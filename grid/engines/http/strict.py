@@ -15,7 +15,12 @@ _NULL = {"type": "null"}
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in that form; None where it cannot be said: lists and objects that may hold anything are not taken."""
+    """The schema in that form; None where it cannot be said.
+
+    Lists and objects that may hold anything are not taken, nor is a root that is no single object.
+    """
+    if schema.get("type") != "object":
+        return None
     try:
         return _strict(schema)
     except _UnsayableError:

@@ -23,13 +23,26 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_writing import plan_text, refusal_text
 from grid.engines.simulated import judge
 from grid.engines.simulated.calls import Writer, results, told
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
+from grid.engines.simulated.planning import (
+    CANNOT,
+    REASON,
+    UNFOUNDED,
+    Draft,
+    Planted,
+    critique,
+    faults,
+    numbers,
+    says,
+)
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
-from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, Json, Usage, to_json
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, Usage, to_json
 
 Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
@@ -57,6 +70,7 @@ class Policy:
     malformed: float
     misspelt: float
     version: str
+    planted: Planted
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -84,7 +98,9 @@ class Policy:
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
         names, place = tuple(map(name_of, options)), self.places.at(prompt)
         told = self.deciding.told(place, names, self._bonus(prompt, place))
-        return Choice(tuple(told.get(name, 0.0) for name in names), usage)
+        refusing = self._refusing(prompt) if REJECT in names else 0.0
+        shares = (refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
+        return Choice(tuple(shares), usage)
 
     def _own_seed(self, prompt: Prompt) -> int:
         """That of the case and of the prompt."""
@@ -102,7 +118,7 @@ class Policy:
         """(seed, sample) to the text of an answer of the kind that a prompt wants; draws are numbered from 1."""
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):
-            return lambda base, index: self._reflection(prompt, uniforms(base, index, 1)[0])
+            return lambda base, index: self._words(prompt, base, index)
         if isinstance(wanted, ScoreAnswer):
             return lambda base, index: self._judgement(prompt, uniforms(base, index, 1)[0])
         if isinstance(wanted, VoteAnswer):
@@ -111,6 +127,8 @@ class Policy:
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
             return lambda base, index: to_json(_planned(wanted, self._plan(prompt, wanted, base, index)))
+        if isinstance(wanted, ChainAnswer | MessagesAnswer):
+            return lambda base, index: self._predicted(prompt, wanted, base, index)
         if isinstance(wanted, ToolCallAnswer):
             return self._calling(prompt, wanted)
         raise TypeError("a choice is answered by choose()")
@@ -125,6 +143,8 @@ class Policy:
             tool, arguments = self._decided(place, names, bonus, uniforms(base, index, 1))
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
+            if REJECT in names and uniforms(base, index, 0)[0] < self._refusing(prompt):
+                tool = REJECT
             if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
                 written[tool, arguments] = to_json(thought | self._call(place, tool, arguments, before, answers))
@@ -139,8 +159,34 @@ class Policy:
         right = self.places.failed(prompt) is None
         return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
 
-    def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
+    def _refusing(self, prompt: Prompt) -> float:
+        """The probability that it refuses at a prompt: it does at once, or never."""
+        if prompt.entries("history"):
+            return 0.0
+        return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
+
+    def _predicted(self, prompt: Prompt, wanted: ChainAnswer | MessagesAnswer, base: int, index: int) -> str:
+        """The plan, or the next steps, in the form wanted."""
+        if isinstance(wanted, ChainAnswer):
+            plan = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
+        else:
+            plan = PlanAnswer(wanted.tools, wanted.count, wanted.count, self.places.is_outlined(prompt))
+        calls = self._plan(prompt, plan, base, index, wanted.may_refuse)
+        if calls and calls[0]["tool"] == REJECT:
+            return refusal_text(REASON)
+        return plan_text(wanted, calls, [f"Step {place} takes {call['tool']}." for place, call in enumerate(calls)])
+
+    def _plan(
+        self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int, may_refuse: bool = False
+    ) -> list[dict[str, Json]]:
         """The rest of the case; all but its first step are planned without the observations before them."""
+        draft, may_refuse = Draft.of(prompt), may_refuse or REJECT in _names(wanted)
+        if draft and not (draft.refused and says(prompt, UNFOUNDED)):
+            if draft.refused or says(prompt, CANNOT):
+                return self._refusal(prompt, wanted)
+            return self._rewritten(prompt, wanted, draft, uniforms(base, index, 0)[0])
+        if not draft and may_refuse and uniforms(base, index, 0)[0] < self._refusing(prompt):
+            return self._refusal(prompt, wanted)
         plan, names, before = list[dict[str, Json]](), _names(wanted), results(prompt)
         answers = takes_answer(wanted.tools)
         places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
@@ -150,6 +196,37 @@ class Policy:
             plan.append(self._call(place, *decided, before, answers))
             before[place.number] = True
         return plan
+
+    def _refusal(self, prompt: Prompt, wanted: PlanAnswer) -> list[dict[str, Json]]:
+        """A call of REJECT, and what else the form of the plan wants."""
+        place = self.places.at(prompt)
+        rest = [NO_TOOL] * (wanted.least - 1) if wanted.may_decline else [FINISH] if takes_answer(wanted.tools) else []
+        return [self._call(place, tool, "right", {}, takes_answer(wanted.tools)) for tool in (REJECT, *rest)]
+
+    def _rewritten(self, prompt: Prompt, wanted: PlanAnswer, draft: Draft, uniform: float) -> list[dict[str, Json]]:
+        """The draft, but where the critique names a step: a wrong one is set right, a right one spoilt."""
+        named, names, before = faults(prompt), _names(wanted), results(prompt)
+        answers, plan = takes_answer(wanted.tools), list[dict[str, Json]]()
+        ends = FINISH in names
+        left = self.places.of_turn(prompt, wanted.least)[: wanted.most]
+        places = [place for at, place in enumerate(left) if ends or place.right != FINISH or at < len(draft.calls)]
+        for at, number in enumerate(numbers(draft, places)):
+            place, call = places[at] if at < len(places) else None, draft.at(at)
+            right = draft.right(at, place)
+            if place is not None and number in named and (right or place.right in (*names, NO_TOOL, FINISH)):
+                tool, arguments = self._spoilt(place, names, uniform) if right else (place.right, "right")
+                plan.append(self._call(place, tool, arguments, before, answers))
+            elif at < len(draft.calls) and (place is not None or number not in named):
+                plan.append(call)
+            before[number] = True
+        return plan
+
+    def _spoilt(self, place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
+        """The right step made wrong: in its arguments where it has any, else by another tool."""
+        others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
+        if (place.call and place.call.arguments) or place.right == FINISH or not others:
+            return place.right, "wrong"
+        return others[int(uniform * len(others))], "wrong"
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
         """A substep for each call, named by its tool; all but the first are planned without observations."""
@@ -187,6 +264,8 @@ class Policy:
 
         `answers`: to finish takes the answer, which is the result that the reference ends in.
         """
+        if tool == REJECT:
+            return {"tool": REJECT, "arguments": {"reason": REASON}}
         if tool == FINISH and answers:
             return {"tool": tool, "arguments": {"answer": told(place.answer, before)}}
         known = place.call if place.call is not None and place.call.tool == tool else None
@@ -195,6 +274,13 @@ class Policy:
             near = misspelt(known, listed(self.deciding.tools.get(tool)))
         right = near is not None or arguments == "right"
         return Writer(self.deciding.tools).call(tool, near or known, right, before)
+
+    def _words(self, prompt: Prompt, base: int, index: int) -> str:
+        """A critique of the draft that a prompt shows, else a reflection."""
+        draft = Draft.of(prompt)
+        if draft is None:
+            return self._reflection(prompt, uniforms(base, index, 1)[0])
+        return critique(self.planted, draft, prompt, self.places, base, index)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
