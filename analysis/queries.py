@@ -143,6 +143,17 @@ def replacements(root: Path, model: str, dataset: str) -> str:
     )
 
 
+def disturbances(root: Path, model: str, dataset: str) -> str:
+    """By setting success, refusals, and costs of solved cells; and what followed the first failure of a broken tool."""
+    return (
+        f"{latest(root, _of(model, dataset))}\nSELECT {_SETTING}, behaviour, count(*) AS cells,\n"
+        "  avg(success::INT) AS success, avg(refused::INT) AS refused,\n"
+        "  sum(plan_cost) FILTER (success AND least_cost > 0)\n"
+        "    / sum(least_cost) FILTER (success AND least_cost > 0) AS cost\n"
+        "FROM e GROUP BY ALL ORDER BY ALL"
+    )
+
+
 def tool_counts(root: Path, model: str, dataset: str, small: float) -> str:
     """By setting and kind of tool hits, calls made and gold calls over all cells, and their F1."""
     counts = ", ".join(

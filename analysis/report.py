@@ -9,6 +9,7 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import (
+    disturbances,
     kinds,
     lacking,
     load,
@@ -63,6 +64,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
+    found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]

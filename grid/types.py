@@ -178,6 +178,21 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Substitute:
+    """The tool that does what another one, which is out of service, does not any more.
+
+    `arguments` maps the other's argument names to its own.
+    """
+
+    tool: str
+    arguments: Mapping[str, str]
+
+    def call(self, call: ToolCall) -> ToolCall:
+        """A call of the other as one of this tool."""
+        return ToolCall(self.tool, {self.arguments.get(name, name): value for name, value in call.arguments.items()})
+
+
+@dataclass(frozen=True)
 class Reference:
     """What a planner never sees: per substep the reference call (None: no tool), in plan order.
 
@@ -187,7 +202,7 @@ class Reference:
     are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
     substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
     is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
-    those of whoever does not see it.
+    those of whoever does not see it. `substitutes`: by the name of a tool that is out of service what replaces it.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -197,6 +212,7 @@ class Reference:
     answer: str | None = None
     failing: frozenset[str] = frozenset()
     unsolvable: bool = False
+    substitutes: Mapping[str, Substitute] = field(default_factory=dict)
 
     def unfollowed(self) -> Reference:
         """The same where nobody is given its substeps: those without a call are no steps then."""

@@ -87,6 +87,11 @@ BASELINES = ("constant_success", "constant_by_function_success")
 """The columns of `episodes` that `Problem.baselines` may fill."""
 
 
+def as_it_is(trajectory: Trajectory) -> Trajectory:
+    """In its own terms."""
+    return trajectory
+
+
 def no_measure(trajectory: Trajectory) -> Mapping[str, Any]:
     """No metrics of its own."""
     return {}
@@ -102,7 +107,8 @@ class Problem:
     are the benchmark's own metrics; `baselines` says whether answers that take no reading resolve the case, by
     BASELINES. `controls` are what a regression controls for besides the plan's shape and the dataset, by name (letters,
     digits and _; planning_horizon B.3): the column `controls`. Where a dataset gives none, it is the plan's last tool.
-    `kind` says which task of agent_planning_benchmark it is, where it is one.
+    `kind` says which task of agent_planning_benchmark it is, where it is one. `as_stated` puts a trajectory into the
+    reference's terms, where a robustness setting has tools or states of its own; metrics are taken of that.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
     query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
@@ -123,6 +129,7 @@ class Problem:
     baselines: Callable[[], Mapping[str, bool]] = no_baselines
     controls: Mapping[str, bool | str] = field(default_factory=dict)
     kind: TaskKind | None = None
+    as_stated: Callable[[Trajectory], Trajectory] = as_it_is
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
     dynamic: bool = False

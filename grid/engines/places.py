@@ -65,6 +65,12 @@ class Places:
         """The steps without which the case is not resolved."""
         return references.needed(self.reference)
 
+    @property
+    def right_tools(self) -> frozenset[str]:
+        """The reference's tools, and what replaces those that are out of service."""
+        instead = (one.tool for one in self.reference.substitutes.values())
+        return frozenset((*(known.tool for known in self.calls.values()), *instead))
+
     def at(self, prompt: Prompt) -> Place:
         """The decision point that a prompt is about."""
         return self.left(prompt, 1)[0]
@@ -84,7 +90,7 @@ class Places:
         written = dict(zip(calls, numbers, strict=False))
         drafted = [text for _, text in outline]
         places = [
-            Place(step, number, _written(call, written), not drafted or _names(drafted[place], call.tool), blind)
+            Place(step, number, written_as(call, written), not drafted or _names(drafted[place], call.tool), blind)
             if call
             else Place(None, number, None)
             for place, ((step, call), number) in enumerate(zip(calls.items(), numbers, strict=False))
@@ -138,11 +144,10 @@ def is_right(prompt: Prompt, places: Places) -> bool:
         return places.failed(prompt) is None
     if outcome:
         found = loads(call) if call.startswith("{") else {}
-        tools = {known.tool for known in places.calls.values()}
         if "failed" in outcome[0]:
             return call in {places.calls[step].text() for step in places.reference.failing}
         if not call.startswith(_FINISH):
-            return isinstance(found, dict) and found.get("tool") in tools
+            return isinstance(found, dict) and found.get("tool") in places.right_tools
     at = places.left(prompt, 1)
     if not at:
         return False
@@ -203,6 +208,11 @@ def _outline(prompt: Prompt) -> list[tuple[str, str]]:
     return [(number, text) for number, _, text in pairs]
 
 
+def is_outlined(prompt: Prompt) -> bool:
+    """Whether a prompt has an outline."""
+    return bool(_outline(prompt))
+
+
 def _steps_done(prompt: Prompt) -> int:
     return max(len(prompt.entries("history")) - 1, 0)
 
@@ -217,7 +227,7 @@ def _observed(prompt: Prompt) -> bool:
     return bool(history) and not any(bare)
 
 
-def _written(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
+def written_as(call: ToolCall, numbers: Mapping[str, str]) -> ToolCall:
     """The call with its references to the steps as they are numbered here."""
     text = references.PATTERN.sub(
         lambda found: references.reference(numbers.get(found[1], found[1]), found[2]), json.dumps(dict(call.arguments))

@@ -10,6 +10,7 @@ from grid.datasets.base import Problem
 from grid.text import references
 from grid.types import Json, Reference, ToolCall
 from grid.worlds.equivalence import canonical, equivalent
+from grid.worlds.layers import bare
 from grid.worlds.lookup import LookupSimulator
 
 _LONGEST = 8
@@ -24,12 +25,15 @@ def solvable(problem: Problem) -> bool | None:
     outcome of an earlier call of the reference: a text word by word, whatever the case and what stands between words; a
     number or a date in any form that equals it. So is a whole reference to an earlier outcome, a truth value, and an
     argument that is not compared. What takes a paraphrase, a sum or a guess is not, whoever says which texts mean the
-    same (`dataset.equivalence`): the rule errs on the side of no.
+    same (`dataset.equivalence`): the rule errs on the side of no. A case whose tools were taken away is not.
     """
-    if not isinstance(problem.world, LookupSimulator):
+    world = bare(problem.world)
+    if not isinstance(world, LookupSimulator):
         return None
-    reference = Reference(problem.reference.calls, tuple(problem.world.resolution))
-    entries = {step: entry for entry in problem.world.entries for step in entry.substeps}
+    if problem.reference.unsolvable:
+        return False
+    reference = Reference(problem.reference.calls, tuple(world.resolution))
+    entries = {step: entry for entry in world.entries for step in entry.substeps}
     needed, seen = _needed(reference), _shown(problem)
     for step, call in reference.calls.items():
         if not call:

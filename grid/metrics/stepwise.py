@@ -12,6 +12,7 @@ from grid.metrics.replaced import counts
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
 from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory
+from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls
 from grid.worlds.schema import mends
 
@@ -58,13 +59,18 @@ def score(
 def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
 ) -> Scores:
-    """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for."""
-    own, case = {**problem.measure(trajectory), **said}, problem.case
-    if mends(problem.world):
-        replaced, wrongly = counts(trajectory.steps, problem.reference)
+    """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for.
+
+    They are taken of the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another counts
+    as that other.
+    """
+    own, case, world = {**problem.measure(trajectory), **said}, problem.case, bare(problem.world)
+    stated = problem.as_stated(trajectory)
+    if mends(world):
+        replaced, wrongly = counts(stated.steps, problem.reference)
         own |= {"replaced_arguments": replaced, "wrongly_replaced_arguments": wrongly}
     reference = problem.reference.part(len(case.done), case.decisions)
-    return score(trajectory, reference, resolved, own, concrete_calls(problem.world))
+    return score(stated, reference, resolved, own, concrete_calls(world))
 
 
 def tool_matches(step: Step, reference: Reference) -> bool | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from grid.datasets.base import Problem
 from grid.retrievers.base import Index
 
 
 class Robustness(Protocol):
-    """One setting. Several compose, each on the outcome of the one before."""
+    """One setting. Several compose, each on the outcome of the one before. `needs`: what it needs of a dataset."""
+
+    needs: ClassVar[frozenset[str]]
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The disturbed problem; depends on its arguments only, and changes nothing but what the setting says.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -25,6 +25,7 @@ class Extraneous:
     uses, and none of the same function, is added.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset()
     k: Literal[2, 4, 6, 8, 10] = 10
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
@@ -37,7 +38,8 @@ class Extraneous:
             offered = problem.candidates(case, substep)
             own = substep.id in planned and not substep.drafted  # others have numbers too
             call = problem.reference.calls.get(substep.id) if own else None
-            anchor = problem.library[call.tool] if call else next(iter(offered), None)
+            known = problem.library.get(call.tool) if call else None  # a setting before may have taken it away
+            anchor = known or next(iter(offered), None)
             if anchor is None:
                 return offered
             names = {tool.name for tool in offered}
@@ -49,7 +51,7 @@ class Extraneous:
             rng = random.Random(derive_seed(seed, "extraneous", case.id, substep.id))
             mixed = list(offered)
             for tool, _ in zip(near, range(self.k), strict=False):
-                mixed.insert(rng.randint(0, len(mixed)), tool)
+                mixed.insert(rng.randint(0, len(mixed)), problem.library.get(tool.name, tool))
             return tuple(mixed)
 
         return replace(problem, candidates=candidates)

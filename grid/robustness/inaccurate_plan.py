@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -60,6 +60,7 @@ class InaccuratePlan:
     smaller `share` are among those of a larger.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset()
     share: Annotated[float, Field(ge=0, le=1)] = 0.105
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
@@ -71,7 +72,8 @@ class InaccuratePlan:
         call = problem.reference.calls[substep.id]
         if call is None or derive_seed(0, "inaccurate_plan", problem.case.id, substep.id) / 2**63 >= self.share:
             return substep
-        return replace(substep, text=broadened(problem.library[call.tool]))
+        tool = problem.library.get(call.tool)  # a setting before may have taken it away
+        return replace(substep, text=broadened(tool)) if tool else substep
 
 
 def broadened(tool: ToolSpec) -> str:

@@ -13,6 +13,8 @@ from grid.retrievers.base import Index
 from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld, Rule
 from grid.strict import STRICT
+from grid.worlds.base import World
+from grid.worlds.layers import within
 from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.schema import SchemaWorld
 
@@ -38,6 +40,7 @@ class ToolsForgiving(Matching):
     world neither has a schema (`SchemaWorld`) nor searches stays as it is.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset()
     key: ClassVar[str] = "robustness.tools_forgiving"
     floor: Share = 0.35
     value_floor: Share = 0.9
@@ -46,11 +49,13 @@ class ToolsForgiving(Matching):
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with forgiving tools."""
-        if isinstance(problem.world, RetrievingWorld):
-            return replace(problem, world=problem.world.reading(self.paragraphs))
-        if not isinstance(problem.world, SchemaWorld):
-            return problem
-        return replace(problem, world=self.around(problem.world, problem.case.query))
+
+        def forgiving(world: World) -> World:
+            if isinstance(world, RetrievingWorld):
+                return world.reading(self.paragraphs)
+            return self.around(world, problem.case.query) if isinstance(world, SchemaWorld) else world
+
+        return replace(problem, world=within(problem.world, forgiving))
 
     def around(self, world: SchemaWorld, question: str) -> MatchingWorld:
         """A world with forgiving tools; the question is what the judge is shown."""

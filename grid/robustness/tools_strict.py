@@ -13,6 +13,8 @@ from grid.retrievers.base import Index
 from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld
 from grid.strict import STRICT
+from grid.worlds.base import World
+from grid.worlds.layers import within
 from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.schema import SchemaWorld
 
@@ -26,14 +28,17 @@ class ToolsStrict(Matching):
     whose tools another setting has made forgiving already.
     """
 
+    needs: ClassVar[frozenset[str]] = frozenset()
     key: ClassVar[str] = "robustness.tools_strict"
     candidates: Annotated[int, Field(ge=1, le=100)] = 1
     paragraphs: Annotated[int, Field(ge=1, le=100)] = 1
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         """The same problem with the nearest name as feedback."""
-        if isinstance(problem.world, RetrievingWorld):
-            return replace(problem, world=problem.world.reading(self.paragraphs))
-        if not isinstance(problem.world, SchemaWorld):
-            return problem
-        return replace(problem, world=MatchingWorld(problem.world, self.nearness, self.candidates))
+
+        def strict(world: World) -> World:
+            if isinstance(world, RetrievingWorld):
+                return world.reading(self.paragraphs)
+            return MatchingWorld(world, self.nearness, self.candidates) if isinstance(world, SchemaWorld) else world
+
+        return replace(problem, world=within(problem.world, strict))

@@ -13,7 +13,7 @@ from grid.code_digest import code_digest
 from grid.datasets.base import DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed
-from grid.engines.places import Places
+from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
@@ -36,6 +36,7 @@ from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
 from grid.sweep.roles import judging, models, restoring, simulating, tools_ask
 from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
+from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
 
@@ -96,7 +97,8 @@ class Built:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
             return None
-        return Audit(self.judging[JUDGE], self.restoring, Places(problem.reference))
+        substitutes = frozenset(problem.reference.substitutes)
+        return Audit(self.judging[JUDGE], self.restoring, places_of(problem.reference, substitutes))
 
     def problem(self, case_id: str, disturbance_seed: int) -> Problem:
         """A case with its pool and its candidates from the retriever, disturbed as the setting says.
@@ -108,8 +110,9 @@ class Built:
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
             problem = setting.disturb(problem, index, disturbance_seed)
-        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles and isinstance(problem.world, Referenced):
-            problem = replace(problem, world=problem.world.by_reference())
+        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles:
+            world = within(problem.world, lambda own: own.by_reference() if isinstance(own, Referenced) else own)
+            problem = replace(problem, world=world)
         problem = replace(problem, parts=problem.case.plan.substeps)
         if self.dataset.outline == GIVEN:
             return problem
@@ -199,6 +202,10 @@ def invalid_reason(setting: Setting) -> str | None:
     missing = cases - dataset.provides
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
+    for name, part in setting.config["robustness"].items():
+        disturbing = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
+        if missing := disturbing.needs - dataset.provides:
+            return f"conf/robustness/{name}.yaml needs {', '.join(sorted(missing))}, which {of} does not have"
     what = lacking(_key(setting.config["dataset"]), _key(setting.config["pool"]))
     return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
 

@@ -43,6 +43,7 @@ from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import Reference, Trajectory, to_json
 from grid.worlds.base import ComparesTexts
+from grid.worlds.layers import bare, within
 from grid.worlds.schema import mends
 from grid.worlds.simulated import Played
 
@@ -188,7 +189,7 @@ async def _run_cell(
     ids = cell.cell_id, attempt_id
     rows: dict[store.Table, list[dict[str, Any]]] = {
         "steps": step_rows(
-            *ids, trajectory, reference, ranked_of(problem), problem is not None and mends(problem.world)
+            *ids, trajectory, reference, ranked_of(problem), problem is not None and mends(bare(problem.world))
         ),
         "nodes": node_rows(*ids, episode.nodes, trajectory, audit.right if audit else {}) if episode else [],
         "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
@@ -229,11 +230,12 @@ def episode_of(
     }
     world = problem.world
     if evaluation and built.compares_texts:
-        world = cast(ComparesTexts, world).asking(evaluation.same)
+        same = evaluation.same
+        world = within(world, lambda inner: cast(ComparesTexts, inner).asking(same))
     if simulation:
-        world = cast(Played, world).played_by(simulation)
-    if grounding and isinstance(world, MatchingWorld):
-        world = world.judged_by(grounding)
+        world = within(world, lambda inner: cast(Played, inner).played_by(simulation))
+    if grounding:
+        world = within(world, lambda i: i.judged_by(grounding) if isinstance(i, MatchingWorld) else i)
     return Episode(
         problem.case,
         world,

@@ -29,7 +29,7 @@ class Deciding:
     calibration: float
     difficulty: Difficulty
     tools: Mapping[str, ToolSpec]
-    _known: dict[tuple[str | None, bool, tuple[str, ...], float], tuple[Shares, list[float]]] = field(
+    _known: dict[tuple[str | None, str, bool, tuple[str, ...], float], tuple[Shares, list[float]]] = field(
         default_factory=dict
     )
 
@@ -70,7 +70,7 @@ class Deciding:
         return chance(self.argument_skill, self.difficulty.effect(str(place.step)) + bonus)
 
     def _of(self, place: Place, names: tuple[str, ...], bonus: float) -> tuple[Shares, list[float]]:
-        key = place.step, place.known, names, bonus
+        key = place.step, place.right, place.known, names, bonus
         found = self._known.get(key)
         if found is None:
             effect = 0.0 if place.step is None else self.difficulty.effect(place.step) + bonus

@@ -11,6 +11,7 @@ writes the right arguments with sigmoid(logit(argument_skill) + e_case + e_step)
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated, ClassVar
@@ -20,12 +21,13 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
 from grid.engines.informed import SinglePass
-from grid.engines.places import Places
+from grid.engines.recovering import places_of
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.planning import Planted
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.theory import Skill, expected_success
+from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import Reference, ToolSpec
 
@@ -56,6 +58,9 @@ class Simulated:
         repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.
         overcorrection: that it names one that is right, which the rewriting then spoils.
         taxonomy: what `repair` gains where the critique goes through the kinds of error.
+        recovery: the share of cases in which it calls the replacement of a tool that it saw failing
+            (`grid.engines.recovering`; `robustness=broken_tool`). The paper's models replace it in over 77% of cases,
+            the best, to under 45% (agent_planning_benchmark §4.2.3).
     """
 
     tool_skill: _Share = 0.95
@@ -74,6 +79,7 @@ class Simulated:
     repair: _Share = 0.3
     overcorrection: _Share = 0.03
     taxonomy: _Share = 0.3
+    recovery: _Share = 0.6
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -84,7 +90,7 @@ class Simulated:
         """The policy on one case."""
         difficulty = Difficulty(seed, self.case_spread, self.step_spread)
         return Policy(
-            Places(reference),
+            places_of(reference, self._minded(reference, seed)),
             Deciding(self.tool_skill, self.argument_skill, self.confusion, self.calibration, difficulty, tools),
             self.foresight,
             self.insight,
@@ -94,6 +100,11 @@ class Simulated:
             self.version,
             Planted(self.refusal, self.overrefusal, self.repair, self.overcorrection, self.taxonomy),
         )
+
+    def _minded(self, reference: Reference, seed: int) -> frozenset[str]:
+        """Of the tools that are out of service those whose failures lead to their replacement, by lot for the case."""
+        lots = {tool: random.Random(derive_seed(seed, "recovery", tool)).random() for tool in reference.substitutes}
+        return frozenset(tool for tool, lot in lots.items() if lot < self.recovery)
 
     def expected(self, single: SinglePass) -> float:
         """The probability that a single pass succeeds, over cases, steps and draws."""

@@ -1,0 +1,132 @@
+"""What broken tools, unsolvable cases and costs do to each planner (agent_planning_benchmark §4.2.3, on any data)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import load, queries
+from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval, ratio
+from analysis.load import SETTING
+from analysis.render import Sheet
+from grid.chains import BEHAVIOURS
+
+_OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
+_LABELS = ["robustness", "planner"]
+_FIGURES = ["cases", "clusters", "success", "undisturbed", "difference", "95% interval"]
+_CAPTION = (
+    "success in %; undisturbed: of the same cases under robustness=none; difference: in percentage points, paired over "
+    f"cases; 95% interval: {TOLD}; * it excludes 0; {ALIKE}; none where all are of one cluster"
+)
+_BEHAVIOURS = (
+    "; of the cells that called the broken tool, what they did next: another call that does the same (replace: the "
+    "designated replacement), retry, refuse, or other, in %"
+)
+_REFUSED = "; refused: of all cells, in %; an unsolvable case succeeds by a refusal alone"
+_COST = (
+    "; cost: of the calls made over the least for the reference's calls, on solved cases, with its 95% interval (delta "
+    "method over clusters); * it excludes 1"
+)
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """A table for each model and dataset with cells that have any of these columns and are disturbed."""
+    cells = load.episodes(root, _OWN)
+    own = cells["disturbed"] & cells[_OWN].notna().any(axis=1)
+    shown = cells.loc[own, SETTING[:3]].drop_duplicates()
+    found = []
+    for (model, dataset), settings in shown.groupby(SETTING[:2], sort=False, observed=True):
+        here = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]
+        kept = here[here["robustness"].isin({*settings["robustness"], "none"})]
+        found.append(_sheet(root, str(model), str(dataset), disturbances(kept)))
+    return found
+
+
+def disturbances(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a robustness setting and planner of one model and dataset, but the undisturbed ones.
+
+    success, undisturbed and difference (with low and high) are shares; called is how many cells called a broken tool
+    and the columns of BEHAVIOURS what share of them did what; refused is a share; cost, with cost_low and cost_high,
+    is the ratio of costs on solved cells. NaN where nothing is known.
+    """
+    plain = cells[~cells["disturbed"]]
+    undisturbed = plain.groupby(["planner", CLUSTER, "case_id"], observed=True)["success"].mean()
+    rows = []
+    for (robustness, planner), own in cells[cells["disturbed"]].groupby(_LABELS, sort=False, observed=True):
+        success = own.groupby([CLUSTER, "case_id"], observed=True)["success"].mean()
+        known = planner in undisturbed.index.get_level_values("planner")
+        before = undisturbed.xs(planner, level="planner").reindex(success.index) if known else success * math.nan
+        difference = (success - before).dropna()
+        mean, low, high = interval(difference, reach=1.0)
+        rows.append(
+            {"robustness": str(robustness), "planner": str(planner), "cases": len(success), "clusters": count(success)}
+            | {"success": success.mean(), "undisturbed": before.mean()}
+            | {"difference": mean, "low": low, "high": high}
+            | _behaviours(own)
+            | {"refused": own["refused"].astype("float64").mean()}
+            | _cost(own)
+        )
+    return pd.DataFrame(rows)
+
+
+def _behaviours(own: pd.DataFrame) -> dict[str, float]:
+    called = own["behaviour"].dropna()
+    return {"called": len(called)} | {name: (called == name).mean() for name in BEHAVIOURS}
+
+
+def _cost(own: pd.DataFrame) -> dict[str, float]:
+    """On solved cells whose least cost is known, and not 0."""
+    solved = own[(own["success"] == 1.0) & (own["least_cost"] > 0)]
+    costs = solved.groupby([CLUSTER, "case_id"], observed=True)[["plan_cost", "least_cost"]].mean()
+    found = ratio(costs["plan_cost"], costs["least_cost"]) if len(costs) else (math.nan,) * 3
+    return dict(zip(("cost", "cost_low", "cost_high"), found, strict=True))
+
+
+def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Sheet:
+    broken, rejecting = bool(values["called"].any()), bool(values["refused"].notna().any())
+    priced = bool(values["cost"].notna().any())
+    figures = [*_FIGURES, *BEHAVIOURS * broken, *["refused"] * rejecting, *["cost", "95%"] * priced]
+    rows = [
+        [
+            *(row[name] for name in _LABELS),
+            *_success(row),
+            *((_share(row[name]) for name in BEHAVIOURS) if broken else ()),
+            *([_share(row["refused"])] * rejecting),
+            *(_over(row) if priced else ()),
+        ]
+        for row in values.to_dict("records")
+    ]
+    return Sheet(
+        name=f"disturbances {model} {dataset}",
+        title=f"{model} on {dataset}: what disturbances do",
+        caption=_CAPTION + _BEHAVIOURS * broken + _REFUSED * rejecting + _COST * priced,
+        labels=_LABELS,
+        figures=figures,
+        rows=rows,
+        values=values,
+        query=queries.disturbances(root, model, dataset),
+    )
+
+
+def _success(row: Mapping[Any, Any]) -> list[str]:
+    mark = "*" if row["low"] > 0 or row["high"] < 0 else " "
+    bounds = "none" if pd.isna(row["low"]) else f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+    difference = "none" if pd.isna(row["difference"]) else f"{100 * row['difference']:+.1f}{mark}"
+    shares = (_share(row[name]) for name in ("success", "undisturbed"))
+    return [*(f"{row[name]:,}" for name in ("cases", "clusters")), *shares, difference, bounds]
+
+
+def _over(row: Mapping[Any, Any]) -> list[str]:
+    if pd.isna(row["cost"]):
+        return ["–", "–"]
+    mark = "*" if row["cost_low"] > 1 or row["cost_high"] < 1 else " "
+    bounds = "none" if pd.isna(row["cost_low"]) else f"[{row['cost_low']:.2f}, {row['cost_high']:.2f}]"
+    return [f"{row['cost']:.2f}{mark}", bounds]
+
+
+def _share(value: float) -> str:
+    return "–" if pd.isna(value) else f"{100 * value:.1f}"

@@ -1,0 +1,133 @@
+"""Unsolvable cases by tool removal (agent_planning_benchmark §3.1, B.4.3): does a planner say that they are?"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.chains import TaskKind
+from grid.datasets.base import REFERENCES, Problem, no_baselines
+from grid.metrics.chains import chain_of
+from grid.retrievers.base import Index
+from grid.robustness.offering import (
+    each_step,
+    first_turn,
+    function_of,
+    has_own_kind,
+    in_terms,
+    needed_calls,
+    offered_as,
+)
+from grid.seeds import derive_seed
+from grid.strict import STRICT
+from grid.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
+from grid.worlds.rejecting import REJECT_TOOL, RejectingWorld, RejectState, Wanted
+
+MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."
+"""Said with solvable and unsolvable cases alike; forbids what could stand in for a tool that is not there."""
+KIND = TaskKind("unsolvable", unsolvable_kind="tool_removal")
+_PLACE = 4  # of REJECT_TOOL among the candidates: it is among the first ones however few are kept
+_OF_CALLS = (
+    "tool_match_rate", "action_accuracy", "retrieval_rate", "exact_match", "inclusion", "inclusion_set", "usage",
+    "tool_precision", "tool_recall",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, config=STRICT)
+class Unsolvable:
+    """All tools of one function that the resolution takes are taken away, from a `share` of the cases.
+
+    Which function, and which cases, is drawn. Of several turns it is a function of the first that takes any: nothing is
+    done before. In every case, solvable or not, the query says that no part may be estimated, and REJECT_TOOL is
+    offered at every decision: neither tells which case cannot be solved.
+
+    success: where tools were taken away, that the request was refused and no other call made before; else as ever, and
+    a refusal is a failure. A refusal ends the work: calls behind it fail. `refused` tells of it, `unsolvable_kind` of
+    what was done to the case. Where calls are not what counts, metrics of calls are None, and nobody examines the end.
+    A case whose resolution takes no tool has nothing that could be taken away; there a refusal counts as no call. A
+    task of agent_planning_benchmark stays as it is.
+
+    Under an outline the refusal takes one substep, and nothing may be called at the others.
+    """
+
+    share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    needs: ClassVar[frozenset[str]] = frozenset({REFERENCES})
+
+    def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
+        """The same problem with a refusal on offer and, by lot, without the tools of one function."""
+        if has_own_kind(problem):
+            return problem
+        own, needed = derive_seed(seed, "unsolvable"), needed_calls(problem)
+        functions = sorted({function_of(call.tool, problem) for call in first_turn(problem.reference, needed).values()})
+        rng = random.Random(own)
+        taken = functions and rng.random() < self.share
+        gone = rng.choice(functions) if taken else None
+        removed = frozenset(name for name in problem.library if gone is not None and function_of(name, problem) == gone)
+        wanted: Wanted = "refusal" if removed else "resolution" if functions else "either"
+        world = RejectingWorld(problem.world, wanted, removed)
+        return replace(
+            _stated(problem, removed, _as_before, partial(_measure, world)),
+            world=world,
+            case=replace(problem.case, query=f"{problem.case.query} {MUST_USE_TOOLS}"),
+            library=MappingProxyType(_without(removed, problem.library) | {REJECT: REJECT_TOOL}),
+            candidates=offered_as(problem, partial(_offer, removed, _place(problem))),
+            query_tools=problem.query_tools + 1,
+            own=(*(name for name in problem.own if name not in removed), *([REJECT] if problem.own else [])),
+        )
+
+
+def _stated(problem: Problem, removed: frozenset[str], *terms: Any) -> Problem:
+    """The problem in the outer world's terms, and what it is where tools are removed."""
+    found = in_terms(problem, *terms)
+    if not removed:
+        return found
+    unsolvable = replace(problem.reference, unsolvable=True)
+    return replace(found, reference=unsolvable, examine=None, baselines=no_baselines, kind=KIND)
+
+
+def _without(removed: frozenset[str], library: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
+    return {name: tool for name, tool in library.items() if name not in removed}
+
+
+def _place(problem: Problem) -> int:
+    """Where REJECT_TOOL stands among a substep's candidates, so that it is among those of the whole query too."""
+    parts = len(problem.case.plan.substeps) or 1
+    return max(0, min(_PLACE, problem.query_tools // parts - 1))
+
+
+def _offer(
+    removed: frozenset[str], place: int, case: Case, substep: Substep, offered: tuple[ToolSpec, ...]
+) -> tuple[ToolSpec, ...]:
+    kept = [tool for tool in offered if tool.name not in removed and tool.name != REJECT]
+    return (*kept[:place], REJECT_TOOL, *kept[place:])
+
+
+def _measure(world: RejectingWorld, trajectory: Trajectory) -> Mapping[str, Any]:
+    """Column refused and, where a refusal decides, success; of a chain that was predicted too."""
+    chain, own = chain_of(trajectory), dict[str, Any]()
+    refused = chain.refusal is not None
+    if world.wanted == "refusal":
+        right = refused and not chain.calls if trajectory.chain is not None else world.resolved(trajectory.end)
+        own = {**dict.fromkeys(_OF_CALLS), "success": right}
+    elif refused and world.wanted == "resolution":
+        own = {"success": False}
+    return {"refused": refused, **own}
+
+
+def _as_before(trajectory: Trajectory) -> Trajectory:
+    """The trajectory with the inner world's state, a refusal as a decision for no tool."""
+    found, end = each_step(trajectory, _without_refusal), trajectory.end
+    return replace(found, end=end.inner) if isinstance(end, RejectState) else found
+
+
+def _without_refusal(step: Step) -> Step:
+    if step.call is None or step.call.tool != REJECT:
+        return step
+    return replace(step, call=None, written=None, observation=None)

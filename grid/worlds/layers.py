@@ -1,0 +1,60 @@
+"""Worlds around other worlds: what a robustness setting makes of some calls, all others being the inner world's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+from grid.types import Observation, ToolCall
+from grid.worlds.base import Conversation, State, World
+
+
+@dataclass(frozen=True)
+class Layer:
+    """All is as in the world that it is around; states are that world's."""
+
+    inner: World
+
+    @property
+    def branches(self) -> bool:
+        """Whether the inner world does."""
+        return self.inner.branches
+
+    def start(self) -> State:
+        """The inner world's."""
+        return self.inner.start()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
+        """What the inner world makes of a call."""
+        return await self.inner.apply(state, call)
+
+    def resolved(self, state: State) -> bool:
+        """Whether a state resolves the case."""
+        return self.inner.resolved(state)
+
+    def answer(self, state: State) -> str | None:
+        """What a state says in answer."""
+        return self.inner.answer(state)
+
+    def next_turn(self, state: State) -> State:
+        """The state behind the user's next message, where the inner world is a conversation."""
+        return cast(Conversation, self.inner).next_turn(state)
+
+    def turn_resolved(self, state: State) -> bool:
+        """Whether all is right up to now, where the inner world is a conversation."""
+        return cast(Conversation, self.inner).turn_resolved(state)
+
+
+def bare(world: World) -> World:
+    """A world without the layers around it."""
+    while isinstance(world, Layer):
+        world = world.inner
+    return world
+
+
+def within(world: World, change: Callable[[World], World]) -> World:
+    """The world with another one in the place of what is `bare`, in the same layers."""
+    if not isinstance(world, Layer):
+        return change(world)
+    return replace(world, inner=within(world.inner, change))
