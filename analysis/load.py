@@ -18,6 +18,8 @@ SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
 ALL = "all"
 """The pool that labels do not name: every tool of the benchmark."""
+UNREFINED = "none"
+"""The refinement that labels do not name: the plan is taken as it was written first."""
 _APART = [*SETTING, "refine", "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
@@ -72,8 +74,8 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     """The planners' labels, with retriever and roles where these vary, the pool where it is not all, and refinement.
 
-    How plans were refined is told where they were. Where labels do not suffice, the setting's id is too; behind it
-    stands the code's where several made rows of one setting.
+    Where labels do not suffice, the setting's id too; behind it stands the code's where several made
+    rows of one setting.
     """
     place = frame.groupby(_APART, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
@@ -82,8 +84,8 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
     planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
-    refined = frame.loc[first, "refine"].set_axis(settings.index).astype(object).fillna(NOT_REFINED)
-    planner = planner.where(refined == NOT_REFINED, planner + " / refine " + refined.astype(str))
+    refined = frame.loc[first, "refine"].set_axis(settings.index).astype(object).fillna(UNREFINED)
+    planner = planner.where(refined == UNREFINED, planner + " / refine " + refined.astype(str))
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
         if asked.nunique() > 1:

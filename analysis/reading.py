@@ -114,6 +114,6 @@ def _place(row: Mapping[Any, Any]) -> str:
 
 
 def joined(parts: Sequence[str], comparisons: int | None = None) -> str:
-    """A line a place; several comparisons say that they are several."""
+    """A line a place, with a full stop; several comparisons say that they are several."""
     several = len(parts) if comparisons is None else comparisons
     return "\n".join([*(f"{part}." for part in parts), *[_SEVERAL.format(several)] * (several > 1)])

@@ -38,7 +38,7 @@ _WIDTH = 160
 _READABLE = 120
 """Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1")
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER)
 """How the names of tables begin that a terminal is spared: the page and the files have them."""
 
 
@@ -60,8 +60,9 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
-    found += [sheet for sheet in beside if sheet not in of_study]
-    found += plans.sheets(root)
+    of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
+    found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
+    found += [*plans.sheets(root), *of_plans]
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)

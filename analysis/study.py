@@ -37,11 +37,14 @@ _REPEATED = (
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
     """The episodes of the planners `fh` and `sh`, with what the study needs and `further` columns.
 
+    Not those whose plans are diagnosed instead of run: tables of plans have them.
+
     Raises:
         StoreError: the folder cannot be read.
     """
     planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
-    return horizon.folded(load.episodes(root, [*COLUMNS, *further], planner))
+    run = planner & pc.field("task_family").is_null()
+    return horizon.folded(load.episodes(root, [*COLUMNS, *further], run))
 
 
 def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] = ()) -> list[Sheet]:

@@ -91,7 +91,7 @@ def derived(cells: pd.DataFrame) -> pd.DataFrame:
     for name in ("plan_cost", "least_cost"):
         found[f"solved_{name.removeprefix('plan_')}"] = cells[name].where(solved)
     found["excess_cost"] = found["solved_cost"] - cells["least_cost"]
-    common = cells["case_id"].isin(()) if cells.empty else commonly_solved(cells)
+    common = solved & commonly_solved(cells)
     found |= {"common_cost": cells["plan_cost"].where(common), "common_least_cost": cells["least_cost"].where(common)}
     cells = cells.assign(**found)
     base = _base(cells)

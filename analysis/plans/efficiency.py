@@ -15,7 +15,7 @@ from analysis.render import Sheet
 
 
 def _cost(column: str, header: str) -> Measure:
-    return Measure(column, header, "amount", scale=1.0, form=".2f")
+    return Measure(column, header, "amount", scale=1.0, form=".2f", of_some=True)
 
 
 MEASURES = [
@@ -66,7 +66,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                 name=f"costs of plans {dataset} {robustness}",
                 title=f"{dataset}{under}: what plans cost (agent_planning_benchmark, table 5)",
                 caption=_CAPTION,
-                reading=_reading(own),
+                reading="\n".join(_reading(own)),
                 notes=_alone(own),
             )
         )
@@ -83,8 +83,8 @@ def _reading(table: pd.DataFrame) -> list[str]:
     above = best["common_cost"] - best["common_least_cost"]
     where = f"{best['planner']} ({best['model']})"
     return [
-        f"On the {best['common']:,.0f} cases that all of them solve, {where} is cheapest: {best['common_cost']:.2f} a "
-        f"case, {above:.2f} above the least that is possible."
+        f"On the {best['common']:,.0f} cases that all of them solve, {where} has the lowest mean cost: "
+        f"{best['common_cost']:.2f} a case, {above:.2f} above the least that is possible."
     ]
 
 

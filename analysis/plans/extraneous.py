@@ -74,7 +74,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                 name=f"extraneous {place}",
                 title=f"{place}: with extraneous tools (agent_planning_benchmark, tables 2, 16 and 17)",
                 caption=_CAPTION,
-                reading=_reading(own),
+                reading=reading.joined(_reading(own)),
                 notes=_unpaired(own),
             )
         )
@@ -85,7 +85,7 @@ def _reading(table: pd.DataFrame) -> list[str]:
     verdicts = ("extraneous tools cost correct plans", "more plans are correct with extraneous tools")
     own = table[(table["n_e"] == ALL) & table["extraneous_change"].notna()]
     return [
-        f"{row['mode']}, {row['planner']}: {reading.changed(row, 'extraneous_change', 'with − without', verdicts)}."
+        f"{row['mode']}, {row['planner']}: {reading.changed(row, 'extraneous_change', 'with − without', verdicts)}"
         for row in own.to_dict("records")
     ]
 

@@ -18,7 +18,7 @@ class Measure:
     """A column of cells and how its mean over cases is shown.
 
     A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` has no bounds. What is shown is
-    `scale` times the mean.
+    `scale` times the mean. `of_some`: it is of some kind of cases alone, and a caption says of which.
     """
 
     column: str
@@ -26,6 +26,7 @@ class Measure:
     kind: Literal["share", "change", "amount"] = "share"
     scale: float = 100.0
     form: str = ".1f"
+    of_some: bool = False
 
     def of(self, cases: pd.Series[float]) -> Interval:
         """The mean of cases' values with its 95% interval."""
@@ -75,10 +76,12 @@ def partly(table: pd.DataFrame, measures: Sequence[Measure]) -> list[str]:
     """Notes on measures whose means are over fewer cases than their rows have."""
     found = []
     for measure in measures:
+        if measure.of_some:
+            continue
         own = table[(table[f"{measure.column}_cases"] > 0) & (table[f"{measure.column}_cases"] < table["cases"])]
         if len(own):
             part = own[f"{measure.column}_cases"] / own["cases"]
-            found.append(
-                f"{measure.header}: in some rows over {100 * part.min():.0f} to {100 * part.max():.0f}% of the cases"
-            )
+            least, most = (f"{100 * share:.0f}" for share in (part.min(), part.max()))
+            known_of = least if least == most else f"{least} to {most}"
+            found.append(f"{measure.header}: in some rows known of {known_of}% of the cases alone")
     return found

@@ -34,7 +34,8 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     texts = own["config"].astype(object)
     names = [method(str(label), text) for label, text in zip(own["refine"].astype(object), texts, strict=True)]
-    own = own.assign(method=names, base=own["planner"].astype(str).str.partition(" / refine ")[0])
+    labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
+    own = own.assign(method=names, base=[label.replace(f" / {refine}", "") for label, refine in labels])
     keys = ["task_family", *SETTING, "base", "method"]
     table = measured(own.sort_values("task_family", kind="stable"), keys, MEASURES)
     sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()
@@ -67,7 +68,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                 name=f"refinement {place}",
                 title=f"{place}: plans before and after refinement (agent_planning_benchmark, table 4)",
                 caption=_CAPTION,
-                reading=_reading(own),
+                reading=reading.joined(_reading(own)),
             )
         )
     return found
@@ -78,6 +79,6 @@ def _reading(table: pd.DataFrame) -> list[str]:
     return [
         f"{row['task_family']}, {row['base']}, {row['method']}: "
         f"{reading.changed(row, 'refined_change', 'refined − base', verdicts)}; "
-        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong."
+        f"{row['better']:,.0f} plans became correct, {row['worse']:,.0f} wrong"
         for row in table.to_dict("records")
     ]

@@ -78,7 +78,7 @@ def sheet(
     name: str,
     title: str,
     caption: str,
-    reading: Sequence[str] = (),
+    reading: str = "",
     notes: Sequence[str] = (),
     first: str = COMMON,
 ) -> Sheet:
@@ -97,7 +97,7 @@ def sheet(
         query=query(root, cells, [measure.column for measure in shown]),
         notes=[*partly(rows.table, shown), *notes],
         breaks=rows.lines(),
-        reading="\n".join(reading),
+        reading=reading,
         section=SECTION,
     )
 

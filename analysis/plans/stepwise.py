@@ -9,7 +9,7 @@ import pandas as pd
 from analysis.load import SETTING
 from analysis.plans.cells import STEPWISE
 from analysis.plans.measures import Measure, measured
-from analysis.plans.sheet import Rows, sheet
+from analysis.plans.sheet import Rows, label, sheet
 from analysis.plans.tasks import DIAGNOSIS, ERRORS_TOLD
 from analysis.render import Sheet
 
@@ -70,7 +70,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
                     name=f"{column} {place}",
                     title=f"{place}: {title}",
                     caption=f"{told(cells, column)}; {ERRORS_TOLD}",
-                    reading=_reading(own, column),
+                    reading="\n".join(_reading(own, column)),
                 )
             )
     return found
@@ -86,6 +86,6 @@ def _reading(table: pd.DataFrame, column: str) -> list[str]:
     measure: Measure = DIAGNOSIS[0]
     lines = []
     for planner, own in table.groupby("planner", sort=False, observed=True):
-        parts = [f"{measure.text(row)}% at {HEADERS[column]} {row[column]}" for row in own.to_dict("records")]
+        parts = [f"{measure.text(row)}% at {HEADERS[column]} {label(row[column])}" for row in own.to_dict("records")]
         lines.append(f"{planner}: correct in {', '.join(parts)}.")
     return lines

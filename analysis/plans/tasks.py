@@ -24,13 +24,22 @@ ERROR_RATES = [Measure(error, error) for error in ERRORS]
 DIAGNOSIS = [CORRECT, GRADE, *ERROR_RATES]
 """What tables 14 to 17 have of each group."""
 TABLE_1 = [
-    *(CORRECT, GRADE, Measure("E1", "E1"), Measure("E2_holistic", "E2-H"), Measure("E2_stepwise", "E2-S")),
+    *(
+        CORRECT,
+        GRADE,
+        Measure("E1", "E1"),
+        Measure("E2_holistic", "E2-H", of_some=True),
+        Measure("E2_stepwise", "E2-S", of_some=True),
+    ),
     *(Measure(error, error) for error in ERRORS[2:]),
 ]
 _BEHAVED = [
     Measure(f"behaved_{name}", short) for name, short in zip(BEHAVIOURS, ("Rp", "Al", "Rt", "Rf", "Ot"), strict=True)
 ]
-_PASSED = [Measure("success", "all"), *(Measure(f"passed_{kind}", short) for kind, short in KINDS.items())]
+_PASSED = [
+    Measure("success", "all"),
+    *(Measure(f"passed_{kind}", short, of_some=True) for kind, short in KINDS.items()),
+]
 _TASKS = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
 ERRORS_TOLD = (
     "E1: the goal is misunderstood; E2-H: a whole plan leaves something out, E2-S: next steps conclude too early; E3: "
@@ -71,8 +80,9 @@ def _planned(root: Path, place: str, cells: pd.DataFrame) -> Sheet:
         rows,
         name=f"plans {place}",
         title=f"{place}: plans by task (agent_planning_benchmark, table 1)",
-        caption=f"CR: the share of plans that are correct; grade: its mean, from 0 to 1; {ERRORS_TOLD}; {_REFUSED}",
-        reading=_best(table),
+        caption=f"CR: the share of plans that are correct; grade: their mean grade, from 0 to 1; {ERRORS_TOLD}"
+        + _refused(table),
+        reading="\n".join(_best(table)),
     )
 
 
@@ -89,7 +99,7 @@ def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.Data
                 Rows(table, _labels(table), measures, bounded=["success"]),
                 name=f"broken {place}",
                 title=f"{place}: behind a broken tool (agent_planning_benchmark, table 1)",
-                caption=f"{_BEHAVIOURS_TOLD}; {_REFUSED}",
+                caption=f"{_BEHAVIOURS_TOLD}{_refused(table)}",
             )
         )
     if unsolvable["success"].notna().any():
@@ -104,7 +114,7 @@ def _disturbed(root: Path, place: str, broken: pd.DataFrame, unsolvable: pd.Data
                 title=f"{place}: tasks that no plan solves (agent_planning_benchmark, table 1)",
                 caption="pass: the share of tasks that are refused explicitly; Conf: constraints contradict, "
                 "Info: information is missing, Tool: the tools of a capability are removed, Vis: an attachment is "
-                f"missing (the paper's: visual input); {_REFUSED}",
+                f"missing (the paper's: visual input){_refused(table)}",
                 notes=_kinds(unsolvable),
             )
         )
@@ -130,6 +140,10 @@ def _labels(table: pd.DataFrame, first: dict[str, str] | None = None) -> dict[st
     """The robustness setting is named where there is any."""
     several = (table["robustness"].astype(str) != "none").any()
     return {**(first or {}), **({"robustness": "robustness"} if several else {}), "planner": "planner"}
+
+
+def _refused(table: pd.DataFrame) -> str:
+    return f"; {_REFUSED}" if (table["planner"] == REFUSES).any() else ""
 
 
 def _names(measures: Sequence[Measure]) -> list[str]:

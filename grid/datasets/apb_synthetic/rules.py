@@ -117,7 +117,9 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
     """A phrasing tells all constants but files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
-    said = {name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])}
+    said = {
+        name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])
+    }
     for name in said - keys.keys():
         yield f"{text!r} has a slot {name!r}, which nothing tells"
     for key, type_ in needed.items():
