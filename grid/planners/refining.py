@@ -109,7 +109,7 @@ class Refining:
 def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
     """The plan's own prompt, behind it the draft and what was said of it.
 
-    That is untrusted: it is cut, and each of its lines is marked, so that none can look like another part of the prompt.
+    That is untrusted: it is cut, and its lines are marked, so that none can look like another part of the prompt.
     """
     said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
     wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))
