@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.engines.roles import ASKED
+from grid.planners.refining import NOT_REFINED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
 ALL = "all"
 """The pool that labels do not name: every tool of the benchmark."""
-_APART = [*SETTING, "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
+_APART = [*SETTING, "refine", "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
 _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -70,7 +71,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with retriever, judge and evaluator where these vary, and the pool where it is not all.
+    """The planners' labels, with retriever and roles where these vary, the pool where it is not all, and refinement.
 
     Where labels do not suffice, the setting's id too; behind it stands the code's where several made
     rows of one setting.
@@ -81,6 +82,8 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
+    refine = frame.loc[first, "refine"].set_axis(settings.index).astype(object)
+    planner = planner.where(refine.isna() | (refine == NOT_REFINED), planner + " / refine " + refine.astype(str))
     planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)

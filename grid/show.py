@@ -22,7 +22,7 @@ from grid.planners.base import Episode, Message
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import Built, build, invalid_reason
-from grid.sweep.cell import GROUPS, OPTIONS, Cell, Setting, cells
+from grid.sweep.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.ordering import with_ordering
 from grid.sweep.roles import with_roles
@@ -30,7 +30,7 @@ from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
 from grid.types import Trajectory
 
-_KEYS = (*GROUPS, *ASKED, OPTIONS)
+_KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)
 CONF = Path(__file__).parents[1] / "conf"
 """Of a checkout; the command reads its files as a sweep would."""
 
@@ -78,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--judge", help="a file of conf/model (default: the model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
+    parser.add_argument("--refine", default="none", help="a file of conf/refine")
+    parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser
@@ -85,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
-    labels = {group: getattr(given, group) for group in GROUPS}
+    labels = {group: getattr(given, group) for group in (*GROUPS, REFINE)}
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
     files = {group: _file(group, name) for group, name in labels.items()}
     config = OmegaConf.create(files | {role: _file("model", name, f"model@{role}") for role, name in roles.items()})

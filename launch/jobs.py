@@ -14,7 +14,7 @@ from rich.console import Console
 from grid.engines.roles import ASKED, EVALUATOR, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS
+from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
 from grid.sweep.config import sweep_config
 from grid.sweep.plain_values import check_plain
 from grid.text.untrusted import shown, shown_lines
@@ -85,7 +85,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     choices, robustness = dict(composed.choices), config.get("robustness")
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
-    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in GROUPS}
+    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, REFINE)}
     unnamed = {JUDGE: labels["model"], EVALUATOR: choices.get(f"model@{JUDGE}") or "none"}
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
     labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}

@@ -22,7 +22,7 @@ from grid.engines.roles import ASKED
 from grid.errors import ErrorKind, StoreError
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, cluster
-from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.cell import GROUPS, REFINE, Setting
 from grid.sweep.check import Checked
 from grid.sweep.pilot import CASES, tokens_per_cell
 from grid.sweep.plan import Plan
@@ -120,7 +120,8 @@ def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
     table = Table(
         title="dry run: nothing was started but a pilot", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
     )
-    names = (*GROUPS, *(role for role in ASKED if any(role in setting.labels for setting in checked.plan.settings)))
+    settings = checked.plan.settings
+    names = (*GROUPS, *(name for name in (REFINE, *ASKED) if any(name in setting.labels for setting in settings)))
     for column in (*names, "cases", "cells", "to run", "tokens expected"):
         table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
     plan = checked.plan

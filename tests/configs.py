@@ -12,6 +12,7 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.engines.roles import ASKED
 from grid.sweep.cell import Setting
 from grid.sweep.check import Job
 from grid.sweep.make import load_class
@@ -75,7 +76,7 @@ def setting_of(
 ) -> Setting:
     """A setting of files of conf/, some values of dataset, planner and model changed."""
     labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
-    config = {group: yaml(group, name) for group, name in labels.items()}
+    config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
     config["dataset"] |= dataset_values
     config["planner"] |= planner_values
     config["model"] |= model_values

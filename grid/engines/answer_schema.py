@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_schema import plan_schema
 from grid.engines.verdicts import VerdictAnswer, verdict_properties
 from grid.text.arguments import RESULT_REFERENCE, allowed, takes_results
 from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
@@ -25,6 +27,8 @@ _TEXT = {"type": "string"}
 def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     """One object: a call or a plan of calls (a thought first where asked for), an outline, a score, vote or verdict.
 
+    Predicted plans may be an array, or one of two objects (`plan_schema`).
+
     Each call has a tool of those offered and its own arguments only (planning_horizon B.2: `anyOf`). One call alone
     stands under `action`: OpenAI's strict mode refuses alternatives at the root. Where it is known which results there
     are, a call takes one of these, and without any no tool that takes one can be called.
@@ -41,6 +45,8 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, VerdictAnswer):
         said = verdict_properties(answer, _text(REASONING))
         return _object(said, [*said])
+    if isinstance(answer, ChainAnswer | MessagesAnswer):
+        return plan_schema(answer, _text, lambda tool: _arguments(tool, None))
     results = None if isinstance(answer, PlanAnswer) else answer.results
     tools = [tool for tool in answer.tools if results != () or not takes_results(tool)]
     calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]

@@ -24,10 +24,12 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import takes_answer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_writing import plan_text
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
-from grid.types import FINISH, GIVE_UP, UNKNOWN, Json, ToolSpec, Usage, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -52,6 +54,8 @@ class Null:
         elif isinstance(answer, VerdictAnswer):
             said = dict.fromkeys(ERRORS, False) | {"grade": 1.0} if answer.errors else {}
             text = to_json({"reasoning": "", **said, "is_correct": True})
+        elif isinstance(answer, ChainAnswer | MessagesAnswer):
+            text = _plan(answer)
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
             call: Json = {"tool": _first(answer.tools), "arguments": {}}
             last: Json = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call
@@ -64,9 +68,17 @@ class Null:
         return Choice((1.0, *[0.0] * (options - 1)), Usage(forward_passes=1))
 
 
+def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
+    """The first tool as often as there must be entries, or messages; it finishes last where that takes an answer."""
+    count = answer.least if isinstance(answer, ChainAnswer) else answer.count
+    call: dict[str, Json] = {"tool": _first(answer.tools) if answer.tools else NO_TOOL, "arguments": {}}
+    last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call
+    return plan_text(answer, [*[call] * (count - 1), last])
+
+
 def _first(tools: Sequence[ToolSpec]) -> str:
-    """The first tool but `give_up`; among tools that take results the first that can be called without arguments."""
-    offered = [tool for tool in tools if tool.name != GIVE_UP] or list(tools)
+    """The first tool but `give_up` and `reject`; among tools that take results the first that needs no arguments."""
+    offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
     if any(map(takes_results, offered)):
         offered = [tool for tool in offered if not tool.parameters] or offered
     return offered[0].name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Role = Literal["actor", "judge", "evaluator", "simulator"]
+Role = Literal["actor", "judge", "evaluator", "simulator", "critic"]
 ACTOR: Role = "actor"
 JUDGE: Role = "judge"
 """Scores what a planner does with it, for the planner."""
@@ -12,7 +12,9 @@ EVALUATOR: Role = "evaluator"
 """Says for the environment which texts mean the same and what a finished trajectory is worth; no planner sees it."""
 SIMULATOR: Role = "simulator"
 """Plays, for the environment, tools whose servers cannot be reached; no planner sees it."""
+CRITIC: Role = "critic"
+"""Reviews a plan in words before it counts, for whoever wrote it."""
 OF_WORLD = (EVALUATOR, SIMULATOR)
 """Whom no planner may ask."""
-ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR)
+ASKED: tuple[Role, ...] = (JUDGE, EVALUATOR, SIMULATOR, CRITIC)
 """The roles besides the acting one: each has keys, a model and columns of its own where a setting has it."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic.dataclasses import dataclass
 
+from grid.chains import Chain
 from grid.planners.acting import Action, begin, trajectory
 from grid.planners.base import Episode
+from grid.planners.drafting import Refine
 from grid.planners.horizon import Horizon, failed
-from grid.planners.planning import plan_ahead, run_plan, whole_view
-from grid.planners.prompts import finishing
+from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view, written_action
 from grid.strict import STRICT
-from grid.types import NO_TOOL, Json, ToolCall, Trajectory, to_json
+from grid.types import Json, Trajectory, to_json
 
 FAILED = "Step {step} failed."
 REST = "The rest of its plan was not run: {rest}"
@@ -36,18 +38,29 @@ class FullHorizon(Horizon):
         """Always."""
         return True
 
+    @property
+    def writes_plans(self) -> bool:
+        """Always."""
+        return True
+
     async def solve(self, episode: Episode) -> Trajectory:
         """Plan, run without the model, replan on failure. Raises ModelError where no plan can be read."""
+        return await self.write(episode, None)
+
+    async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
+        """The same with every plan refined, those after a failure too; `unrefined` is the first draft."""
         path, replans = begin(episode), -1
         notes: tuple[str, ...] = ()
+        unrefined: Chain | None = None
         while not self.given_up(episode, path) and (view := whole_view(episode, path, self.max_calls)) is not None:
             replans, done = replans + 1, len(path.steps)
-            plan, usage = await plan_ahead(episode, view, self, notes, exact=True)
+            plan, usage, draft = await plan_ahead(episode, view, self, notes, exact=True, refine=refine)
+            unrefined = unrefined or chain_written(draft, view)
             path = await run_plan(episode, view, plan, usage, self, failed)
             if not failed(path):
                 break
             notes = replanning(path.steps[-1].substep.id, plan[len(path.steps) - done :])
-        return trajectory(episode, path, replans=max(replans, 0))
+        return replace(trajectory(episode, path, replans=max(replans, 0)), unrefined=unrefined)
 
 
 def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
@@ -58,10 +71,5 @@ def replanning(step: str, rest: Sequence[Action]) -> tuple[str, ...]:
     told = FAILED.format(step=step)
     if not rest:
         return told, ASK_AGAIN
-    calls: list[Json] = [_written(action) for action in rest]
+    calls: list[Json] = [written_action(action) for action in rest]
     return f"{told} {REST.format(rest=to_json(calls))}", GO_ON.format(step=step), ASK_AGAIN
-
-
-def _written(action: Action) -> dict[str, Json]:
-    call = action.call or (finishing(action.answer) if action.finished else ToolCall(NO_TOOL, {}))
-    return {"tool": call.tool, "arguments": dict(call.arguments)}

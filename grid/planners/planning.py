@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from grid.chains import Chain, ChainCall
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
-from grid.errors import ModelError
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, Path, View, decisions_left, next_point, perform
-from grid.planners.again import again, rejected
 from grid.planners.asking import ASK_WORDS, in_form, native_calls, read_action, sections
 from grid.planners.base import Answers, Episode
+from grid.planners.drafting import Asking, Drafted, Refine, drafted
 from grid.planners.refusing import refused
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, Usage
+from grid.types import FINISH, NO_TOOL, REJECT, Json, ToolCall, Usage, to_json
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (
@@ -40,8 +40,13 @@ def whole_view(episode: Episode, path: Path, max_calls: int) -> View | None:
 
 
 async def plan_ahead(
-    episode: Episode, view: View, acting: Acting, notes: tuple[str, ...] = (), exact: bool = False
-) -> tuple[list[Action], Usage]:
+    episode: Episode,
+    view: View,
+    acting: Acting,
+    notes: tuple[str, ...] = (),
+    exact: bool = False,
+    refine: Refine | None = None,
+) -> Drafted[list[Action]]:
     """The actions of a plan from a point on; asked for again, up to the retries, where none can be read.
 
     Args:
@@ -50,27 +55,57 @@ async def plan_ahead(
         acting: how it is asked for; a `thought` comes before the plan and stands with its first action.
         notes: lines in front of the request.
         exact: a plan with a call that is `refused` cannot be used either.
+        refine: what is made of the draft before it counts.
 
     Raises:
         ModelError: no plan after all retries.
     """
-    spent, why, last, tries = Usage(), "", None, acting.max_retries + 1
-    for tried in range(tries):
-        asked = await episode.sample(
-            again(plan_prompt(episode, view, acting, notes), last),
-            *("plan", len(view.path.steps), tried),
-            temperature=acting.temperature,
-            max_tokens=acting.max_tokens,
-        )
-        spent += asked.usage
-        if plan := read_plan_of(asked, episode, view, acting, exact):
-            return plan, spent
-        why, last = asked.message.unreadable[0], rejected(asked, tried + 1, tries)
-    raise ModelError(f"step {view.substep.id}: no plan that can be used, after {tries} tries: {why}")
+
+    def read(asked: Answers) -> list[Action] | None:
+        return read_plan_of(asked, episode, view, acting, exact)
+
+    prompt, key = plan_prompt(episode, view, acting, notes), ("plan", len(view.path.steps))
+    asked = prompt.entries("instruction")[:-1]  # the last line tells the answer's form
+    return await drafted(episode, Asking(prompt, key, view.substep.id, acting, read, written, asked), refine)
+
+
+def written(plan: Sequence[Action]) -> str:
+    """A plan as an answer has it."""
+    return to_json({"plan": [written_action(action) for action in plan]})
+
+
+def written_action(action: Action) -> dict[str, Json]:
+    """An action as an entry of a plan."""
+    call = action.call or (prompts.finishing(action.answer) if action.finished else ToolCall(NO_TOOL, {}))
+    return {"tool": call.tool, "arguments": dict(call.arguments)}
+
+
+def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
+    """A plan as a chain of calls, from a point on; None without one. A call of REJECT ends it."""
+    if plan is None:
+        return None
+    calls, refusal = list[ChainCall](), None
+    for action in plan:
+        if action.call and action.call.tool == REJECT:
+            refusal = str(action.call.arguments.get("reason", ""))
+            break
+        if action.call and not action.finished:
+            calls.append(ChainCall(action.call.tool, action.call.arguments, action.thought or ""))
+    first = view.substep.id
+    return Chain(tuple(calls), refusal, first=int(first) if first.isdecimal() else 0)
+
+
+def _never(path: Path) -> bool:
+    return False
 
 
 async def run_plan(
-    episode: Episode, view: View, plan: list[Action], usage: Usage, acting: Acting, over: Callable[[Path], bool]
+    episode: Episode,
+    view: View,
+    plan: list[Action],
+    usage: Usage,
+    acting: Acting,
+    over: Callable[[Path], bool] = _never,
 ) -> Path:
     """Execute a plan without the model, up to its end or until it is `over`. Its cost stands with its first step.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -10,10 +11,11 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE
 from grid.errors import ConfigError
-from grid.planners.acting import Acting, Path, begin, rollout, trajectory
+from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
-from grid.planners.planning import plan_ahead, run_plan, whole_view
+from grid.planners.drafting import Refine
+from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view
 from grid.strict import STRICT
 from grid.types import Trajectory
 
@@ -49,16 +51,23 @@ class ZeroShot(Acting):
         """Where the whole chain is one answer."""
         return self.mode == "chain"
 
+    @property
+    def writes_plans(self) -> bool:
+        """Where the whole chain is one answer."""
+        return self.mode == "chain"
+
     async def solve(self, episode: Episode) -> Trajectory:
         """One chain. Raises ModelError where no plan can be read after the retries."""
-        path = begin(episode)
+        return await self.write(episode, None)
+
+    async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
+        """The same, the chain refined before it is run."""
+        path, unrefined = begin(episode), None
         if self.mode == "step":
             policy = partial(single_pass, acting=self)
             path = (await rollout(episode, policy, self, path, whole_query=True, seen=self.seen)).path
         elif view := whole_view(episode, path, self.max_calls):
-            path = await run_plan(episode, view, *await plan_ahead(episode, view, self), self, _never)
-        return trajectory(episode, path)
-
-
-def _never(path: Path) -> bool:
-    return False
+            plan, usage, draft = await plan_ahead(episode, view, self, refine=refine)
+            unrefined = chain_written(draft, view)
+            path = await run_plan(episode, view, plan, usage, self)
+        return replace(trajectory(episode, path), unrefined=unrefined)

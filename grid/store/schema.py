@@ -29,7 +29,7 @@ EPISODES = pa.schema(
         ("dataset_version", pa.string()),
         ("robustness", pa.string()),
         ("retriever", pa.string()),
-        ("pool", pa.string()),
+        *((group, pa.string()) for group in ("pool", "refine")),
         *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
         ("cluster", pa.string()),

@@ -14,18 +14,19 @@ from grid.datasets.base import DIAGNOSED, DRAFTED, GIVEN, JUDGED, OUTLINE, REFER
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed, Knowing
 from grid.engines.places import Places
-from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
+from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
-from grid.planners import outline
+from grid.planners import outline, refining
 from grid.planners.base import Budget, Planner
 from grid.planners.judging import Judging
+from grid.planners.refining import NOT_REFINED, Refining, writes_plans
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.robustness.base import Robustness
 from grid.seeds import derive_seed
 from grid.sweep import audit, evaluation, grounding, simulation
 from grid.sweep.audit import Audit
-from grid.sweep.cell import GROUPS, Setting
+from grid.sweep.cell import GROUPS, REFINE, Setting
 from grid.sweep.config import BudgetConfig
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.grounding import GroundingByModel
@@ -125,7 +126,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     keys = _key(config["dataset"]), _key(config["pool"]), _key(config["retriever"])
     return Built(
         engine=engines.pop(ACTOR),
-        planner=cast(Planner, make("planner", config["planner"])),
+        planner=_refining(config).around(cast(Planner, make("planner", config["planner"]))),
         dataset=dataset_of(keys[0]),
         pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
         robustness=robustness,
@@ -145,10 +146,12 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
     modules["metrics"] = {score.__module__}
+    if REFINE in config:
+        modules[REFINE] = {config[REFINE]["_target_"].rpartition(".")[0]}
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):
-        asking = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation}[role].__name__
+        asking = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation, CRITIC: refining}[role].__name__
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
         if role == JUDGE and tools_ask(config):
             modules[role].add(grounding.__name__)
@@ -182,6 +185,9 @@ def invalid_reason(setting: Setting) -> str | None:
         reason = _unfit(setting, role, _engine_of(role, model), dataset)
         if reason:
             return reason
+    if _refining(setting.config).mode != NOT_REFINED and not writes_plans(planner):
+        plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
+        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
     provided, by = build_engine(setting.config["model"]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
@@ -201,6 +207,9 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
     of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
     how = judging(setting.config).get(role)
+    if role == CRITIC and SAMPLE not in engine.provides:
+        refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
+        return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
     if role == SIMULATOR and (SAMPLE not in engine.provides or engine.sampler is None):
         return f"{of} has its tools played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
     if role == EVALUATOR and judges_plans(setting.config):
@@ -236,6 +245,11 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> st
     if SAMPLE not in engine.provides:
         return f"{of} asks for verdicts with dataset.scorer, which need {SAMPLE}; {by} cannot do it"
     return None
+
+
+def _refining(config: Mapping[str, Any]) -> Refining:
+    """How plans are refined, if they are."""
+    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
 
 
 def _file(setting: Setting, group: str) -> str:

@@ -10,12 +10,14 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
-from grid.engines.roles import ASKED, JUDGE
+from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.metrics.stepwise import SCORING
 from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
+REFINE = "refine"
+"""The group that a setting has where its plans are refined, and only there."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
@@ -39,9 +41,9 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels also have the groups `judge`, where the planner asks one, and `evaluator`, where
-    the dataset does; the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is
-    part of the cells' ids.
+    for) make the id. Config and labels also have REFINE, where plans are refined, and the roles that the setting asks
+    (`judge`, `evaluator`, `simulator`, `critic`); the config has OPTIONS. `code` has a digest of the code behind each
+    group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]
@@ -57,11 +59,15 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id, as if no decision of a judge were set right: restoring changes no seed (tooltree A.2)."""
-        judge = self.config.get(JUDGE)
-        if judge is None or judge.get("restored", NOT_RESTORED) == NOT_RESTORED:
-            return self.id
-        return self._digest(influential({**self.config, JUDGE: {**judge, "restored": NOT_RESTORED}}))
+        """The id, as if no decision of a judge were set right, and no plan refined.
+
+        So restoring changes no seed (tooltree A.2), and the plan that is refined is the one that would stand without.
+        """
+        config, judge = dict(self.config), self.config.get(JUDGE)
+        if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
+            config[JUDGE] = {**judge, "restored": NOT_RESTORED}
+        config = {key: value for key, value in config.items() if key not in (REFINE, CRITIC)}
+        return self._digest(influential(config))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
         return _digest({"config": config, "seed": self.seed, "budget": dict(self.budget)})
@@ -107,7 +113,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in (*GROUPS, *ASKED, OPTIONS)
+        for group in (*GROUPS, REFINE, *ASKED, OPTIONS)
         if group in config
     }
     return found | {"robustness": [*found["robustness"].items()]}

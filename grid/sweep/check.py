@@ -14,11 +14,11 @@ from typing import Any
 
 from grid import store
 from grid.datasets.base import Dataset
-from grid.engines.roles import ASKED, JUDGE
+from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
 from grid.sweep.build import build, code_of, invalid_reason
 from grid.sweep.caps import cut
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, Setting
+from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
 from grid.sweep.config import SweepConfig, sweep_config
 from grid.sweep.ordering import with_ordering
 from grid.sweep.plan import Plan
@@ -48,6 +48,9 @@ class Checked:
     def skipped_by_reason(self) -> dict[str, Counter[str]]:
         """Dataset label to reasons and how often each was met."""
         return {name: Counter(skip.reason for skip in skips) for name, skips in self.skipped.items() if skips}
+
+
+_NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
 
 
 def check_sweep(jobs: Sequence[Job]) -> Checked:
@@ -170,7 +173,7 @@ def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
         if role == JUDGE:  # who may examine in an evaluator's place
             asked |= any(judges_plans(setting.config) for setting in settings)
         if named and not asked:
-            why = "no planner and no tool of this sweep asks one" if role == JUDGE else "no dataset asks one"
+            why = _NOBODY.get(role, "no dataset asks one")
             lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
     return lines
 
@@ -186,7 +189,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in (*GROUPS, *ASKED, OPTIONS) and first[key] != other.get(key):
+        if key not in (*GROUPS, REFINE, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

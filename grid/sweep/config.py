@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
-from grid.sweep.cell import GROUPS, OPTIONS
+from grid.sweep.cell import GROUPS, OPTIONS, REFINE
 from grid.sweep.make import config_error
 from grid.sweep.transcripts import Keep
 
@@ -19,7 +19,7 @@ _MOST = 2**31 - 1
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
-_OF_SETTINGS = (*GROUPS, *ASKED, OPTIONS, "paths", "stand_ins")
+_OF_SETTINGS = (*GROUPS, REFINE, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
 

@@ -16,7 +16,7 @@ from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep.build import Built
 from grid.text.misspelling import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
-from grid.types import FINISH, UNKNOWN, Case, Json, ToolCall
+from grid.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
 from grid.worlds.base import World
 from grid.worlds.retrieving import RetrievingWorld
 
@@ -34,6 +34,8 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     if problem.dynamic:  # what a step is offered follows from those before it
         return None
     if case.messages or case.decisions is not None:  # a pass is not all of the case
+        return None
+    if case.diagnosed or problem.reference.unsolvable or REJECT in problem.library:  # which may be refused
         return None
     form = _form(built.planner, guided=bool(case.plan.substeps))
     if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from grid.chains import TaskKind
+from grid.datasets.base import Problem
 from grid.engines.roles import ASKED
+from grid.planners.refining import NOT_REFINED
 from grid.sweep.build import Built
-from grid.sweep.cell import GROUPS, Cell, Setting
+from grid.sweep.cell import GROUPS, REFINE, Cell, Setting
 from grid.types import to_json
 
 
@@ -18,6 +22,7 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "setting_id": setting.id,
         "attempt_id": attempt_id,
         **{group: setting.labels[group] for group in GROUPS},
+        REFINE: setting.labels.get(REFINE, NOT_REFINED),
         **{role: setting.labels.get(role) for role in ASKED},
         "engine": built.engine.name,
         "engine_version": built.engine.version,
@@ -31,3 +36,9 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "code": setting.code_id,
         "code_parts": to_json(dict(setting.code)),
     }
+
+
+def kind_columns(problem: Problem | None) -> dict[str, Any]:
+    """Which task of agent_planning_benchmark a case is; all null where it is none."""
+    kind = problem.kind if problem else None
+    return {item.name: getattr(kind, item.name, None) for item in fields(TaskKind)}

@@ -16,6 +16,7 @@ from grid.errors import ConfigError
 ROOMS = {
     "model": "grid.engines",
     "planner": "grid.planners",
+    "refine": "grid.planners",
     "dataset": "grid.datasets",
     "robustness": "grid.robustness",
     "retriever": "grid.retrievers",
@@ -24,6 +25,7 @@ ROOMS = {
 _MEMBERS = {
     "model": ("provides", "home", "sample", "choose"),
     "planner": ("needs", "solve"),
+    "refine": ("mode", "around"),
     "dataset": ("provides", "case_ids", "problem"),
     "robustness": ("disturb",),
     "retriever": ("index",),

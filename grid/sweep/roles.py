@@ -11,16 +11,22 @@ from pydantic import ValidationError
 
 from grid.datasets.base import BOTH, EXAMINED, JUDGED, SIMULATED, Dataset
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE, SIMULATOR, Role
+from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
+from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
-from grid.sweep.cell import GROUPS
+from grid.sweep.cell import GROUPS, REFINE
 from grid.sweep.make import config_error, make
 from grid.sweep.simulation import Simulating
 
-HOW: Mapping[Role, type[Judging | Simulating]] = {JUDGE: Judging, EVALUATOR: Judging, SIMULATOR: Simulating}
+HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
+    JUDGE: Judging,
+    EVALUATOR: Judging,
+    SIMULATOR: Simulating,
+    CRITIC: Criticising,
+}
 """How each role is asked: its fields are the keys of the role that are no keys of its model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
 """Further ones of a judge."""
@@ -67,7 +73,7 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with its judge, evaluator and simulator, all values filled in, where it asks them.
+    """A setting's config with its judge, evaluator, simulator and critic, all values filled in, where it asks them.
 
     Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
     be named: one for all models that are compared. An evaluator must be named: models that are compared shall not each
@@ -75,7 +81,8 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
-    found: dict[str, Any] = {}
+    found = refining(config)
+    groups |= found
     for role in ASKED:
         given = _given(role, config)
         how, model = _how(role, given), _model(role, given)
@@ -93,10 +100,24 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
+        if role == CRITIC and not model:
+            allowed = "none or self, or critic with model@critic=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("refine.mode", CRITIC, allowed)
         found[role] = dataclasses.asdict(how) | (model or config["model"])
         if role == JUDGE:
             found[role] |= dataclasses.asdict(_restoring(given))
     return groups | found
+
+
+def refining(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The group `refine` with all its values, where plans are refined; else nothing. Raises ConfigError."""
+    given = config.get(REFINE)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(REFINE, given, "one of the files of conf/refine")
+    how = cast(Refining, make(REFINE, given))
+    return {} if how.mode == NOT_REFINED else {REFINE: {"_target_": given["_target_"], **dataclasses.asdict(how)}}
 
 
 def is_named(role: Role, config: Mapping[str, Any]) -> bool:
@@ -109,6 +130,8 @@ def is_named(role: Role, config: Mapping[str, Any]) -> bool:
 def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     if role == JUDGE:
         return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+    if role == CRITIC:
+        return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
     if role == SIMULATOR:
         return bool(model) and SIMULATED in _dataset(groups).provides
     return _compares(groups) or judges_plans(groups) or (bool(model) and _examines(groups))
@@ -164,7 +187,7 @@ def _restoring(given: Mapping[str, Any]) -> Restoring:
     return _made(JUDGE, Restoring, given)
 
 
-def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating:
+def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Criticising:
     return _made(role, HOW[role], given)
 
 

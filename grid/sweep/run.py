@@ -35,7 +35,7 @@ from grid.sweep.evaluation import Evaluation
 from grid.sweep.expected import expected_success
 from grid.sweep.failures import UNRESOLVED, error_kind, place_of
 from grid.sweep.grounding import GroundingByModel
-from grid.sweep.identity import identity
+from grid.sweep.identity import identity, kind_columns
 from grid.sweep.rows import ranked_of, step_rows, storable
 from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
@@ -112,7 +112,11 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
-    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {})
+    row |= (
+        _outcome(None, Trajectory((), ()), Status.FAILED, kind, message)
+        | cost_columns(built.engines, {})
+        | kind_columns(None)
+    )
     return storable(row | _stamped(0.0, 0.0, stamp))
 
 
@@ -178,8 +182,9 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= {**dict.fromkeys(BASELINES), **told}
-    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
-    row |= vars(problem.kind) if problem and problem.kind else {}
+    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None} | kind_columns(
+        problem
+    )
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id

@@ -15,7 +15,12 @@ _NULL = {"type": "null"}
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """The schema in that form; None where it cannot be said: lists and objects that may hold anything are not taken."""
+    """The schema in that form; None where it cannot be said.
+
+    Lists and objects that may hold anything are not taken, nor is a root that is no single object.
+    """
+    if schema.get("type") != "object":
+        return None
     try:
         return _strict(schema)
     except _UnsayableError:
@@ -31,7 +36,8 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [_strict(part) for part in schema["anyOf"]]}
     if "const" in schema or "enum" in schema:
         values = schema.get("enum", [schema.get("const")])
-        return {"type": "string" if isinstance(values[0], str) else "integer", "enum": values}
+        kinds = {str: "string", float: "number"}
+        return {"type": kinds.get(type(values[0]), "integer"), "enum": values}
     if schema["type"] == "array":
         if "items" not in schema:
             raise _UnsayableError

@@ -12,7 +12,7 @@ import numpy as np
 
 from grid.engines.places import name_of
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, NO_TOOL
+from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT
 
 K1, B = 1.2, 0.6  # saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)
@@ -44,7 +44,7 @@ class Documents(NamedTuple):
 def documents(options: tuple[str, ...]) -> Documents:
     """The options made ready, each set of them once."""
     names = [name_of(option) for option in options]
-    wordless = (NO_TOOL, GIVE_UP)
+    wordless = (NO_TOOL, GIVE_UP, REJECT)
     counted = [_NO_WORDS if name in wordless else _counts(text) for name, text in zip(names, options, strict=True)]
     lengths = np.array([length for _, length in counted], dtype=np.float64)
     norm: list[float] = (K1 * (1 - B + B * lengths / max(lengths.mean(), 1.0))).tolist()

@@ -38,22 +38,26 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.lexical import judge, plan_judge, points
+from grid.engines.lexical import judge, plan_judge, points, reflecting
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.places import name_of, takes_answer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
 from grid.text.arguments import takes_results
 from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, RESULT, UNKNOWN, Usage, to_json
+from grid.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
 
 T = TypeVar("T")
+MOST_AHEAD = 64
+"""Calls of a plan of which the next steps are taken."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -77,7 +81,7 @@ class Lexical:
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer):
             raise TypeError("a choice is answered by choose(), and functions by none of its verbs")
         if isinstance(answer, TextAnswer):
-            texts = [_lesson(prompt)] * n
+            texts = [reflecting.said(prompt)] * n
         elif isinstance(answer, ScoreAnswer):
             texts = [judge.answer(prompt)] * n
         elif isinstance(answer, VerdictAnswer):
@@ -86,6 +90,8 @@ class Lexical:
             texts = self._votes(prompt, n, temperature, seed)
         elif isinstance(answer, OutlineAnswer):
             texts = [to_json({"outline": [*self._outline(prompt)[: answer.most]]})] * n
+        elif isinstance(answer, ChainAnswer | MessagesAnswer):
+            texts = [self._predicted(prompt, answer, temperature, seed, i) for i in range(n)]
         elif isinstance(answer, PlanAnswer):
             texts = [to_json({"plan": self._plan(prompt, answer, temperature, seed, i)}) for i in range(n)]
         else:
@@ -147,6 +153,19 @@ class Lexical:
             results = (reference(points.id_of(here.prompt), RESULT), *results)
         return _with_answer(calls, prompt, points.first_number(prompt) + done) if answers else calls
 
+    def _predicted(
+        self, prompt: Prompt, answer: ChainAnswer | MessagesAnswer, temperature: float, seed: int, index: int
+    ) -> str:
+        """Its plan as a chain, or the next steps of it as messages; it refuses nothing, and keeps to its draft."""
+        guided = bool(points.outline(prompt))
+        if isinstance(answer, ChainAnswer):
+            plan = PlanAnswer(answer.tools, answer.least, answer.most, answer.may_decline)
+            return plan_text(answer, self._plan(prompt, plan, temperature, seed, index))
+        if points.is_done(prompt) and not takes_answer(answer.tools):
+            return plan_text(answer, [])
+        plan = PlanAnswer(answer.tools, answer.count if guided else 1, MOST_AHEAD, guided)
+        return plan_text(answer, self._plan(prompt, plan, temperature, seed, index)[: answer.count])
+
     def _calls(self, prompt: Prompt, answer: ToolCallAnswer, n: int, temperature: float, seed: int) -> list[str]:
         decline = NO_TOOL if answer.may_decline else FINISH
         named = {tool.name for tool in answer.tools} | {decline}
@@ -172,9 +191,10 @@ class Lexical:
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A point with its options. A tool that takes results is none of them where there are none."""
-        options, scores = _options(prompt), self._scores(prompt, _options(prompt)) / self.temperature
-        out = {tool.name for tool in answer.tools if not results and takes_results(tool)}
+        """A point with its options, to refuse never among them, nor a tool that takes results where there are none."""
+        options = _options(prompt, answer.may_decline)
+        scores = self._scores(prompt, options) / self.temperature
+        out = {tool.name for tool in answer.tools if not results and takes_results(tool)} | {REJECT}
         kept = [place for place, option in enumerate(options) if not out or name_of(option) not in out]
         return _Point(prompt, [options[place] for place in kept], scores[kept], results)
 
@@ -200,10 +220,14 @@ class Lexical:
         return scores
 
 
-def _options(prompt: Prompt) -> tuple[str, ...]:
-    """What the prompt offers, in its order: the tools' texts, among them `no_tool` or `finish`."""
+def _options(prompt: Prompt, may_decline: bool) -> tuple[str, ...]:
+    """What the prompt offers, in its order: the tools' texts, among them `no_tool` or `finish`.
+
+    Where to call none has a form of its own in the answer, it is the last option.
+    """
     section = next(section for section in prompt.sections if section.kind == "tools")
-    return section.options or section.entries[1:]
+    options = section.options or section.entries[1:]
+    return (*options, NO_TOOL) if may_decline and NO_TOOL not in map(name_of, options) else options
 
 
 def _with_answer(calls: list[Call], prompt: Prompt, first: int) -> list[Call]:
@@ -264,18 +288,3 @@ def _nth(ranked: Sequence[T], rank: int) -> T:
     others = {to_json(one): one for one in reversed(ranked)}
     distinct = [others[text] for text in dict.fromkeys(map(to_json, ranked))]
     return distinct[rank % len(distinct)]
-
-
-def _lesson(prompt: Prompt) -> str:
-    """A reflection without understanding: the step whose call shares fewest words with its substep."""
-    calls = [entry for entry in prompt.entries("history") if " returned " in entry]
-    if not calls:
-        return "No tool was called; look again at which substeps take one."
-
-    def overlap(entry: str) -> float:
-        said, _, done = entry.partition(" -> ")
-        words = set(stems(said))
-        return len(words & set(stems(done.partition(" returned ")[0]))) / max(len(words), 1)
-
-    said = min(calls, key=overlap).partition(" -> ")[0]
-    return f"The call at substep {said!r} fits its words least; another tool may be meant there."

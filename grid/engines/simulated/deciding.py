@@ -13,7 +13,7 @@ from grid.engines.places import Place
 from grid.engines.simulated.difficulty import Difficulty, chance
 from grid.seeds import derive_seed
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, ToolSpec
+from grid.types import FINISH, GIVE_UP, REJECT, ToolSpec
 
 Shares = dict[str, float]
 """The probability of each option that has any."""
@@ -79,7 +79,7 @@ class Deciding:
         return found
 
     def _shares(self, place: Place, names: tuple[str, ...], effect: float) -> Shares:
-        wrong = sorted(name for name in names if name not in (place.right, FINISH, GIVE_UP))
+        wrong = sorted(name for name in names if name not in (place.right, FINISH, GIVE_UP, REJECT))
         offered = place.right in names and place.known
         if place.right == FINISH or not wrong:
             return {place.right: 1.0}

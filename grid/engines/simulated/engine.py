@@ -26,6 +26,7 @@ from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.plan_judge import PlantedVerdicts
 from grid.engines.simulated.policy import Policy
+from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
 from grid.strict import STRICT
 from grid.types import Reference, ToolSpec
@@ -53,6 +54,11 @@ class Simulated:
         malformed: the share of sampled answers that cannot be read.
         misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
             forgiving tools may read it as it was meant.
+        refusal: the probability that it refuses a case that cannot be solved, where refusing is offered.
+        overrefusal: that it refuses one that can.
+        repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.
+        overcorrection: that it names one that is right, which the rewriting then spoils.
+        taxonomy: what `repair` gains where the critique goes through the kinds of error.
     """
 
     tool_skill: _Share = 0.95
@@ -66,6 +72,11 @@ class Simulated:
     judge_auc: Annotated[float, Field(ge=0.5, le=1)] = 0.8
     malformed: _Share = 0.01
     misspelt: _Share = 0.0
+    refusal: _Share = 0.4
+    overrefusal: _Share = 0.01
+    repair: _Share = 0.3
+    overcorrection: _Share = 0.03
+    taxonomy: _Share = 0.3
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -84,6 +95,7 @@ class Simulated:
             self.malformed,
             self.misspelt,
             self.version,
+            Planted(self.refusal, self.overrefusal, self.repair, self.overcorrection, self.taxonomy),
         )
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from grid.engines.base import (
     CHOOSE,
@@ -23,15 +23,16 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
-from grid.engines.simulated import judge
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.simulated import judge, plans
 from grid.engines.simulated.calls import Writer, results, told
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
+from grid.engines.simulated.plans import Arguments
+from grid.engines.simulated.refining import REASON, Draft, Planted, critique
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
-from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, Json, Usage, to_json
-
-Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
+from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, Usage, to_json
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -57,6 +58,7 @@ class Policy:
     malformed: float
     misspelt: float
     version: str
+    planted: Planted
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -83,8 +85,10 @@ class Policy:
             score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
         names, place = tuple(map(name_of, options)), self.places.at(prompt)
-        told = self.deciding.told(place, names, self._bonus(prompt, place))
-        return Choice(tuple(told.get(name, 0.0) for name in names), usage)
+        told = self.deciding.told(place, names, self.bonus(prompt, place))
+        refusing = self.refusing(prompt) if REJECT in names else 0.0
+        shares = (refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
+        return Choice(tuple(shares), usage)
 
     def _own_seed(self, prompt: Prompt) -> int:
         """That of the case and of the prompt."""
@@ -102,7 +106,7 @@ class Policy:
         """(seed, sample) to the text of an answer of the kind that a prompt wants; draws are numbered from 1."""
         wanted = prompt.answer
         if isinstance(wanted, TextAnswer):
-            return lambda base, index: self._reflection(prompt, uniforms(base, index, 1)[0])
+            return lambda base, index: self._words(prompt, base, index)
         if isinstance(wanted, ScoreAnswer):
             return lambda base, index: self._judgement(prompt, uniforms(base, index, 1)[0])
         if isinstance(wanted, VoteAnswer):
@@ -110,24 +114,28 @@ class Policy:
         if isinstance(wanted, OutlineAnswer):
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
-            return lambda base, index: to_json(_planned(wanted, self._plan(prompt, wanted, base, index)))
+            return lambda base, index: to_json(_planned(wanted, plans.plan(self, prompt, wanted, base, index)))
+        if isinstance(wanted, ChainAnswer | MessagesAnswer):
+            return lambda base, index: plans.predicted(self, prompt, wanted, base, index)
         if isinstance(wanted, ToolCallAnswer):
             return self._calling(prompt, wanted)
         raise TypeError("a choice is answered by choose()")
 
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place, before = self.places.at(prompt), results(prompt)
-        names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
+        names, bonus, answers = plans.options(wanted), self.bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
-            tool, arguments = self._decided(place, names, bonus, uniforms(base, index, 1))
+            tool, arguments = self.decided(place, names, bonus, uniforms(base, index, 1))
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
+            if REJECT in names and uniforms(base, index, 0)[0] < self.refusing(prompt):
+                tool = REJECT
             if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, arguments] = to_json(thought | self._call(place, tool, arguments, before, answers))
+                written[tool, arguments] = to_json(thought | self.call(place, tool, arguments, before, answers))
             return written[tool, arguments]
 
         return text
@@ -139,35 +147,29 @@ class Policy:
         right = self.places.failed(prompt) is None
         return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
 
-    def _plan(self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int) -> list[dict[str, Json]]:
-        """The rest of the case; all but its first step are planned without the observations before them."""
-        plan, names, before = list[dict[str, Json]](), _names(wanted), results(prompt)
-        answers = takes_answer(wanted.tools)
-        places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
-        for ahead, place in enumerate(places):
-            bonus = self._bonus(prompt, place, ahead > 0)
-            decided = self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))
-            plan.append(self._call(place, *decided, before, answers))
-            before[place.number] = True
-        return plan
+    def refusing(self, prompt: Prompt) -> float:
+        """The probability that it refuses at a prompt: it does at once, or never."""
+        if prompt.entries("history"):
+            return 0.0
+        return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
         """A substep for each call, named by its tool; all but the first are planned without observations."""
         names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
         for ahead, place in enumerate(self.places.of_turn(prompt, 0)[: wanted.most]):
             if place.step is not None:
-                bonus = self._bonus(prompt, place, ahead > 0)
+                bonus = self.bonus(prompt, place, ahead > 0)
                 tool = self.deciding.draw(place, names, bonus, uniforms(base, index, 1 + ahead)[0])
                 described = self.deciding.tools[tool].description if tool in self.deciding.tools else ""
                 lines.append(f"{tool}: {' '.join(described.split())}"[:_MOST_CHARACTERS])
         return lines or [NOTHING_TO_DO]
 
-    def _bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
+    def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
         """What a lesson adds at a place, less what is lost where it is planned ahead or without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
 
-    def _decided(
+    def decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
     ) -> tuple[str, Arguments]:
         """A tool, and its arguments: those of the reference, these with a name misspelt, or none of them."""
@@ -180,13 +182,15 @@ class Policy:
         near = right + (1 - right) * self.misspelt
         return tool, "right" if drawn[1] < right else "misspelt" if drawn[1] < near else "wrong"
 
-    def _call(
+    def call(
         self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
     ) -> dict[str, Json]:
         """The call as text, behind steps that may or may not have a result.
 
         `answers`: to finish takes the answer, which is the result that the reference ends in.
         """
+        if tool == REJECT:
+            return {"tool": REJECT, "arguments": {"reason": REASON}}
         if tool == FINISH and answers:
             return {"tool": tool, "arguments": {"answer": told(place.answer, before)}}
         known = place.call if place.call is not None and place.call.tool == tool else None
@@ -195,6 +199,13 @@ class Policy:
             near = misspelt(known, listed(self.deciding.tools.get(tool)))
         right = near is not None or arguments == "right"
         return Writer(self.deciding.tools).call(tool, near or known, right, before)
+
+    def _words(self, prompt: Prompt, base: int, index: int) -> str:
+        """A critique of the draft that a prompt shows, else a reflection."""
+        draft = Draft.of(prompt)
+        if draft is None:
+            return self._reflection(prompt, uniforms(base, index, 1)[0])
+        return critique(self.planted, draft, prompt, self.places, base, index)
 
     def _reflection(self, prompt: Prompt, uniform: float) -> str:
         """A lesson that names the first step which went wrong and was needed, as often as it has insight."""
@@ -218,11 +229,6 @@ class Policy:
 
     def _score(self, prompt: Prompt, uniform: float) -> int:
         return judge.score(self.judge_auc, is_right(prompt, self.places), uniform)
-
-
-def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
-    """The options: the tools, and to call none where that is allowed."""
-    return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:

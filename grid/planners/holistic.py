@@ -1,0 +1,110 @@
+"""Holistic planning: the whole chain in one answer, before anything is run (agent_planning_benchmark §3.1, C.3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import SAMPLE
+from grid.engines.plan_answers import ChainAnswer
+from grid.planners.acting import Acting, View, begin, decisions_left, trajectory
+from grid.planners.base import Episode
+from grid.planners.drafting import Refine, drafted
+from grid.planners.planning import run_plan, whole_view
+from grid.planners.predicting import Form, as_predicted, asking, chain_of, may_refuse, tools_of
+from grid.strict import STRICT
+from grid.text.chains import Predicted, chain_text, read_chain
+from grid.text.objects import UnreadableError
+from grid.types import FINISH, NO_TOOL, ToolSpec, Trajectory, Usage
+
+ASK_ALL = "Plan all calls that carry out the request, in the order in which they are made. The first is step {first}."
+ASK_MOST = "Plan the next calls, in the order in which they are made, {most} at most. The first is step {first}."
+ASK_ANSWER = "The last one finishes with the answer."
+ASK_SUBSTEPS = (
+    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool has "
+    f'the name "{NO_TOOL}".'
+)
+FORM = (
+    'Answer with one JSON object: {"plan": how you go about it, in a few sentences, "tool_chain": [{"name": the tool, '
+    '"parameter_description": {argument: value}, "reason": why it is called here}, ...]}.'
+)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Holistic(Acting):
+    """A plan with its tool chain, or a refusal where the case lets a request be refused.
+
+    Where a case is diagnosed, the chain is scored as it is written: nothing is run, and tools and arguments that there
+    are not stay in it. Elsewhere the chain is run without the model, to its end, as that of `zero_shot` is, and a plan
+    with a tool that was not offered is asked for again. An answer that refuses and plans all the same counts as both.
+    No solved questions are shown by default, as in the paper.
+    """
+
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    max_retries: Annotated[int, Field(ge=0, le=100)] = 8
+    demonstrations: Annotated[int, Field(ge=0, le=1000)] = 0
+    max_tokens: Annotated[int, Field(ge=1)] = 2048
+    needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+
+    @property
+    def plans_ahead(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def writes_plans(self) -> bool:
+        """Always."""
+        return True
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """Predict the chain. Raises ModelError where none can be read after the retries."""
+        return await self.write(episode, None)
+
+    async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
+        """The same, the chain refined before it counts."""
+        path = begin(episode)
+        view = whole_view(episode, path, self.max_calls)
+        if view is None:
+            return trajectory(episode, path)
+        keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if episode.case.diagnosed else None
+        plan, usage, draft = await drafted(
+            episode, asking(episode, view, self, self._form(episode, view), keep), refine
+        )
+        if episode.case.diagnosed:
+            return as_predicted(episode, view, plan, usage, draft)
+        path = await run_plan(episode, view, [*plan.actions], usage, self)
+        unrefined = None if draft is None else chain_of(draft, view)
+        return replace(trajectory(episode, path), unrefined=unrefined)
+
+    def _form(self, episode: Episode, view: View) -> Form:
+        case, left = episode.case, decisions_left(episode, view.path, self.max_calls)
+        places = {"first": view.substep.id, "most": left, "last": case.plan.substeps[-1].id if view.guided else ""}
+        ask = ASK_SUBSTEPS if view.guided else ASK_ALL if case.decisions is None else ASK_MOST
+        answers = (ASK_ANSWER,) if view.answered and not view.guided else ()
+        most = self.max_calls if view.answered else left
+        answer = ChainAnswer(
+            tools_of(view), left if view.guided else 1, most, view.guided, may_refuse(view), case.diagnosed
+        )
+        read = partial(_read, episode=episode, view=view, left=left)
+        return Form((ask.format(**places), *answers), (FORM,), answer, read, chain_text)
+
+
+def _read(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
+    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError where it cannot be used."""
+    found = read_chain(text, tools)
+    if view.guided and found.refusal is None and len(found.calls) != left:
+        raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")
+    if not view.guided:
+        found = found._replace(calls=tuple(call for call in found.calls if call))
+    if episode.case.diagnosed:
+        return found if episode.case.decisions is None else found._replace(calls=found.calls[:left])
+    if not found.calls and found.refusal is None:
+        raise UnreadableError("a plan without calls")
+    last = found.calls[-1] if found.calls else None
+    if view.answered and not view.guided and found.refusal is None and (last is None or last.name != FINISH):
+        raise UnreadableError(f"a plan whose last call is not {FINISH}, with the answer")
+    return found

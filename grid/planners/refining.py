@@ -1,0 +1,159 @@
+"""Plans that are criticised and written again before they count (agent_planning_benchmark §5.3, C.7).
+
+Three calls: the plan is predicted, a critique of it written, and the plan written anew in its light. The critique
+comes from the acting model (`self`) or from the role `critic`. With the taxonomy it goes through the six kinds of error
+(§3.3) one by one; without, it looks for whatever is wrong. All prompts begin as the plan's own, so that they share its
+prefix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.engines.base import PlanAnswer, Prompt, Section, TextAnswer
+from grid.engines.roles import ACTOR, CRITIC, Role
+from grid.planners import prompts
+from grid.planners.base import Episode, Planner
+from grid.planners.drafting import Asking, Read, WritesPlans
+from grid.strict import STRICT
+from grid.text.untrusted import shown_lines
+from grid.types import Trajectory, Usage
+
+Mode = Literal["none", "self", "critic"]
+NOT_REFINED: Mode = "none"
+MOST_SHOWN = 12_000
+"""Characters of a critique that the next prompt shows."""
+ASKED = "What was to be planned:"
+DRAFT = "The plan as it was drafted; nothing of it has been run:"
+CRITIQUE = "What a review says of the draft:"
+SILENT = "(the review says nothing)"
+ERRORS = (
+    "Go through these six kinds of error one by one, and say of each whether the draft has it, and where:",
+    "E1, goal: it serves another purpose than the request's, or takes its words in another sense than they have.",
+    "E2, completeness: a part of the request is left out, or the work ends before all of it is done.",
+    "E3, constraints: something that the request rules out, or demands of how the work is done, is not kept to.",
+    "E4, logic: a step needs what no earlier step provides, leaves unused what is known already, or leads in a circle.",
+    "E5, tool use: a tool is called for what it does not do, or an argument is missing, wrong or of the wrong type.",
+    "E6, hallucination: a tool is called that is not among those above by exactly this name, or data are used that "
+    "neither the request nor any step gives.",
+)
+ASK_CRITIQUE = (
+    "Review the draft above before it counts: is there anything wrong with it, and would it carry out all of what is "
+    "asked? Where something is wrong, say at which step, and how it is put right; where nothing is, say so.",
+    "Keep what is sound: a step that others rest on is not to be dropped, no step is to be added that nothing needs, "
+    "and a draft that is right and leads to the goal is to be confirmed as it stands. That another way would do too is "
+    "no fault.",
+    "Answer in words. The plan itself is not written anew yet.",
+)
+ASK_REWRITE = (
+    "Write the final plan, in the form asked for below: put right what the review rightly finds wrong, and leave the "
+    "rest of the draft as it is. Where nothing is wrong, give the draft again."
+)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, config=STRICT)
+class Criticising:
+    """A critic is asked as `refine` says: the role has no keys but its model's."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Refining:
+    """How plans are refined: the group `refine`.
+
+    Args:
+        mode: `none`; `self`, the acting model criticises its own plan; `critic`, the model of that role does
+            (`model@critic`).
+        taxonomy: the critique goes through E1 to E6, with what each means.
+        temperature: of the critique. The rewriting has the planner's.
+        max_tokens: of the critique.
+    """
+
+    mode: Mode = NOT_REFINED
+    taxonomy: bool = False
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+
+    def around(self, planner: Planner) -> Planner:
+        """The planner, its plans refined. One that writes none is refused before (`writes_plans`)."""
+        return planner if self.mode == NOT_REFINED else Refined(cast(WritesPlans, planner), self)
+
+    async def __call__(self, episode: Episode, asking: Asking[T], draft: T) -> Read[T]:
+        """The plan that is written in the light of a critique; None where no such answer can be read.
+
+        A critique without words is shown as such. Raises BudgetError, and ContextError where a prompt is too long.
+        """
+        role: Role = CRITIC if self.mode == "critic" else ACTOR
+        told = await episode.sample(
+            self.critique_prompt(asking, draft),
+            *(*asking.key, "critique"),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            role=role,
+        )
+        read = await asking.ask(episode, rewrite_prompt(asking, draft, told.texts[0]), *asking.key, "rewrite")
+        return read._replace(usage=read.usage + (told.usage if role == ACTOR else Usage()))
+
+    def critique_prompt(self, asking: Asking[T], draft: T) -> Prompt:
+        """The plan's own prompt, with the draft and the review's instruction in the place of its own."""
+        errors = Section("errors", ERRORS) if self.taxonomy else prompts.EMPTY
+        ask = Section("instruction", ASK_CRITIQUE)
+        return prompts.prompt(TextAnswer(), *_before(asking.prompt), _drafted(asking, draft), errors, ask)
+
+
+def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
+    """The plan's own prompt, behind it the draft and what was said of it.
+
+    That is untrusted: it is cut, and each of its lines is marked, so that none can look like another part of the prompt.
+    """
+    said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
+    wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))
+    told, answer = Section("critique", (CRITIQUE, said)), asking.prompt.answer
+    if isinstance(answer, PlanAnswer) and answer.native:  # which takes the instruction's place
+        answer = replace(answer, native=(ASK_REWRITE, *answer.native))
+    return prompts.prompt(answer, *_before(asking.prompt), _drafted(asking, draft), told, wanted)
+
+
+def _before(prompt: Prompt) -> tuple[Section, ...]:
+    return tuple(section for section in prompt.sections if section.kind != "instruction")
+
+
+def _drafted(asking: Asking[Any], draft: object) -> Section:
+    return Section("draft", (ASKED, *asking.asked, DRAFT, asking.written(draft)))
+
+
+def writes_plans(planner: Planner) -> bool:
+    """Whether there is a plan to be refined, with the keys that the planner has."""
+    return bool(getattr(planner, "writes_plans", False)) and hasattr(planner, "write")
+
+
+@plain_dataclass(frozen=True)
+class Refined:
+    """A planner whose plans are refined."""
+
+    planner: WritesPlans
+    refining: Refining
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The planner's."""
+        return self.planner.needs
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Of one answer of the planner's."""
+        return getattr(self.planner, "max_tokens", None)
+
+    @property
+    def plans_ahead(self) -> bool:
+        """As the planner."""
+        return bool(getattr(self.planner, "plans_ahead", False))
+
+    async def solve(self, episode: Episode) -> Trajectory:
+        """As the planner, with every plan refined before it counts."""
+        return await self.planner.write(episode, self.refining)
