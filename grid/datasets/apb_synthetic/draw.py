@@ -105,7 +105,7 @@ class Bases:
                 category=category.category,
                 family=shape.family,
                 items=shape.items,
-                extras=tuple(rng.sample(shape.extras, len(shape.extras))),
+                extras=shape.extras,
                 rules=_rules(category, shape, rng),
                 avoid=_avoided(category, shape, rng),
                 bank=rng.choice(_BANKS),

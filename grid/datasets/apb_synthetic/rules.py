@@ -15,6 +15,7 @@ MANY = 10_000
 """In so many ways at least values of a type that is found can be made up."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
+_ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
 _INNER = re.compile(r"<(\w+)>")
 
 
@@ -117,6 +118,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
     """A phrasing tells all constants but files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
+    text = _ONE_OR_MANY.sub("", text)
     said = {name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])}
     for name in said - keys.keys():
         yield f"{text!r} has a slot {name!r}, which nothing tells"
