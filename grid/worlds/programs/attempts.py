@@ -19,7 +19,8 @@ from grid.worlds.programs.universe import Action, Universe, inputs_of
 
 _ALIKE = 0.8  # of two names' letters, for one to be the other misspelt
 _PASSES = 4
-_EXACT, _LATER, _UNKNOWN, _THERE = 1.0, 0.9, 0.3, 0.05
+_EXACT, _LATER, _AWAY_FITS, _UNKNOWN, _THERE = 1.0, 0.9, 0.6, 0.3, 0.05
+_AWAY = (Is.LATER, Is.ABSENT)
 
 
 @dataclass
@@ -64,15 +65,16 @@ class Reading:
     def __init__(self, universe: Universe, before: Sequence[Slot], calls: Sequence[ChainCall], number: int) -> None:
         self.universe, self.before, self.calls, self.number = universe, list(before), calls, number
         self.found = frozenset(fact for slot in before for fact in slot.facts if isinstance(fact, Applied))
-        names = list(universe.task.tools)
-        close: dict[str, str | None] = {}
+        names = {name.casefold(): name for name in universe.task.tools}
+        close: dict[str, str] = {}
         self.tools, self.taken = [], []
         for call in calls:
             tool = universe.task.tools.get(call.name)
             if tool is None and call.name not in close:
-                close[call.name] = next(iter(get_close_matches(call.name[:100], names, 1, _ALIKE)), None)
+                near = get_close_matches(call.name[:100].casefold(), names, 1, _ALIKE)
+                close[call.name] = names[near[0]] if near else ""
             self.tools.append(tool)
-            self.taken.append(tool or universe.task.tools.get(close.get(call.name) or ""))
+            self.taken.append(tool or universe.task.tools.get(close.get(call.name, "")))
         self.slots = [self._slot(place) for place in range(len(calls))]
         self.attempts: list[Attempt] = []
         self._read()
@@ -113,8 +115,10 @@ class Reading:
                 }
                 attempts.append(Attempt(call, self.tools[place], taken, meanings, raw=self._raw(taken, meanings)))
                 actions = self.universe.actions[taken.spec.name]
-                fits = [self._fit(action, list(meanings.values()), steps) for action in actions]
-                scores += [(-fit, place, number) for number, fit in enumerate(fits)]
+                raw = attempts[-1].raw
+                if not raw or not self.found.issuperset(raw):  # else it finds again what was found before
+                    fits = [self._fit(action, list(meanings.values()), steps) for action in actions]
+                    scores += [(-fit, place, number) for number, fit in enumerate(fits)]
             if self.attempts:
                 attempts[-1].action, attempts[-1].instead = self.attempts[place].action, self.attempts[place].instead
             self._fill(place, attempts[-1])
@@ -129,19 +133,24 @@ class Reading:
         return tuple(self.universe.finds(tool, fitting))
 
     def _fit(self, action: Action, meanings: Sequence[Meaning], steps: Steps) -> float:
+        """How well arguments fit what an action takes, from 0 to 1; a little more where all of that is there."""
         if not meanings:
             return _EXACT
-        return sum(map(self._fits, action.given, meanings)) / len(meanings) + _THERE * all(
-            fact is None or not isinstance(fact, Applied) or fact in steps.made_by for fact in action.given
+        there = all(
+            meaning.kind in _AWAY or not isinstance(fact, Applied) or fact in steps.made_by
+            for fact, meaning in zip(action.given, meanings, strict=True)
         )
+        return sum(map(self._fits, action.given, meanings)) / len(meanings) + _THERE * there
 
     def _fits(self, given: Fact | None, meaning: Meaning) -> float:
         if meaning.kind is Is.FACT and meaning.fact is not None:
             if given is None or meaning.fact == given:
                 return _EXACT
             return _UNKNOWN if is_stray(meaning.fact) else 0.0
-        if meaning.kind is Is.LATER and meaning.step is not None and 0 <= meaning.step < len(self.slots):
-            return _LATER if given in self.slots[meaning.step].facts else _UNKNOWN
+        if meaning.kind in _AWAY:  # of a call, so that it stands for no constant
+            if meaning.step is not None and 0 <= meaning.step < len(self.slots):
+                return _LATER if given in self.slots[meaning.step].facts else _UNKNOWN
+            return _AWAY_FITS if isinstance(given, Applied) and given not in self.found else 0.0
         return _UNKNOWN
 
     def _assign(self, scores: Sequence[tuple[float, int, int]]) -> None:
@@ -163,15 +172,15 @@ class Reading:
 
     def _fill(self, place: int, attempt: Attempt) -> None:
         """What the call's result counts as: what it attempts, else what it finds, else something unknown."""
-        slot = self._slot(place)
+        facts = self._slot(place).facts
         attempted = attempt.action.finds if attempt.action else (None,) * len(attempt.raw)
         for number, (fact, raw) in enumerate(zip(attempted, attempt.raw, strict=True)):
             found = fact if fact is not None else raw
             if found is not None:
-                slot.facts[number] = found
-        if attempt.instead is not None and slot.facts:
-            slot.facts[0] = attempt.instead
-        self.slots[place] = slot
+                facts[number] = found
+        if attempt.instead is not None and facts:
+            facts[0] = attempt.instead
+        self.slots[place].facts[:] = facts
 
     def _use_otherwise(self) -> None:
         """Take calls that attempt nothing for what later calls use them as."""

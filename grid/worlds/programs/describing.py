@@ -12,7 +12,9 @@ _PLACEHOLDER = re.compile(
     r"[<{\[].*[>}\]]|\b(?:tbd|placeholder|to be determined|to be filled|some value|x{3,})\b", re.I
 )
 _DETERMINER = re.compile(
-    r"(?:the|a|an|this|that|these|those|all|each|every|any|my|our|their|its|his|her|both|some|same|user'?s?)\b", re.I
+    r"(?:the|a|an|this|that|these|those|all|each|every|any|my|our|their|its|his|her|both|some|same|user'?s?|"
+    r"whatever|whichever|something|anything|appropriate|relevant|suitable|corresponding)\b",
+    re.I,
 )
 _BETWEEN_WORDS = re.compile(r"\b(?:of|for|from|in|at|on|by|with|to|about|between|per|using|as|based)\b", re.I)
 _REFERS = re.compile(
@@ -42,10 +44,13 @@ def bag(text: str) -> frozenset[str]:
 def describes(text: str, words: frozenset[str], known: frozenset[str]) -> bool:
     """Whether a text is words about a value, not the value; `known` are words that such values go by.
 
-    It begins with a determiner, speaks of steps, results or the query, holds a place for a value, has no word that is
-    not known, or joins a known word to others ("forecast for Lisbon").
+    It begins with a determiner, has three words or more and neither capitals nor digits, speaks of steps, results or
+    the query, holds a place for a value, has no word that is not known, or joins a known word to others ("forecast for
+    Lisbon").
     """
     if _PLACEHOLDER.search(text) or _DETERMINER.match(text) or _REFERS.search(text):
+        return True
+    if text.count(" ") > 1 and text.islower() and not any(char.isdigit() for char in text):
         return True
     letters = {word for word in words if word.isalpha()}
     if not letters or letters != words:

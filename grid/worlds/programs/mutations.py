@@ -167,9 +167,18 @@ def _wrong_fact(made: Draft, rng: random.Random) -> Made:
         others = [
             one for its, one in made.there(place) if its == type_ and not _same(made, one, step.arguments[name], type_)
         ]
+        taken = step.arguments[name]
         if others:
             step.arguments[name] = rng.choice(others)
-            yield "E5", "another fact of the right type", made
+            if made.horizon is None or not _needed_otherwise(made, step):
+                yield "E5", "another fact of the right type", made
+            step.arguments[name] = taken
+
+
+def _needed_otherwise(made: Draft, step: Step) -> bool:
+    """Whether the changed step is another one of the reference."""
+    others = [one for one in [*made.done, *made.steps, *made.rest] if one is not step]
+    return any(made.facts(one) == made.facts(step) for one in others)
 
 
 def _wrong_type(made: Draft, rng: random.Random) -> Made:

@@ -108,6 +108,11 @@ class Steps:
                 self._add(fact, place)
         self.here = place + 1
 
+    def calls_of(self, tool: str) -> list[int]:
+        """The slots of a tool's calls; letters' case counts only where names differ by it."""
+        places = self.by_tool.get(tool.casefold(), [])
+        return [place for place in places if self.slots[place].tool == tool] or places
+
     def _add(self, fact: Fact, place: int | None) -> None:
         self.by_type.setdefault(type_of(self.universe, fact), {}).setdefault(fact)
         value = None if is_stray(fact) else self.universe.value(fact)
@@ -214,7 +219,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
     places: list[int | None] = list(dict.fromkeys(_steps_named(text, steps)))
     tools = _tools_named(text, steps)
     if places and tools:
-        of_tools: list[int | None] = [place for tool in tools for place in steps.by_tool.get(tool.casefold(), [])]
+        of_tools: list[int | None] = [place for tool in tools for place in steps.calls_of(tool)]
         places = [place for place in places if place in of_tools] or of_tools or places
     if places:
         return _one_of([_field_of(place, "", type_, steps, text) for place in places], type_, text, steps)
@@ -253,7 +258,7 @@ def _tools_named(text: str, steps: Steps) -> list[str]:
 
 def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meaning:
     """What a call of a tool gives; of several the words decide."""
-    places = steps.by_tool.get(tool.casefold(), [])
+    places = steps.calls_of(tool)
     if not places:
         known = any(tool.casefold() == one.casefold() for one in steps.universe.task.tools)
         return Meaning(Is.ABSENT if known else Is.INVENTED)
