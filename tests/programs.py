@@ -193,6 +193,34 @@ def restricted(rng: random.Random, of: Task, count: int = 2) -> Task:
     return replace(of, constants=of.constants, constraints=tuple(found))
 
 
+def asking(rng: random.Random, of: Task, count: int = 2) -> Task:
+    """The task with constraints that its reference keeps to, and another tool for one of its functions."""
+    made = [of.tools[name].parts[0].name for name, _ in of.reference]
+    tools = dict(of.tools)
+    rules: list[Constraint] = []
+    for kind in rng.sample(["forbid_function", "require_function", "before", "at_most", "forbid_tool"], count):
+        one = rng.choice(made)
+        if kind == "at_most":
+            rules.append(Constraint("at_most", (one, str(made.count(one))), f"{one} as often as need be"))
+        elif kind == "require_function":
+            rules.append(Constraint("require_function", (one,), f"{one} has to be called"))
+        elif kind == "before":
+            others = [name for name in made if made.index(name) > made.index(one)]
+            if others:
+                rules.append(Constraint("before", (one, rng.choice(others)), f"{one} comes first"))
+        elif kind == "forbid_tool":
+            old = tools[f"{one}_tool"]
+            names = [replace(parameter, name=f"my_{parameter.name}") for parameter in old.spec.parameters]
+            spec = ToolSpec(f"other_{one}", "does the same", tuple(names), (f"my_{old.spec.returns[0]}",))
+            tools[spec.name] = replace(old, spec=spec, stands_for=old.spec.name)
+            rules.append(Constraint("forbid_tool", (spec.name,), f"not with {spec.name}"))
+        else:
+            spare = Function(f"spare_{one}", (of.constants[0].type,), "oddity", "{d8}")
+            tools[f"{spare.name}_tool"] = tool(f"{spare.name}_tool", spare, None, ["own"])
+            rules.append(Constraint("forbid_function", (spare.name,), f"no {spare.name}"))
+    return replace(of, tools=tools, constraints=tuple(rules))
+
+
 def begun(of: Task, calls: int) -> Task:
     """The task behind the first calls of its reference."""
     functions = {part.name: part for one in of.tools.values() for part in one.parts}

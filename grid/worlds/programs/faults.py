@@ -48,10 +48,12 @@ class Faults:
         self.there |= {*self.universe.task.constants, *self.reading.found}
         for place, attempt in enumerate(self.reading.attempts):
             before = self.kept.broken
-            self.found += (Fault(error, place, why, slight) for error, why, slight in self._of_call(attempt))
             self._keep(attempt)
-            texts = self.rules.texts(self.kept.broken - before)
-            self.found += (Fault(CONSTRAINT, place, f"breaks: {text}") for text in texts)
+            broken = self.rules.texts(self.kept.broken - before)
+            self.found += (Fault(CONSTRAINT, place, f"breaks: {text}") for text in broken)
+            self.found += (
+                Fault(error, place, why, slight) for error, why, slight in self._of_call(attempt, bool(broken))
+            )
             self.there |= {fact for fact in self.reading.slots[place].facts if fact is not None and not is_stray(fact)}
 
     @property
@@ -72,7 +74,7 @@ class Faults:
             functions = [attempt.instead.function]
         self.kept = self.rules.after(self.kept, attempt.call.name, functions)
 
-    def _of_call(self, attempt: Attempt) -> Iterator[tuple[str, str, bool]]:
+    def _of_call(self, attempt: Attempt, breaks: bool) -> Iterator[tuple[str, str, bool]]:
         name = one_line(attempt.call.name, 80)
         tool, taken = attempt.tool, attempt.taken
         if tool is None:
@@ -87,10 +89,13 @@ class Faults:
         wrong = list(self._of_arguments(attempt, taken)) if taken else []
         yield from wrong
         if attempt.action is None and tool is not None:
-            yield from self._of_no_attempt(attempt, tool, bool(wrong))
+            yield from self._of_no_attempt(attempt, tool, breaks or bool(wrong))
 
     def _of_no_attempt(self, attempt: Attempt, tool: TypedTool, wrong: bool) -> Iterator[tuple[str, str, bool]]:
-        """What is wrong with a call that attempts nothing that is needed and not attempted otherwise."""
+        """What is wrong with a call that attempts nothing that is needed and not attempted otherwise.
+
+        `wrong`: something else is, so that it is no wonder.
+        """
         serves, name = tool.serves, tool.spec.name
         if serves and not serves & self.tags:
             yield GOAL, f"{name} serves {', '.join(sorted(serves)[:5])}, which nobody asks for", False

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
 from grid.worlds.programs.attempts import Reading, done_slots
 from grid.worlds.programs.faults import (
+    CONSTRAINT,
     INCOMPLETE,
     Fault,
     Faults,
@@ -79,10 +80,9 @@ def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
         found += _left_out(faults)
     elif faults.missing and len(calls) < kind.horizon_k:
         found.append(Fault(INCOMPLETE, None, f"ends after {len(calls)} of {kind.horizon_k} calls: {_wanting(faults)}"))
-    if not faults.missing:
-        found += (
-            Fault("E3", None, f"not kept: {text}") for text in faults.rules.texts(faults.rules.unmet(faults.kept))
-        )
+    if not faults.missing or (kind.horizon_k is None and calls):
+        unmet = faults.rules.texts(faults.rules.unmet(faults.kept))
+        found += (Fault(CONSTRAINT, None, f"not kept: {text}") for text in unmet)
     if chain.refusal is not None and INCOMPLETE not in errors_of(found):
         found.append(Fault(INCOMPLETE, None, "refuses what can be carried out"))
     errors = errors_of(found)
