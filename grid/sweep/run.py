@@ -112,11 +112,8 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
-    row |= (
-        _outcome(None, Trajectory((), ()), Status.FAILED, kind, message)
-        | cost_columns(built.engines, {})
-        | kind_columns(None)
-    )
+    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message)
+    row |= cost_columns(built.engines, {}) | kind_columns(None)
     return storable(row | _stamped(0.0, 0.0, stamp))
 
 

@@ -157,7 +157,7 @@ def test_static_sections_come_first_so_that_steps_share_a_prefix() -> None:
 
 
 TOOL_CARDS = tuple(TOOLS.values())
-ANSWERS = [
+ANSWERS: list[ChainAnswer | MessagesAnswer] = [
     ChainAnswer(TOOL_CARDS, 1, 5),
     ChainAnswer(TOOL_CARDS, 1, 5, may_refuse=True, free=True),
     ChainAnswer(TOOL_CARDS, 2, 2, may_decline=True),
@@ -187,7 +187,7 @@ def test_what_the_engines_answer_fits_the_schema_and_is_read(answer: ChainAnswer
 def test_a_schema_knows_the_tools_unless_the_plan_is_free_and_a_refusal_where_there_is_one() -> None:
     unknown = json.loads(chain(("nosuch", {"x": [1]})))
     unknown["tool_chain"][0]["reason"] = ""
-    closed, free = (answer_schema(answer) for answer in ANSWERS[:2])
+    closed, free = answer_schema(ANSWERS[0]), answer_schema(ANSWERS[1])
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(unknown, closed)
     jsonschema.validate(unknown, free)

@@ -154,7 +154,7 @@ def test_where_the_budget_ends_in_the_critique_the_draft_counts() -> None:
 
 @pytest.mark.parametrize("planner", [FullHorizon(), ZeroShot(), Holistic(), Stepwise(k=2)])
 def test_plans_that_are_run_are_refined_before(planner: Any) -> None:
-    keys = {"tool_skill": 0.3, "repair": 1.0, "overcorrection": 0.0}
+    keys: dict[str, Any] = {"tool_skill": 0.3, "repair": 1.0, "overcorrection": 0.0}
     run = plan_episode(simulated(**keys), diagnosed=False, may_refuse=False)
     found = asyncio.run(Refining("self").around(planner).solve(run))
     made = [step.written for step in found.steps if step.written]
