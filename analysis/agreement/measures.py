@@ -112,7 +112,12 @@ def per_error(plans: pd.DataFrame) -> dict[str, dict[str, Interval]]:
 
 
 def bias(plans: pd.DataFrame) -> dict[str, Interval]:
-    """The truth's and the judge's rate of right plans and mean grade, and how much higher the judge's are (table 9)."""
+    """The truth's and the judge's rate of right plans and mean grade, and how much higher the judge's are (table 9).
+
+    `passed_wrong` and `failed_right` are the shares of wrong plans called right, and of right ones called wrong. Unlike
+    the differences they do not depend on how many plans are right: a judge that errs at random is kind to models that
+    are mostly wrong, and hard on the others.
+    """
     known = plans.dropna(subset=["said_correct", "true_correct"])
     graded = known.dropna(subset=["said_grade", "true_grade"])
     said, true = known["said_correct"].astype(float), known["true_correct"].astype(float)
@@ -120,6 +125,8 @@ def bias(plans: pd.DataFrame) -> dict[str, Interval]:
         "true_rate": share(true),
         "judged_rate": share(said),
         "rate_bias": interval(said - true, reach=1.0),
+        "passed_wrong": share(said[true == 0]),
+        "failed_right": share(1 - said[true == 1]),
         "true_grade": share(graded["true_grade"].astype(float)),
         "judged_grade": share(graded["said_grade"].astype(float)),
         "grade_bias": interval((graded["said_grade"] - graded["true_grade"]).astype(float), reach=1.0),
@@ -128,6 +135,6 @@ def bias(plans: pd.DataFrame) -> dict[str, Interval]:
 
 MEASURES = (
     "agreement", "kappa", "precision", "recall", "f1", "mae", "error_types",
-    "true_rate", "judged_rate", "rate_bias", "true_grade", "judged_grade", "grade_bias",
+    "true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade", "grade_bias",
 )  # fmt: skip
 """The names of all."""

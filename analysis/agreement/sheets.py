@@ -19,11 +19,13 @@ from analysis.search.comparing import name_of
 PAPER = "agent_planning_benchmark"
 YES, NO = "always correct", "never correct"
 """Judges that look at nothing."""
-_PERCENT = ("agreement", "precision", "recall", "error_types", "true_rate", "judged_rate", "rate_bias")
+_PERCENT = ("agreement", "precision", "recall", "error_types", "true_rate", "judged_rate", "rate_bias",
+            "passed_wrong", "failed_right")  # fmt: skip
 _HEADERS = {
     "agreement": "agreement", "kappa": "kappa", "precision": "precision", "recall": "recall", "f1": "F1",
     "mae": "grade MAE", "error_types": "error types", "true_rate": "true rate", "judged_rate": "judged rate",
-    "rate_bias": "bias", "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
+    "rate_bias": "bias", "passed_wrong": "wrong passed", "failed_right": "right failed",
+    "true_grade": "true grade", "judged_grade": "judged grade", "grade_bias": "grade bias",
 }  # fmt: skip
 _MISSING = "–"
 _HOW = (
@@ -117,7 +119,8 @@ def _different(root: Path, found: Sequence[Comparison]) -> Sheet | None:
 
 
 def _biases(root: Path, found: Sequence[Comparison]) -> Sheet | None:
-    names = ("true_rate", "judged_rate", "rate_bias", "true_grade", "judged_grade", "grade_bias")
+    names = ("true_rate", "judged_rate", "rate_bias", "passed_wrong", "failed_right", "true_grade", "judged_grade",
+             "grade_bias")  # fmt: skip
     rows, values, breaks = list[list[str]](), list[dict[str, Any]](), set[int]()
     for one in found:
         breaks.add(len(rows))
@@ -130,9 +133,12 @@ def _biases(root: Path, found: Sequence[Comparison]) -> Sheet | None:
             values.append(told | _flat(measured, names))
     if not rows:
         return None
-    caption = "the rate of right plans and the mean grade by what counts as true and by the scorer, and how much " \
-        "higher the scorer's are; itself: the scorer's own plans. Favour for its own shows as a bias there that is " \
-        "larger than its others"  # fmt: skip
+    caption = (
+        "the rate of right plans and the mean grade by what counts as true and by the scorer, and how much higher the "
+        "scorer's are; wrong passed: of wrong plans those called right, right failed: of right ones called wrong; "
+        "itself: the scorer's own plans. A judge that errs at random is biased for models that are mostly wrong and "
+        "against the others: whether it favours its own, these two shares tell"
+    )
     figures = ["plans", *(_HEADERS[name] for name in names)]
     return _sheet(root, "judge by model", "Which models' plans a scorer favours", caption,
                   ["scorer", "truth", "model", "own plans"], figures, rows, values, "9", breaks)  # fmt: skip

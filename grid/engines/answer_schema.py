@@ -42,11 +42,11 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, VoteAnswer):
         best = {"enum": list(range(answer.candidates))}
         return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
-    if isinstance(answer, ChainAnswer | MessagesAnswer):
-        return plan_schema(answer, _text, lambda tool: _arguments(tool, None))
     if isinstance(answer, VerdictAnswer):
         said = verdict_properties(answer, _text(REASONING))
         return _object(said, [*said])
+    if isinstance(answer, ChainAnswer | MessagesAnswer):
+        return plan_schema(answer, _text, lambda tool: _arguments(tool, None))
     results = None if isinstance(answer, PlanAnswer) else answer.results
     tools = [tool for tool in answer.tools if results != () or not takes_results(tool)]
     calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]

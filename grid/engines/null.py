@@ -51,11 +51,11 @@ class Null:
             text = to_json({"score": 0, "explanation": ""})
         elif isinstance(answer, VoteAnswer):
             text = to_json({"best": 0, "explanation": ""})
-        elif isinstance(answer, ChainAnswer | MessagesAnswer):
-            text = _plan(answer)
         elif isinstance(answer, VerdictAnswer):
             said = dict.fromkeys(ERRORS, False) | {"grade": 1.0} if answer.errors else {}
             text = to_json({"reasoning": "", **said, "is_correct": True})
+        elif isinstance(answer, ChainAnswer | MessagesAnswer):
+            text = _plan(answer)
         elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
             call: Json = {"tool": _first(answer.tools), "arguments": {}}
             last: Json = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call

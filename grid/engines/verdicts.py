@@ -7,6 +7,9 @@ from typing import Any
 
 from grid.chains import ERRORS, GRADES
 
+PLAN, STEPS = "Plan:", "Predicted steps:"
+"""What stands above a whole plan that is judged, and above the next steps of a work that has begun."""
+
 
 @dataclass(frozen=True)
 class VerdictAnswer:

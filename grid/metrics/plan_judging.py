@@ -14,7 +14,7 @@ from typing import Any
 from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, TaskKind, Verdict
 from grid.datasets.base import BOTH, Evaluator, Examine, Scorer
 from grid.engines.base import Prompt, Section
-from grid.engines.verdicts import VerdictAnswer
+from grid.engines.verdicts import PLAN, STEPS, VerdictAnswer
 from grid.metrics import plan_prompts, plan_text
 from grid.metrics.chains import chain_of
 from grid.planners.prompts import tools_section
@@ -167,7 +167,7 @@ def plan_prompt(task: JudgedTask, chain: Chain, reference_shown: bool) -> Prompt
         first = len(task.done)
         known = task.reference[: task.kind.horizon_k]
         sections.append(Section("demonstrations", (KNOWN_SOLUTION, *plan_text.calls_lines(known, first))))
-    sections.append(plan_text.plan_section(plan_text.STEPS if steps else plan_text.PLAN, chain))
+    sections.append(plan_text.plan_section(STEPS if steps else PLAN, chain))
     return _asked(sections, VerdictAnswer())
 
 
@@ -181,7 +181,7 @@ def alternative_prompt(task: JudgedTask, chain: Chain) -> Prompt:
 def unsolvable_prompt(task: JudgedTask, chain: Chain, answer: str | None) -> Prompt:
     """Of what was made of a request that cannot be carried out."""
     role = plan_prompts.UNSOLVABLE[task.kind.unsolvable_kind or "tool_removal"]
-    plan = plan_text.plan_section(plan_text.PLAN, chain, None if chain.refusal is not None else answer)
+    plan = plan_text.plan_section(PLAN, chain, None if chain.refusal is not None else answer)
     return _asked([role, *_shown(task), plan], VerdictAnswer(errors=False))
 
 

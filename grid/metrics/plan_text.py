@@ -20,7 +20,7 @@ MOST_REASON = 2_000
 """Characters of a refusal or an answer that are shown."""
 MOST_OUTCOME = 2_000
 """Characters of what an earlier step returned."""
-PLAN, STEPS, ANSWERED, NEXT = "Plan:", "Predicted steps:", "Answer given:", "Next step:"
+ANSWERED, NEXT = "Answer given:", "Next step:"
 NOTHING = "No call is made."
 REFUSED = "The request is refused, with these words:"
 

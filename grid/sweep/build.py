@@ -243,11 +243,6 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     return None
 
 
-def _refining(config: Mapping[str, Any]) -> Refining:
-    """How plans are refined, if they are."""
-    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
-
-
 def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> str | None:
     """Why an engine cannot say which plans are right; None where it can."""
     of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
@@ -257,6 +252,11 @@ def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> st
     if SAMPLE not in engine.provides:
         return f"{of} asks for verdicts with dataset.scorer, which need {SAMPLE}; {by} cannot do it"
     return None
+
+
+def _refining(config: Mapping[str, Any]) -> Refining:
+    """How plans are refined, if they are."""
+    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
 
 
 def _file(setting: Setting, group: str) -> str:

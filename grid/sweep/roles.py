@@ -95,7 +95,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"robustness.{robust}.judge", True, allowed)
         if role == EVALUATOR and not model and judges_plans(groups):
             _dataset(groups)  # which may have no such scorer
-            allowed = "judge or both with model@judge=NAME, a file of conf/model; or symbolic, where it can be computed"
+            allowed = "a scorer without a model, or model@judge=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.scorer", groups["dataset"]["scorer"], allowed)
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"

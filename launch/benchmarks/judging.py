@@ -33,7 +33,6 @@ from grid.sweep.evaluation import Evaluation
 from grid.worlds.programs.mutations import mutations, right
 from launch.agreement import write
 from launch.comparing import Evaluating, answering
-from launch.win_rate import evaluator
 
 _AT_ONCE = 32
 _RIGHT = "none: the reference"
@@ -63,6 +62,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """Ask with and without the reference, and print both against the labels."""
+    from launch.win_rate import evaluator  # Hydra's plugins are found from the command line alone
+
     evaluating = evaluator(arguments.keys, informed=True)
     chains = list(labelled(arguments.chains, arguments.seed))
     progress = Console(stderr=True)

@@ -106,6 +106,24 @@ def test_a_planted_bias_is_found_and_none_where_there_is_none() -> None:
     assert found.mean == pytest.approx(0.12, abs=0.03)
 
 
+def test_random_errors_are_a_bias_that_goes_by_how_many_plans_are_right() -> None:
+    """The shares of wrong plans passed and of right ones failed are the judge's own; the difference of rates is not."""
+    rng = np.random.default_rng(5)
+    for rate, sign in ((0.1, 1), (0.9, -1)):
+        true = rng.random(3_000) < rate
+        said = np.where(rng.random(3_000) < 0.8, true, ~true)
+        index = pd.Index([f"c{n % 300}" for n in range(3_000)], name=CLUSTER)
+        grades = {"said_grade": np.nan, "true_grade": np.nan}
+        found = measures.bias(
+            pd.DataFrame(
+                {"said_correct": said.astype(float), "true_correct": true.astype(float), **grades}, index=index
+            )
+        )
+        assert sign * found["rate_bias"].mean > 0.1
+        for name in ("passed_wrong", "failed_right"):
+            assert found[name].mean == pytest.approx(0.2, abs=0.07)
+
+
 WRONG = [
     ('{"case_id": "a"}', "correct is None"),
     ('{"correct": true}', "it has no case_id"),

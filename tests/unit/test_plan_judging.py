@@ -14,6 +14,7 @@ import pytest
 from grid.chains import ERRORS, GRADES, Chain, ChainCall, TaskKind, Verdict
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import Engine, Prompt
+from grid.engines.http.strict import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.simulated.engine import Simulated
@@ -123,6 +124,14 @@ def test_a_verdict_is_read_in_the_forms_that_models_write() -> None:
 def test_what_is_no_verdict_is_refused(text: str) -> None:
     with pytest.raises(UnreadableError):
         read_verdict(text)
+
+
+def test_the_strict_form_of_the_schema_admits_the_same() -> None:
+    strict = strict_schema(answer_schema(VerdictAnswer()))
+    assert strict is not None
+    jsonschema.validate(json.loads(said(False, 0.4, E2=True)), strict)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(json.loads(said(True, 0.5)), strict)
 
 
 def test_the_schema_admits_what_the_reader_reads() -> None:

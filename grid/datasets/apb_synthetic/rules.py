@@ -15,6 +15,7 @@ MANY = 10_000
 """In so many ways at least values of a type that is found can be made up."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
+_ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
 _INNER = re.compile(r"<(\w+)>")
 
 
@@ -65,7 +66,7 @@ def _category(category: Category) -> Iterator[str]:
 
 def _family(category: Category, name: str, family: Family) -> Iterator[str]:
     items = family.items[0]
-    program = expand(name, family, tuple(family.also), items)
+    program = expand(category, name, tuple(family.also), items)
     yield from _program(category, program)
     files = any(category.types.get(type_) and category.types[type_].file for type_ in family.told.values())
     for text in family.ask:
@@ -77,7 +78,8 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
             yield from _text(category, text, {**family.told, **extra.told}, extra.told)
     for rule in family.rules:
         orders = [
-            [step.function for step in expand(name, family, extras, items).steps] for extras in (tuple(family.also), ())
+            [step.function for step in expand(category, name, extras, items).steps]
+            for extras in (tuple(family.also), ())
         ]
         unknown = [one for one in rule.of if one not in category.functions]
         if unknown:
@@ -117,6 +119,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
     """A phrasing tells all constants but files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
+    text = _ONE_OR_MANY.sub("", text)
     said = {
         name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])
     }

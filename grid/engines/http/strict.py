@@ -36,7 +36,8 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
         return {"anyOf": [_strict(part) for part in schema["anyOf"]]}
     if "const" in schema or "enum" in schema:
         values = schema.get("enum", [schema.get("const")])
-        return {"type": "string" if isinstance(values[0], str) else "integer", "enum": values}
+        kinds = {str: "string", float: "number"}
+        return {"type": kinds.get(type(values[0]), "integer"), "enum": values}
     if schema["type"] == "array":
         if "items" not in schema:
             raise _UnsayableError

@@ -2,8 +2,8 @@
 
 E6: a tool is called that is not listed. E5: a required argument is missing, an unknown one is given, or a tool that
 the prompt names as of no use is called. E4: a reference to a step that does not come before. Where a known solution is
-shown, E2: a tool of it is not called. Without one, E2: nothing is called, and E1: the plan's words have less than a
-third of the request's. It names no E3. Of a refusal it holds that it is right.
+shown, E2: a tool of it is not called. Without one, E2: nothing is called, and E1: a whole plan's words have less
+than a third of the request's. It names no E3. Of a refusal it holds that it is right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from grid.chains import ERRORS
 from grid.engines.base import Prompt
 from grid.engines.places import name_of
-from grid.engines.verdicts import VerdictAnswer
+from grid.engines.verdicts import PLAN, VerdictAnswer
 from grid.text.references import PATTERN
 from grid.text.untrusted import DECODER
 from grid.text.words import stems
@@ -63,7 +63,7 @@ def _errors(prompt: Prompt) -> set[str]:
         found |= {"E2"} if Counter(known) - Counter(name for _, name, _ in calls) else set()
     elif not calls:
         found.add("E2")
-    elif _covered(prompt, calls) < _COVERED:
+    elif prompt.entries("proposal")[0] == PLAN and _covered(prompt, calls) < _COVERED:
         found.add("E1")
     return found
 
