@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grid.errors import one_line
+from grid.errors import one_line, shown_value
 from grid.worlds.programs.attempts import Attempt, Reading
 from grid.worlds.programs.model import Applied, Fact, TypedTool
 from grid.worlds.programs.resolving import Is, Meaning, is_stray
@@ -122,7 +122,8 @@ class Faults:
         for (name, type_), fact in zip(types.items(), given, strict=True):
             meaning = attempt.meanings[name]
             self.unresolved += meaning.kind is Is.VAGUE
-            written = one_line(attempt.call.arguments.get(name), 80)
+            value = attempt.call.arguments.get(name)
+            written = one_line(value, 80) if isinstance(value, str) else shown_value(value)
             for error, why in self._of_argument(meaning, type_, fact):
                 yield error, f"{name}={written}: {why}", False
 

@@ -16,6 +16,7 @@ words, and INVENTED where it is a value: no value comes from nowhere.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -90,12 +91,14 @@ class Steps:
     by_type: dict[str, dict[Fact, None]] = field(default_factory=dict)
     by_value: dict[str, dict[Fact, None]] = field(default_factory=dict)
     by_tool: dict[str, list[int]] = field(default_factory=dict)
+    by_name: dict[str, list[int]] = field(default_factory=dict)
     words: dict[Fact, frozenset[str]] = field(default_factory=dict)
     made_by: dict[Fact, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for place, slot in enumerate(self.slots):
             self.by_tool.setdefault(slot.tool.casefold(), []).append(place)
+            self.by_name.setdefault(slot.tool, []).append(place)
         for constant in self.universe.task.constants:
             self._add(constant, None)
         for place in range(self.first):
@@ -110,8 +113,7 @@ class Steps:
 
     def calls_of(self, tool: str) -> list[int]:
         """The slots of a tool's calls; letters' case counts only where names differ by it."""
-        places = self.by_tool.get(tool.casefold(), [])
-        return [place for place in places if self.slots[place].tool == tool] or places
+        return self.by_name.get(tool) or self.by_tool.get(tool.casefold(), [])
 
     def _add(self, fact: Fact, place: int | None) -> None:
         self.by_type.setdefault(type_of(self.universe, fact), {}).setdefault(fact)
@@ -219,7 +221,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
     places: list[int | None] = list(dict.fromkeys(_steps_named(text, steps)))
     tools = _tools_named(text, steps)
     if places and tools:
-        of_tools: list[int | None] = [place for tool in tools for place in steps.calls_of(tool)]
+        of_tools: list[int | None] = [place for tool in tools for place in steps.calls_of(tool)[:_MOST_ALIKE]]
         places = [place for place in places if place in of_tools] or of_tools or places
     if places:
         return _one_of([_field_of(place, "", type_, steps, text) for place in places], type_, text, steps)
@@ -262,9 +264,11 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
     if not places:
         known = any(tool.casefold() == one.casefold() for one in steps.universe.task.tools)
         return Meaning(Is.ABSENT if known else Is.INVENTED)
-    before = [place for place in places if place < steps.here]
+    before = places[: bisect_left(places, steps.here)]
     if not before:
         return Meaning(Is.LATER, step=places[0] - steps.first)
+    if len(before) > _MOST_ALIKE:
+        return Meaning(Is.VAGUE)
     return _one_of([_field_of(place, name, type_, steps, text) for place in before], type_, text, steps)
 
 
