@@ -20,21 +20,24 @@ from grid.types import Plan, Substep
 MAX_SUBSTEPS = 50
 MAX_CHARACTERS = 500
 _TRIES = 3
-_ASK = (
-    "Before anything is done, outline the work: the substeps that carry out the request, in order, each in one short "
-    "sentence that says what it is for. A substep is one call of a tool, or one thing that needs none.",
-    'Answer with one JSON object: {"outline": [text, ...]}.',
+_EACH = (
+    "in order, each in one short sentence that says what it is for. A substep is one call of a tool, or one thing that "
+    "needs none."
 )
+_ASK = f"Before anything is done, outline the work: the substeps that carry out the request, {_EACH}"
+_LEFT = f"Outline the work that is left: the substeps that finish carrying out the request, {_EACH}"
+_FORM = 'Answer with one JSON object: {"outline": [text, ...]}.'
 _DEMONSTRATIONS = 10
 _MAX_TOKENS = 1024
 
 
 async def draft(episode: Episode) -> None:
-    """Give the episode's case the outline that its model writes.
+    """Give the episode's case the outline that its model writes; behind steps taken before, of what is left.
 
     Raises:
         ModelError: three answers that are no outline: empty, of more than fifty substeps, or with an overlong one.
     """
+    done = episode.case.done
     prompt = prompts.prompt(
         OutlineAnswer(MAX_SUBSTEPS),
         prompts.ROLE,
@@ -42,7 +45,8 @@ async def draft(episode: Episode) -> None:
         prompts.tools_section(episode.options(None).tools),
         prompts.demonstrations_section(episode, _DEMONSTRATIONS),
         prompts.task_section(episode),
-        Section("instruction", _ASK),
+        prompts.history_section([prompts.step_text(step) for step in done]),
+        Section("instruction", (_LEFT if done else _ASK, _FORM)),
     )
     why, last = "", None
     for tried in range(_TRIES):
@@ -53,8 +57,10 @@ async def draft(episode: Episode) -> None:
             asked.message.unreadable[0] = why = str(error)
             last = rejected(asked, tried + 1, _TRIES)
             continue
-        substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=1))
-        episode.case = replace(episode.case, plan=Plan(substeps))
+        # A path holds the steps taken before, so that the outline has them too.
+        begun = tuple(replace(step.substep, text=f"{step.chosen} (done)", drafted=True) for step in done)
+        substeps = tuple(Substep(str(i), line, "", drafted=True) for i, line in enumerate(lines, start=len(done) or 1))
+        episode.case = replace(episode.case, plan=Plan((*begun, *substeps)))
         return
     raise ModelError(f"no outline that can be followed, after {_TRIES} tries: {why}")
 

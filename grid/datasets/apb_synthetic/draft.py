@@ -1,7 +1,8 @@
-"""A solvable case in the making: constants drawn, facts, tools, reference chain, and the query as a person writes it."""
+"""A solvable case in the making: constants, facts, tools, reference chain, and its query."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,12 @@ from grid.datasets.apb_synthetic.tools import instead_of, tool_of
 from grid.seeds import derive_seed
 from grid.text.references import reference
 from grid.types import Json
-from grid.worlds.programs.model import Applied, Constant, Constraint, Fact, Goal, Task, TypedTool
-from grid.worlds.programs.values import fill
+from grid.worlds.programs.model import Applied, Constant, Constraint, Fact, Function, Goal, Task, TypedTool
+from grid.worlds.programs.values import distinct, fill
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
 _INNER = re.compile(r"<(\w+)>")
-_ITEM = re.compile(r"(\w+)\[(\d+)\]")
+_BEGIN = re.compile(r"(^|[.!?] )([a-z]\S*)")
 Chain = list[tuple[str, Mapping[str, Json]]]
 
 
@@ -43,7 +44,7 @@ class Draft:
     def __post_init__(self) -> None:
         recipe, category = self.recipe, self.category
         self.family = category.families[recipe.family]
-        self.program = expand(recipe.family, self.family, recipe.extras, recipe.items)
+        self.program = expand(category, recipe.family, recipe.extras, recipe.items)
         self.rng = random.Random(derive_seed(recipe.seed, "apb_synthetic", recipe.base))
         self.values = self._constants()
         self.facts = self._facts()
@@ -101,7 +102,7 @@ class Draft:
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
         """The query. `instead` maps constants' names to what stands for them, `extra` is one more sentence."""
         texts = [self.opening, *self.further, extra]
-        body = " ".join(" ".join(self.written(text, instead) for text in texts if text).split())
+        body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
         return f"{body}\nFiles: {', '.join(attached)}" if attached and files else body
 
@@ -114,10 +115,12 @@ class Draft:
             return self.category.types[self.program.told[name]].write.replace("{}", self.values[name])
 
         def slot(match: re.Match[str]) -> str:
+            if match[2].startswith("?"):
+                return match[2][1:].split("|")[self.recipe.items > 1]
             if match[1]:
                 return _listed(
                     [
-                        _INNER.sub(lambda inner, place=place: one(self._named(inner[1], place)), match[2])  # type: ignore[misc]
+                        _INNER.sub(lambda inner, place=place: one(self._named(inner[1], place)), match[2])
                         for place in range(self.recipe.items)
                     ]
                 )
@@ -126,6 +129,15 @@ class Draft:
             return one(match[2])
 
         return _SLOT.sub(slot, text)
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """Those of the tools, by name."""
+        return {part.name: part for tool in self.tools.values() for part in tool.parts}
+
+    def sound(self) -> bool:
+        """Whether the values of all facts differ."""
+        return distinct(list(self.facts.values()), self.functions)
 
     def count(self, function: str) -> int:
         """How many steps call a function."""
@@ -141,6 +153,10 @@ class Draft:
             template = self.category.types[type_].draw or ""
             drawn = (fill(template, self.rng) for _ in range(1000))
             found[name] = next(value for value in drawn if value not in found.values())
+        for type_ in {type_ for type_ in self.program.told.values() if self.category.types[type_].ordered}:
+            names = [name for name, other in self.program.told.items() if other == type_]
+            values = sorted((found[name] for name in names), key=_rank)
+            found |= dict(zip(names, values, strict=True))
         return found
 
     def _facts(self) -> dict[str, Fact]:
@@ -154,7 +170,7 @@ class Draft:
         for place in self.recipe.rules:
             rule = self.family.rules[place]
             text = self.written_rule(rule, self.rng.choice(rule.say))
-            self.further.insert(self.rng.randint(0, len(self.further)), text)
+            self.further.append(text)
             self.constraints.append(self._constraint(rule, text))
             if rule.kind == "forbid":
                 self.tools[rule.of[0]] = tool_of(self.category, rule.of[0], self.recipe.items)
@@ -189,6 +205,19 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
     return {name: tools[name] for name in names}
 
 
+def _begun(match: re.Match[str]) -> str:
+    """A sentence's first word with a capital, but for names such as addresses and branches."""
+    word = match[2]
+    return match[1] + (word if re.search(r"[@/_\d]", word) else word[0].upper() + word[1:])
+
+
+def _rank(value: str) -> tuple[int, ...]:
+    """By which values of an ordered type are compared: days by the calendar, others by their numbers."""
+    try:
+        return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
+    except ValueError:
+        return tuple(int(number) for number in re.findall(r"\d+", value))
+
+
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
