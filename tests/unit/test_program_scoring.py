@@ -139,10 +139,10 @@ def test_errors_by_hand(calls: list[tuple[str, dict[str, Any]]], errors: set[str
 
 def test_what_cannot_be_resolved_is_counted_and_earns_nothing() -> None:
     found = of(SUNNY, WAYS, booked("whatever suits"))
-    assert (found.errors, found.unresolved_arguments) == ({"E5"}, 1)
+    assert (set(found.errors), found.unresolved_arguments) == ({"E5"}, 1)
     two = ("GetForecast", {"city": "Ghent", "day": "3 May"})
     vague = of(SUNNY, two, WAYS, booked("the route from step 3", "the forecast"))
-    assert (vague.errors, vague.unresolved_arguments) == ({"E5"}, 1)
+    assert (set(vague.errors), vague.unresolved_arguments) == ({"E5"}, 1)
     told = of(SUNNY, two, WAYS, booked("the route from step 3", "the forecast for Porto"))
     assert told.correct, told.reasons
 

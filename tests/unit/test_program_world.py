@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -17,12 +18,12 @@ from tests.programs import asking, begun, task
 from tests.unit.test_program_scoring import SUNNY, WAYS, trip
 
 
-def run(world: ProgramWorld, *calls: tuple[str, dict[str, Json]]) -> tuple[Progress, list[Observation]]:
+def run(world: ProgramWorld, *calls: tuple[str, Mapping[str, Json]]) -> tuple[Progress, list[Observation]]:
     """The state behind calls, references of which are filled in, and what each returned."""
     state, outputs, seen = world.start(), {}, []
     begins = len(world.task.done)
-    for place, call in enumerate(world.task.done):
-        outputs[str(place)] = call.content
+    for place, done in enumerate(world.task.done):
+        outputs[str(place)] = done.content
     for place, (name, arguments) in enumerate(calls):
         call = references.resolve(ToolCall(name, arguments), outputs)
         state, observation = asyncio.run(world.apply(state, call))
@@ -31,7 +32,7 @@ def run(world: ProgramWorld, *calls: tuple[str, dict[str, Json]]) -> tuple[Progr
     return state, seen
 
 
-def referenced(one: Task) -> list[tuple[str, dict[str, Json]]]:
+def referenced(one: Task) -> list[tuple[str, Mapping[str, Json]]]:
     return [(name, dict(arguments)) for name, arguments in one.reference[len(one.done) :]]
 
 

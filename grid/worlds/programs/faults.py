@@ -9,8 +9,9 @@ from typing import NamedTuple
 from grid.errors import one_line, shown_value
 from grid.worlds.programs.attempts import Attempt, Reading
 from grid.worlds.programs.model import Applied, Fact, TypedTool
-from grid.worlds.programs.resolving import Is, Meaning, is_stray
+from grid.worlds.programs.resolving import Is, Meaning
 from grid.worlds.programs.rules import Kept, Rules
+from grid.worlds.programs.steps import is_stray
 from grid.worlds.programs.universe import Universe, inputs_of
 
 GOAL, INCOMPLETE, CONSTRAINT, LOGIC, TOOL_USE, HALLUCINATION = ("E1", "E2", "E3", "E4", "E5", "E6")
