@@ -11,12 +11,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from grid.chains import ERRORS
+from grid.chains import ERRORS, Family
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.worlds.programs.mutations import Mutation, mutations, right
 from grid.worlds.programs.scoring import Diagnosis, diagnose
 
-FAMILIES = ("holistic", "stepwise", "extraneous", "costs")
+FAMILIES: tuple[Family, ...] = ("holistic", "stepwise", "extraneous", "costs")
 """Those with a chain to start from."""
 
 

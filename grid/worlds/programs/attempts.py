@@ -14,7 +14,8 @@ from difflib import get_close_matches
 
 from grid.chains import ChainCall
 from grid.worlds.programs.model import Applied, Fact, Task, TypedTool
-from grid.worlds.programs.resolving import Is, Meaning, Slot, Steps, is_stray, resolve, stray
+from grid.worlds.programs.resolving import Is, Meaning, resolve
+from grid.worlds.programs.steps import Slot, Steps, is_stray, stray
 from grid.worlds.programs.universe import Action, Universe, inputs_of
 
 _ALIKE = 0.8  # of two names' letters, for one to be the other misspelt

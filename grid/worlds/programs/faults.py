@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grid.errors import one_line
+from grid.errors import one_line, shown_value
 from grid.worlds.programs.attempts import Attempt, Reading
 from grid.worlds.programs.model import Applied, Fact, TypedTool
-from grid.worlds.programs.resolving import Is, Meaning, is_stray
+from grid.worlds.programs.resolving import Is, Meaning
 from grid.worlds.programs.rules import Kept, Rules
+from grid.worlds.programs.steps import is_stray
 from grid.worlds.programs.universe import Universe, inputs_of
 
 GOAL, INCOMPLETE, CONSTRAINT, LOGIC, TOOL_USE, HALLUCINATION = ("E1", "E2", "E3", "E4", "E5", "E6")
@@ -122,7 +123,8 @@ class Faults:
         for (name, type_), fact in zip(types.items(), given, strict=True):
             meaning = attempt.meanings[name]
             self.unresolved += meaning.kind is Is.VAGUE
-            written = one_line(attempt.call.arguments.get(name), 80)
+            value = attempt.call.arguments.get(name)
+            written = one_line(value, 80) if isinstance(value, str) else shown_value(value)
             for error, why in self._of_argument(meaning, type_, fact):
                 yield error, f"{name}={written}: {why}", False
 

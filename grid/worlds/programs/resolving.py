@@ -16,16 +16,17 @@ words, and INVENTED where it is a value: no value comes from nowhere.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from grid.text.references import PATTERN
 from grid.types import UNKNOWN
 from grid.worlds.equivalence import equivalent
 from grid.worlds.programs.describing import bag, describes, empty, folded
-from grid.worlds.programs.model import Applied, Constant, Fact
-from grid.worlds.programs.universe import Universe
+from grid.worlds.programs.model import Fact
+from grid.worlds.programs.steps import Steps, is_stray, stray
 
 _MOST_LEAVES = 64  # of an argument that is a list or an object
 _LONGEST = 2_000  # characters of an argument that are read
@@ -59,95 +60,6 @@ class Meaning:
     kind: Is
     fact: Fact | None = None
     step: int | None = None
-
-
-@dataclass
-class Slot:
-    """A call that was made or predicted: the fields that it returns and the facts in them (None: none that is known).
-
-    `failed`: made before, without a result.
-    """
-
-    tool: str
-    fields: tuple[str, ...]
-    facts: list[Fact | None]
-    failed: bool = False
-
-
-@dataclass
-class Steps:
-    """What is there when a call is made: constants, and the facts of all calls before it.
-
-    `slots` are the calls made before the prediction and the predicted ones, `first` the place of the first predicted
-    among them, `number` the number by which the chain calls that.
-    """
-
-    universe: Universe
-    slots: Sequence[Slot]
-    first: int
-    number: int
-    here: int = 0
-    by_type: dict[str, dict[Fact, None]] = field(default_factory=dict)
-    by_value: dict[str, dict[Fact, None]] = field(default_factory=dict)
-    by_tool: dict[str, list[int]] = field(default_factory=dict)
-    words: dict[Fact, frozenset[str]] = field(default_factory=dict)
-    made_by: dict[Fact, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for place, slot in enumerate(self.slots):
-            self.by_tool.setdefault(slot.tool.casefold(), []).append(place)
-        for constant in self.universe.task.constants:
-            self._add(constant, None)
-        for place in range(self.first):
-            self.advance(place)
-
-    def advance(self, place: int) -> None:
-        """Go on behind the call in this slot."""
-        for fact in self.slots[place].facts:
-            if fact is not None:
-                self._add(fact, place)
-        self.here = place + 1
-
-    def calls_of(self, tool: str) -> list[int]:
-        """The slots of a tool's calls; letters' case counts only where names differ by it."""
-        places = self.by_tool.get(tool.casefold(), [])
-        return [place for place in places if self.slots[place].tool == tool] or places
-
-    def _add(self, fact: Fact, place: int | None) -> None:
-        self.by_type.setdefault(type_of(self.universe, fact), {}).setdefault(fact)
-        value = None if is_stray(fact) else self.universe.value(fact)
-        if value:
-            self.by_value.setdefault(folded(value), {}).setdefault(fact)
-        if place is not None:
-            self.made_by.setdefault(fact, place)
-
-    def described(self, fact: Fact) -> frozenset[str]:
-        """The words that a fact goes by: its type, its constants, and the tool and field that gave it."""
-        if fact not in self.words:
-            place = self.made_by.get(fact)
-            texts = [type_of(self.universe, fact), *_told(fact)]
-            if isinstance(fact, Applied):
-                texts.append(fact.function)
-            if place is not None:
-                slot = self.slots[place]
-                texts += [slot.tool, *(name for name, one in zip(slot.fields, slot.facts, strict=False) if one == fact)]
-            self.words[fact] = frozenset().union(*(bag(text) for text in texts))
-        return self.words[fact]
-
-
-def stray(type_: str, place: int, number: int = 0) -> Constant:
-    """A fact of which only the type is known: what a call finds whose arguments are not all known."""
-    return Constant(type_, "", f"\0{place}.{number}")
-
-
-def is_stray(fact: Fact) -> bool:
-    """Whether only the fact's type is known."""
-    return isinstance(fact, Constant) and fact.name.startswith("\0")
-
-
-def type_of(universe: Universe, fact: Fact) -> str:
-    """A fact's type."""
-    return universe.type_of(fact)
 
 
 def resolve(argument: object, name: str, type_: str, steps: Steps) -> Meaning:
@@ -219,7 +131,7 @@ def _by_reference(text: str, type_: str, steps: Steps) -> Meaning | None:
     places: list[int | None] = list(dict.fromkeys(_steps_named(text, steps)))
     tools = _tools_named(text, steps)
     if places and tools:
-        of_tools: list[int | None] = [place for tool in tools for place in steps.calls_of(tool)]
+        of_tools: list[int | None] = [place for tool in tools for place in steps.calls_of(tool)[:_MOST_ALIKE]]
         places = [place for place in places if place in of_tools] or of_tools or places
     if places:
         return _one_of([_field_of(place, "", type_, steps, text) for place in places], type_, text, steps)
@@ -262,9 +174,11 @@ def _of_tool(tool: str, name: str, type_: str, text: str, steps: Steps) -> Meani
     if not places:
         known = any(tool.casefold() == one.casefold() for one in steps.universe.task.tools)
         return Meaning(Is.ABSENT if known else Is.INVENTED)
-    before = [place for place in places if place < steps.here]
+    before = places[: bisect_left(places, steps.here)]
     if not before:
         return Meaning(Is.LATER, step=places[0] - steps.first)
+    if len(before) > _MOST_ALIKE:
+        return Meaning(Is.VAGUE)
     return _one_of([_field_of(place, name, type_, steps, text) for place in before], type_, text, steps)
 
 
@@ -283,7 +197,7 @@ def _field_of(place: int | None, name: str, type_: str, steps: Steps, text: str 
         return Meaning(Is.NO_FIELD, step=number)
     given = dict(zip(slot.fields, slot.facts, strict=True))
     said = [one for one in given if one == name or (not name and re.search(rf"\b{re.escape(one)}\b", text))]
-    of_type = [one for one, fact in given.items() if fact is not None and type_of(steps.universe, fact) == type_]
+    of_type = [one for one, fact in given.items() if fact is not None and steps.universe.type_of(fact) == type_]
     for names in (said, of_type, list(given)):
         if len(names) == 1:
             fact = given[names[0]]
@@ -297,7 +211,7 @@ def _one_of(meanings: Sequence[Meaning], type_: str, text: str, steps: Steps) ->
     if len(unlike) == 1:
         return unlike[0]
     facts = dict.fromkeys(one.fact for one in unlike if one.fact is not None)
-    fit = [fact for fact in facts if type_of(steps.universe, fact) == type_]
+    fit = [fact for fact in facts if steps.universe.type_of(fact) == type_]
     if len(fit) > 1:
         chosen = _most_alike(bag(text), fit, steps)
         return Meaning(Is.VAGUE) if chosen is None else Meaning(Is.FACT, chosen)
@@ -336,17 +250,3 @@ def _nested(one: frozenset[str], other: frozenset[str]) -> bool:
     """Whether one text says the other with something besides, and no other number."""
     numbers = [{word for word in words if any(char.isdigit() for char in word)} for words in (one, other)]
     return bool(one) and bool(other) and (one <= other or other <= one) and numbers[0] == numbers[1]
-
-
-def _told(fact: Fact) -> Iterator[str]:
-    """What the constants under a fact are called and worth."""
-    pending, seen = [fact], {fact}
-    for part in pending:  # which grows
-        if isinstance(part, Constant):
-            if not is_stray(part):
-                yield part.value
-                yield part.name
-        else:
-            new = [one for one in dict.fromkeys(part.inputs) if one not in seen]
-            seen.update(new)
-            pending += new
