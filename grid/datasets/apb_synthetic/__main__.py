@@ -14,7 +14,7 @@ from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.checks import broken_rules
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.datasets.apb_synthetic.rules import problems
-from grid.datasets.apb_synthetic.stats import FAMILIES, margins
+from grid.datasets.apb_synthetic.stats import FAMILIES, baselines, margins
 from grid.datasets.apb_synthetic.stock import categories
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
@@ -64,7 +64,8 @@ def check(console: Console, dataset: ApbSynthetic) -> bool:
 
 def stats(console: Console, dataset: ApbSynthetic) -> bool:
     """Print the margins."""
-    found = margins([dataset.built(name) for name in dataset.recipes])
+    cases = [dataset.built(name) for name in dataset.recipes]
+    found = [*margins(cases), *baselines(cases)]
     table = Table(title=f"{len(dataset.recipes)} cases, {dataset.version}")
     for column in ("margin", "paper", "here", "allowed", "holds"):
         table.add_column(column, justify="left" if column == "margin" else "right")

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from grid.chains import Chain
 from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES
+from grid.datasets.apb_synthetic.measuring import succeeded
 from grid.datasets.apb_synthetic.records import UNSOLVABLE
+from grid.worlds.programs.scoring import diagnose
 
 FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
 MEAN_STEPS, MEAN_TOOLS = 12.48, 9.4
@@ -54,6 +57,17 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
         Margin("different queries, of the holistic", None, len({case.task.query for case in holistic})),
         Margin("words a query", None, fmean(len(case.task.query.split()) for case in holistic)),
     ]  # fmt: skip
+
+
+def baselines(cases: Sequence[Built]) -> list[Margin]:
+    """What refusing everything comes to: its share of successes by task family, on every tenth case."""
+    nothing = Chain((), "it cannot be carried out")
+    found = []
+    for name in FAMILIES:
+        chosen = [case for case in cases if case.kind.task_family == name][::10]
+        passed = [succeeded(case.kind, nothing, diagnose(case.task, case.kind, nothing)) for case in chosen]
+        found.append(Margin(f"refusing everything, success on {name}", None, fmean(passed)))
+    return found
 
 
 def _kinds(cases: Sequence[Built]) -> Iterator[Margin]:
