@@ -27,7 +27,8 @@ class Pooled:
     """A dataset's cases, each with its pool, and that made searchable.
 
     A case's own tools are as its problem's library defines them. `stock` are all tools that any of the pools has,
-    `index` finds them.
+    `index` finds them. A case whose plan is diagnosed is offered all of its own tools, whatever pool and retriever
+    are: which there are is part of the task (agent_planning_benchmark §3.1), and another's could solve what cannot be.
     """
 
     def __init__(self, dataset: Dataset, pool: Pool, stock: Mapping[str, ToolSpec], index: Index) -> None:
@@ -38,6 +39,8 @@ class Pooled:
     def problem(self, case_id: str) -> tuple[Problem, Index]:
         """A case whose library is its pool, and the index of that; raises ConfigError where a pool cannot be made."""
         problem = self._dataset.problem(case_id)
+        if problem.case.diagnosed:
+            return problem, self._index
         if case_id not in self._known:  # all planners and trials meet the same cases
             if len(self._known) >= _KEPT:
                 self._known.clear()
