@@ -46,6 +46,10 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         if len(scored) == arguments.count:
             break
         scored.append(one)
+    alike = sum(made.errors == found.errors for made, found in scored)
+    unresolved = sum(found.unresolved_arguments for _, found in scored)
+    console.print(f"{alike:,} of {len(scored):,} changed chains have exactly the errors that were made")
+    console.print(f"{unresolved:,} of their arguments are words that nothing resolves")
     console.print(_by_error(scored))
     for made, found in [one for one in scored if one.made.errors != one.found.errors][: arguments.wrong]:
         console.print(f"{made.what}: {sorted(made.errors)}, found {sorted(found.errors)}", markup=False)
@@ -70,10 +74,7 @@ def _by_error(scored: list[Scored]) -> Table:
     counts: Counter[tuple[str, bool, bool]] = Counter(
         (error, error in made.errors, error in found.errors) for made, found in scored for error in ERRORS
     )
-    alike = sum(made.errors == found.errors for made, found in scored)
-    unresolved = sum(found.unresolved_arguments for _, found in scored)
-    title = f"{len(scored):,} changed chains; errors exactly as made: {alike:,}; arguments not resolved: {unresolved:,}"
-    table = Table("error", title=title)
+    table = Table("error")
     for column in ("chains", "recall", "precision"):
         table.add_column(column, justify="right")
     for error in ERRORS:
