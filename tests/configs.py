@@ -52,6 +52,11 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
 
 
+def solvers() -> list[str]:
+    """The files of conf/planner whose planners work on a case."""
+    return [name for name in names("planner") if name != "refuser"]
+
+
 def yaml(group: str, name: str) -> dict[str, Any]:
     """A file's own values, missing ones as '???'."""
     return copy.deepcopy(_read(group, name))

@@ -20,7 +20,7 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Json, Observation, ToolCall
 from tests.bfcl_turns import CATEGORIES, FILES, case_of, write
-from tests.configs import names, setting_of
+from tests.configs import setting_of, solvers
 
 SKILLED = {"tool_skill": 1.0, "argument_skill": 1.0, "foresight": 0.0, "malformed": 0.0, "judge_auc": 1.0}
 
@@ -232,7 +232,7 @@ def test_whoever_knows_the_reference_solves_every_case(folder: str, category: st
     assert [(row["status"], row["success"], row["exact_match"]) for row in rows] == [("ok", True, 1.0)] * 3
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_every_planner_runs(folder: str, planner: str) -> None:
     rows = episodes(folder, "multi_turn_miss_func", planner, "lexical", {})
     assert [(row["status"], row["error_message"]) for row in rows] == [("ok", None)] * 3

@@ -13,7 +13,7 @@ from grid.planners.base import Planner
 from grid.sweep.caps import cut
 from grid.sweep.check import check_sweep
 from grid.sweep.make import make
-from tests.configs import job, names, yaml
+from tests.configs import job, names, solvers, yaml
 
 AHEAD = {"astar", "cot", "fh", "holistic", "zero_shot"}
 
@@ -25,7 +25,7 @@ def planned(planner: str, cap: int, **planner_values: Any) -> str | None:
     return cut(cast(Engine, engine), cast(Planner, made), {"model": "local", "planner": planner})
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_a_limit_below_the_planners_is_told_or_refused(planner: str) -> None:
     wanted = yaml("planner", planner)["max_tokens"]
     assert planned(planner, wanted) is None
@@ -55,7 +55,7 @@ def test_a_sweep_says_so_once_before_it_starts(tmp_path: Path) -> None:
 
 
 def test_no_shipped_model_handicaps_planners_that_plan_ahead() -> None:
-    most = max(yaml("planner", planner)["max_tokens"] for planner in names("planner"))
+    most = max(yaml("planner", planner)["max_tokens"] for planner in solvers())
     caps = {name: yaml("model", name).get("max_tokens") for name in names("model")}
     assert {name for name, cap in caps.items() if cap is not None and cap < most} == {
         "smollm2-135m",  # it rambles

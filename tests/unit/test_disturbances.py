@@ -40,7 +40,7 @@ def rows(
     robustness: str,
     planner: str = "react",
     dataset: str = "slate",
-    limit: int = 12,
+    limit: int = 6,
     outline: str = "hidden",
     **more: Any,
 ) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ from grid.types import Observation, Reference, ToolCall
 from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator
-from tests.configs import names, outlines, setting_of
+from tests.configs import outlines, setting_of, solvers
 from tests.engines import Distribution, Scripted
 from tests.world import CALLS, RIGHT, TOOLS, Counting, certain, episode, right_arguments, small_world
 
@@ -234,7 +234,7 @@ class Lasting(Slate):
     provides: ClassVar[frozenset[str]] = frozenset({OUTLINE})
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
     monkeypatch: pytest.MonkeyPatch, planner: str
 ) -> None:

@@ -40,7 +40,7 @@ from grid.sweep.transcripts import Keep, transcript_columns
 from grid.types import Case, Json, Observation, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
-from tests.configs import LABELS, job, names, setting_of
+from tests.configs import LABELS, job, setting_of, solvers
 from tests.engines import Scripted
 from tests.unit.test_episode import reachable
 from tests.walks import Walk
@@ -533,7 +533,7 @@ def with_texts(count: int) -> list[str]:
     return [name for _, name in sorted(found)[:count]]
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_every_planner_runs_and_repeats_itself(planner: str) -> None:
     setting, built = judged(planner, limit=None)
     chosen = with_texts(1)

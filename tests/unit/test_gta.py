@@ -23,7 +23,7 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
 from tests import gta
-from tests.configs import names, setting_of
+from tests.configs import setting_of, solvers
 
 PRICE, CHAIRS, BIRD, ROOMS = (f"gta-{number}" for number in range(4))
 Row = dict[str, Any]
@@ -140,7 +140,7 @@ def test_the_last_step_is_the_answer(small_gta: str) -> None:
 
 
 @pytest.mark.parametrize("robustness", ["none", "extraneous"])
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_who_knows_the_gold_path_is_right_at_every_step(small_gta: str, planner: str, robustness: str) -> None:
     setting = setting_of(
         {"path": small_gta, "mode": "step_by_step", "limit": 12},

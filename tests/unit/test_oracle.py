@@ -14,7 +14,7 @@ from grid.sweep.build import build, invalid_reason
 from grid.sweep.cell import Setting, cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, run_chunk
-from tests.configs import FOLDERS, names, outlines, setting_of
+from tests.configs import FOLDERS, outlines, setting_of, solvers
 from tests.oracle import oracle_of
 
 BUDGET = BudgetConfig()
@@ -37,7 +37,7 @@ def told(setting: Setting) -> list[dict[str, Any]]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 @pytest.mark.parametrize(
     ("dataset", "outline"),
     [

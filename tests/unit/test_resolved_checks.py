@@ -20,7 +20,7 @@ from grid.sweep.make import load_class
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, ToolCall
 from grid.worlds.base import State, World
-from tests.configs import names, setting_of, yaml
+from tests.configs import setting_of, solvers, yaml
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -73,7 +73,7 @@ def rows(planner: str) -> tuple[dict[str, list[dict[str, Any]]], int]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take(), len(listening.asked)
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_rows_tell_how_often_a_planner_asked_and_at_how_many_steps_it_branched(planner: str) -> None:
     found, asked = rows(planner)
     episodes = found["episodes"]

@@ -20,7 +20,7 @@ from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, episode_of, run_chunk, solve
 from grid.types import Case, Observation, Parameter, Plan, Reference, Step, Substep, ToolCall, ToolSpec
-from tests.configs import names, setting_of
+from tests.configs import setting_of, solvers
 
 CASE = Case("c", "Plan my trip.", Plan(()))
 TOOLS = {
@@ -117,7 +117,7 @@ def test_dynamic_retrieval_looks_for_the_last_thought_and_observation() -> None:
     assert len(dynamic.sought([step("t" * 9_999, "o" * 9_999)])) == 2 * SOUGHT + 1
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 def test_every_planner_retrieves_by_what_it_saw_on_its_own_path(planner: str) -> None:
     setting = setting_of({"limit": 1, "outline": "hidden"}, dataset="slate", planner=planner)
     setting.config["retriever"].update(mode="dynamic", top_k=5)

@@ -27,7 +27,7 @@ from grid.planners.judging import SCORES
 from grid.sweep.build import invalid_reason
 from grid.sweep.make import make
 from grid.types import Reference, ToolCall, ToolSpec
-from tests.configs import names, outlines, setting_of, yaml
+from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes
 from tests.world import TOOLS
@@ -46,7 +46,7 @@ def cache(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 @pytest.mark.parametrize(
     ("dataset", "outline"), [(name, outline) for name in ("slate", "kqa_synthetic") for outline in outlines(name)]
 )

@@ -23,7 +23,7 @@ from grid.worlds.sparql.expressions import read
 from grid.worlds.sparql.programs import calls
 from grid.worlds.sparql.store import StoreGraph
 from grid.worlds.sparql.tools import TOOLS
-from tests.configs import names, setting_of, yaml
+from tests.configs import setting_of, solvers, yaml
 from tests.oracle import oracle_of
 from tests.sparql_world import GOLD, film_graph, sparql_world
 
@@ -86,7 +86,7 @@ def episodes(built: Built, setting: Setting) -> list[dict[str, Any]]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
 
-@pytest.mark.parametrize("planner", names("planner"))
+@pytest.mark.parametrize("planner", solvers())
 @pytest.mark.parametrize("robustness", ["none", "tools_forgiving", "tools_strict"])
 def test_every_planner_runs_and_repeats_itself(planner: str, robustness: str) -> None:
     most = {"max_calls": 8} if "max_calls" in yaml("planner", planner) else {}

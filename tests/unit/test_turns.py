@@ -41,7 +41,7 @@ from grid.types import (
     UserMessage,
 )
 from grid.worlds.base import State
-from tests.configs import names, setting_of, yaml
+from tests.configs import setting_of, solvers, yaml
 
 TOOLS = {
     name: ToolSpec(name, f"{name} a thing", (Parameter("thing", "string", "what"),), ("result",), "box")
@@ -122,7 +122,7 @@ def called(found: Trajectory) -> list[str | None]:
     return [step.chosen for step in found.steps]
 
 
-@pytest.mark.parametrize("name", names("planner"))
+@pytest.mark.parametrize("name", solvers())
 def test_every_planner_solves_all_turns(name: str) -> None:
     """Each turn begins behind the one before; whoever is always right resolves the case."""
     episode = episode_of(TURNS, SKILLED)
@@ -195,7 +195,7 @@ def behind(done: int) -> Problem:
     return Problem(case, Reference(STEPWISE, ("3",), followed=False), world, lambda case, substep: tools, TOOLS, {})
 
 
-@pytest.mark.parametrize("name", names("planner"))
+@pytest.mark.parametrize("name", solvers())
 @pytest.mark.parametrize("done", [0, 1, 2])
 def test_one_decision_behind_steps_of_the_reference(name: str, done: int) -> None:
     """Every planner sees the given steps, decides once, and is scored by that decision alone."""
