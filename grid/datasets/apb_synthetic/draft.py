@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from grid.worlds.programs.values import fill
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
 _INNER = re.compile(r"<(\w+)>")
-_ITEM = re.compile(r"(\w+)\[(\d+)\]")
+_BEGIN = re.compile(r"(^|[.!?] )([a-z]\S*)")
 Chain = list[tuple[str, Mapping[str, Json]]]
 
 
@@ -101,7 +102,7 @@ class Draft:
     def query(self, instead: Mapping[str, str] | None = None, extra: str = "", files: bool = True) -> str:
         """The query. `instead` maps constants' names to what stands for them, `extra` is one more sentence."""
         texts = [self.opening, *self.further, extra]
-        body = " ".join(" ".join(self.written(text, instead) for text in texts if text).split())
+        body = _BEGIN.sub(_begun, " ".join(" ".join(self.written(text, instead) for text in texts if text).split()))
         attached = [self.values[name] for name, type_ in self.program.told.items() if self.category.types[type_].file]
         return f"{body}\nFiles: {', '.join(attached)}" if attached and files else body
 
@@ -114,6 +115,8 @@ class Draft:
             return self.category.types[self.program.told[name]].write.replace("{}", self.values[name])
 
         def slot(match: re.Match[str]) -> str:
+            if match[2].startswith("?"):
+                return match[2][1:].split("|")[self.recipe.items > 1]
             if match[1]:
                 return _listed(
                     [
@@ -141,6 +144,10 @@ class Draft:
             template = self.category.types[type_].draw or ""
             drawn = (fill(template, self.rng) for _ in range(1000))
             found[name] = next(value for value in drawn if value not in found.values())
+        for type_ in {type_ for type_ in self.program.told.values() if self.category.types[type_].ordered}:
+            names = [name for name, other in self.program.told.items() if other == type_]
+            values = sorted((found[name] for name in names), key=_rank)
+            found |= dict(zip(names, values, strict=True))
         return found
 
     def _facts(self) -> dict[str, Fact]:
@@ -154,7 +161,7 @@ class Draft:
         for place in self.recipe.rules:
             rule = self.family.rules[place]
             text = self.written_rule(rule, self.rng.choice(rule.say))
-            self.further.insert(self.rng.randint(0, len(self.further)), text)
+            self.further.append(text)
             self.constraints.append(self._constraint(rule, text))
             if rule.kind == "forbid":
                 self.tools[rule.of[0]] = tool_of(self.category, rule.of[0], self.recipe.items)
@@ -187,6 +194,20 @@ def shuffled(tools: Mapping[str, TypedTool], rng: random.Random) -> dict[str, Ty
     """The tools in another order."""
     names = rng.sample(list(tools), len(tools))
     return {name: tools[name] for name in names}
+
+
+def _begun(match: re.Match[str]) -> str:
+    """A sentence's first word with a capital, but for names such as addresses and branches."""
+    word = match[2]
+    return match[1] + (word if re.search(r"[@/_\d]", word) else word[0].upper() + word[1:])
+
+
+def _rank(value: str) -> tuple[int, ...]:
+    """By which values of an ordered type are compared: days by the calendar, others by their numbers."""
+    try:
+        return dt.datetime.strptime(value, "%d %B %Y").timetuple()[:3]
+    except ValueError:
+        return tuple(int(number) for number in re.findall(r"\d+", value))
 
 
 def _listed(parts: Sequence[str]) -> str:

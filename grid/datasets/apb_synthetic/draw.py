@@ -40,7 +40,7 @@ BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
 STAGES = ("early", "middle", "late")
 _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
 """Where lengths are sought; inside a range they are even. Their mean is the paper's 12.5."""
-_BANKS = (7, 8, 9, 9, 10, 10, 11, 12)
+_BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
 """How many tools a case has, where it does not need more."""
 _AVOIDED = 0.12
 """Share of cases with a tool that the query forbids by name."""
@@ -105,7 +105,7 @@ class Bases:
                 category=category.category,
                 family=shape.family,
                 items=shape.items,
-                extras=tuple(rng.sample(shape.extras, len(shape.extras))),
+                extras=shape.extras,
                 rules=_rules(category, shape, rng),
                 avoid=_avoided(category, shape, rng),
                 bank=rng.choice(_BANKS),
@@ -130,7 +130,9 @@ class Bases:
         nearest = min(abs(shape.steps - length) for shape in fitting)
         near = [shape for shape in fitting if abs(shape.steps - length) <= nearest + 1]
         least = min(self.used[category.category, shape.family] for shape in near)
-        return rng.choice([shape for shape in near if self.used[category.category, shape.family] == least])
+        left = [shape for shape in near if self.used[category.category, shape.family] == least]
+        # Of three the one with the fewest tools: as in the paper, most calls repeat a tool.
+        return min(rng.choices(left, k=3), key=lambda shape: len(shape.functions))
 
 
 def _lengths(count: int, rng: random.Random) -> Iterator[int]:

@@ -15,6 +15,7 @@ MANY = 10_000
 """In so many ways at least values of a type that is found can be made up."""
 MOST_EXTRANEOUS = 10
 _WRITTEN = re.compile(r"\{(each )?([^{}]+)\}")
+_ONE_OR_MANY = re.compile(r"\{\?[^{}|]*\|[^{}|]*\}")
 _INNER = re.compile(r"<(\w+)>")
 
 
@@ -76,12 +77,14 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
         for text in extra.say:
             yield from _text(category, text, {**family.told, **extra.told}, extra.told)
     for rule in family.rules:
-        order = [step.function for step in program.steps]
+        orders = [
+            [step.function for step in expand(name, family, extras, items).steps] for extras in (tuple(family.also), ())
+        ]
         unknown = [one for one in rule.of if one not in category.functions]
         if unknown:
             yield f"rule {rule.kind}: no function {unknown[0]}"
-        elif not fits(rule, order):
-            yield f"rule {rule.kind} {rule.of}: no chain of the family with everything keeps to it"
+        elif not any(fits(rule, order) for order in orders):
+            yield f"rule {rule.kind} {rule.of}: no chain of the family keeps to it"
         if rule.kind == "at_most" and any("{n}" not in text for text in rule.say):
             yield f"rule {rule.kind} {rule.of}: a sentence lacks {{n}}"
 
@@ -115,6 +118,7 @@ def _program(category: Category, program: Program) -> Iterator[str]:
 def _text(category: Category, text: str, known: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
     """A phrasing tells all constants but files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
+    text = _ONE_OR_MANY.sub("", text)
     said = {name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])}
     for name in said - keys.keys():
         yield f"{text!r} has a slot {name!r}, which nothing tells"

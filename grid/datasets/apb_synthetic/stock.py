@@ -6,7 +6,8 @@ name in front where parameter or field is not called by its type (`origin:city`)
 item of the case. `instead` has another tool for a function's work, `useless` tools that fit the scenario and no goal.
 
 A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
-(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). What may be asked besides stands under
+(`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text
+`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides stands under
 `also`, constraints under `rules`.
 """
 
@@ -39,7 +40,7 @@ class Type(_Strict):
     """What constants or facts are. `means` describes a parameter of it; `write` is how a query writes a value.
 
     `private` stands in a query for a constant that it does not tell. `file`: it comes attached, and queries do not
-    write it.
+    write it. `ordered`: of several in a case a later one is the greater.
     """
 
     means: str = Field(alias="is")
@@ -48,6 +49,7 @@ class Type(_Strict):
     write: str = "{}"
     private: str | None = None
     file: bool = False
+    ordered: bool = False
 
 
 class Slot(_Strict):

@@ -1,0 +1,74 @@
+"""The margins of a seed beside the paper's (agent_planning_benchmark §3.1, tables 10 and 11)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from grid.datasets.apb_synthetic.build import Built
+from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES
+from grid.datasets.apb_synthetic.records import UNSOLVABLE
+
+FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
+MEAN_STEPS, MEAN_TOOLS = 12.48, 9.4
+LEAST_GOAL_FAMILIES = 60
+
+
+@dataclass(frozen=True)
+class Margin:
+    """One figure: the paper's (None: it has none), ours, and how far ours may be from it."""
+
+    name: str
+    paper: float | None
+    ours: float
+    tolerance: float = 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether ours is within the tolerance."""
+        return self.paper is None or abs(self.ours - self.paper) <= self.tolerance + 1e-9
+
+
+def margins(cases: Sequence[Built]) -> list[Margin]:
+    """All figures; tools are counted without `reject` and without those that a setting adds."""
+    families = Counter(case.kind.task_family for case in cases)
+    holistic = [case for case in cases if case.kind.task_family == "holistic"]
+    lengths = [len(case.task.reference) for case in holistic]
+    categories = Counter(case.kind.task_category for case in holistic)
+    return [
+        *(Margin(f"{name} cases", paper, families[name]) for name, paper in FAMILIES.items()),
+        *_kinds(cases),
+        *(Margin(name, paper, categories[name]) for name, paper in CATEGORIES.items()),
+        Margin("mean steps", MEAN_STEPS, fmean(lengths), 0.25),
+        *(
+            Margin(_bin(steps), paper, sum(length in steps for length in lengths), 5)
+            for steps, paper in BINS.items()
+        ),
+        Margin("tools a query", MEAN_TOOLS, fmean(len(case.task.tools) for case in holistic), 0.25),
+        Margin("different tools called", None, fmean(len({name for name, _ in case.task.reference}) for case in holistic)),
+        Margin("wanted facts", None, fmean(len(set(case.task.wanted)) for case in holistic)),
+        Margin("constraints", None, fmean(len(case.task.constraints) for case in holistic)),
+        Margin("goal families", None, len({case.recipe.family for case in cases})),
+        Margin("different queries, of the holistic", None, len({case.task.query for case in holistic})),
+        Margin("words a query", None, fmean(len(case.task.query.split()) for case in holistic)),
+    ]  # fmt: skip
+
+
+def _kinds(cases: Sequence[Built]) -> Iterator[Margin]:
+    stepwise = [case.kind for case in cases if case.kind.task_family == "stepwise"]
+    for k in HORIZONS:
+        yield Margin(f"step-wise, k {k}", 300, sum(kind.horizon_k == k for kind in stepwise))
+    for stage in STAGES:
+        yield Margin(f"step-wise, {stage}", None, sum(kind.stage == stage for kind in stepwise))
+    extraneous = [case.kind for case in cases if case.kind.task_family == "extraneous"]
+    for count in COUNTS_EXTRANEOUS:
+        yield Margin(f"extraneous, n_e {count}", 300, sum(kind.n_extraneous == count for kind in extraneous))
+    yield Margin("extraneous, holistic", 750, sum(kind.horizon_k is None for kind in extraneous))
+    for name in UNSOLVABLE:
+        yield Margin(f"unsolvable, {name}", 100, sum(case.kind.unsolvable_kind == name for case in cases))
+
+
+def _bin(steps: range) -> str:
+    return f"of more than {steps.start - 1} steps" if steps.stop > 99 else f"of {steps.start} to {steps.stop - 1} steps"
