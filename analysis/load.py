@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.engines.roles import ASKED
+from grid.planners.refining import NOT_REFINED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
@@ -81,7 +82,8 @@ def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
-    planner = planner.where(settings["refine"].isin(["none", "nan", "None"]), planner + " / " + settings["refine"])
+    refine = frame.loc[first, "refine"].set_axis(settings.index).astype(object)
+    planner = planner.where(refine.isna() | (refine == NOT_REFINED), planner + " / refine " + refine.astype(str))
     planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)

@@ -23,6 +23,7 @@ _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a n
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")
 _FINISH = f'{{"tool": "{FINISH}"'
 _NONE = "none"
+_LOST = "lost"  # the step of whoever begins what cannot be done: no tool is right there
 _LESSON = re.compile(r"\bStep (\S+) went wrong\b")
 
 
@@ -89,6 +90,8 @@ class Places:
         numbers = [number for number, _ in outline] or [str(place) for place in range(len(calls))]
         written = dict(zip(calls, numbers, strict=False))
         drafted = [text for _, text in outline]
+        if self.reference.unsolvable and not self.calls:
+            return [Place(_LOST, "0", None), *(Place(None, str(n), None) for n in range(1, least + 1))][done:]
         places = [
             Place(step, number, written_as(call, written), not drafted or _names(drafted[place], call.tool), blind)
             if call

@@ -41,9 +41,9 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels also have the roles that the setting asks (`judge`, `evaluator`, `simulator`,
-    `critic`), and REFINE; the config has OPTIONS. `code` has a digest of the code behind each group and the metrics: it is part of
-    the cells' ids.
+    for) make the id. Config and labels also have REFINE, where plans are refined, and the roles that the setting asks
+    (`judge`, `evaluator`, `simulator`, `critic`); the config has OPTIONS. `code` has a digest of the code behind each
+    group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+from grid.chains import TaskKind
+from grid.datasets.base import Problem
 from grid.engines.roles import ASKED
 from grid.planners.refining import NOT_REFINED
 from grid.sweep.build import Built
@@ -33,3 +36,9 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "code": setting.code_id,
         "code_parts": to_json(dict(setting.code)),
     }
+
+
+def kind_columns(problem: Problem | None) -> dict[str, Any]:
+    """Which task of agent_planning_benchmark a case is; all null where it is none."""
+    kind = problem.kind if problem else None
+    return {item.name: getattr(kind, item.name, None) for item in fields(TaskKind)}

@@ -8,11 +8,10 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 from grid import store
-from grid.chains import TaskKind
 from grid.datasets.base import BASELINES, DRAFTED, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
@@ -36,7 +35,7 @@ from grid.sweep.evaluation import Evaluation
 from grid.sweep.expected import expected_success
 from grid.sweep.failures import UNRESOLVED, error_kind, place_of
 from grid.sweep.grounding import GroundingByModel
-from grid.sweep.identity import identity
+from grid.sweep.identity import identity, kind_columns
 from grid.sweep.rows import ranked_of, step_rows, storable
 from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
@@ -115,7 +114,9 @@ def killed_cell(
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
     row |= (
-        _outcome(None, Trajectory((), ()), Status.FAILED, kind, message) | cost_columns(built.engines, {}) | _kind(None)
+        _outcome(None, Trajectory((), ()), Status.FAILED, kind, message)
+        | cost_columns(built.engines, {})
+        | kind_columns(None)
     )
     return storable(row | _stamped(0.0, 0.0, stamp))
 
@@ -182,8 +183,9 @@ async def _run_cell(
     row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
     row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
     row |= {**dict.fromkeys(BASELINES), **told}
-    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
-    row |= _kind(problem)
+    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None} | kind_columns(
+        problem
+    )
     passed = time.perf_counter() - started
     row |= _stamped(passed, own.now() if own else passed, stamp)
     ids = cell.cell_id, attempt_id
@@ -288,12 +290,6 @@ def _outcome(
         "branched_steps": trajectory.branched_steps,
         "unassigned": _mean(step.unassigned for step in trajectory.decisions),
     }
-
-
-def _kind(problem: Problem | None) -> dict[str, Any]:
-    """Which task of agent_planning_benchmark a case is; all null where it is none."""
-    kind = problem.kind if problem else None
-    return {item.name: getattr(kind, item.name, None) for item in fields(TaskKind)}
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

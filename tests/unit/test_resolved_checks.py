@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -58,6 +58,7 @@ class Listening:
     """Puts such a world in the place of each case's own."""
 
     asked: list[State] = field(default_factory=list)
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def disturb(self, problem: Problem, index: Index, seed: int) -> Problem:
         return replace(problem, world=Overheard(problem.world, self.asked))

@@ -120,6 +120,7 @@ def test_an_episode_rebuilt_from_the_tables_is_what_the_engine_was_sent_and_answ
         assert request.sections == prompt.sections
         assert request.text().encode() == prompt.text().encode()
         kinds = {"ToolCallAnswer": "tool_call", "PlanAnswer": "plan", "OutlineAnswer": "outline", "TextAnswer": "text"}
+        kinds |= {"ChainAnswer": "chain", "MessagesAnswer": "messages"}
         assert request.wanted == (kinds | {"ChoiceAnswer": "choice"})[type(prompt.answer).__name__]
         own = {"seed": request.seed, "n": request.n, "temperature": request.temperature}
         assert {

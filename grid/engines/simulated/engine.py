@@ -24,8 +24,8 @@ from grid.engines.informed import SinglePass
 from grid.engines.recovering import places_of
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
-from grid.engines.simulated.planning import Planted
 from grid.engines.simulated.policy import Policy
+from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -53,14 +53,14 @@ class Simulated:
         malformed: the share of sampled answers that cannot be read.
         misspelt: the share of wrong arguments that are the right ones with a name misspelt, where they have a name;
             forgiving tools may read it as it was meant.
+        recovery: the share of cases in which it calls the replacement of a tool that it saw failing
+            (`grid.engines.recovering`; `robustness=broken_tool`). The paper's models replace it in over 77% of cases,
+            the best, to under 45% (agent_planning_benchmark §4.2.3).
         refusal: the probability that it refuses a case that cannot be solved, where refusing is offered.
         overrefusal: that it refuses one that can.
         repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.
         overcorrection: that it names one that is right, which the rewriting then spoils.
         taxonomy: what `repair` gains where the critique goes through the kinds of error.
-        recovery: the share of cases in which it calls the replacement of a tool that it saw failing
-            (`grid.engines.recovering`; `robustness=broken_tool`). The paper's models replace it in over 77% of cases,
-            the best, to under 45% (agent_planning_benchmark §4.2.3).
     """
 
     tool_skill: _Share = 0.95
@@ -74,12 +74,12 @@ class Simulated:
     judge_auc: Annotated[float, Field(ge=0.5, le=1)] = 0.8
     malformed: _Share = 0.01
     misspelt: _Share = 0.0
+    recovery: _Share = 0.6
     refusal: _Share = 0.4
     overrefusal: _Share = 0.01
     repair: _Share = 0.3
     overcorrection: _Share = 0.03
     taxonomy: _Share = 0.3
-    recovery: _Share = 0.6
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
 from grid.engines.base import (
     CHOOSE,
@@ -24,27 +24,15 @@ from grid.engines.base import (
 )
 from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
-from grid.engines.plan_writing import plan_text, refusal_text
-from grid.engines.simulated import judge
+from grid.engines.simulated import judge, plans
 from grid.engines.simulated.calls import Writer, results, told
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import LESSON, uniforms
-from grid.engines.simulated.planning import (
-    CANNOT,
-    REASON,
-    UNFOUNDED,
-    Draft,
-    Planted,
-    critique,
-    faults,
-    numbers,
-    says,
-)
+from grid.engines.simulated.plans import Arguments
+from grid.engines.simulated.refining import REASON, Draft, Planted, critique
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
 from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, Usage, to_json
-
-Arguments: TypeAlias = Literal["right", "misspelt", "wrong"]
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",
@@ -97,8 +85,8 @@ class Policy:
             score = self._score(prompt, uniforms(self._own_seed(prompt), 0)[1])
             return Choice(tuple(float(number == score) for number in range(MAX_SCORE + 1)), usage)
         names, place = tuple(map(name_of, options)), self.places.at(prompt)
-        told = self.deciding.told(place, names, self._bonus(prompt, place))
-        refusing = self._refusing(prompt) if REJECT in names else 0.0
+        told = self.deciding.told(place, names, self.bonus(prompt, place))
+        refusing = self.refusing(prompt) if REJECT in names else 0.0
         shares = (refusing if name == REJECT else told.get(name, 0.0) * (1 - refusing) for name in names)
         return Choice(tuple(shares), usage)
 
@@ -126,28 +114,28 @@ class Policy:
         if isinstance(wanted, OutlineAnswer):
             return lambda base, index: to_json({"outline": self._outline(prompt, wanted, base, index)})
         if isinstance(wanted, PlanAnswer):
-            return lambda base, index: to_json(_planned(wanted, self._plan(prompt, wanted, base, index)))
+            return lambda base, index: to_json(_planned(wanted, plans.plan(self, prompt, wanted, base, index)))
         if isinstance(wanted, ChainAnswer | MessagesAnswer):
-            return lambda base, index: self._predicted(prompt, wanted, base, index)
+            return lambda base, index: plans.predicted(self, prompt, wanted, base, index)
         if isinstance(wanted, ToolCallAnswer):
             return self._calling(prompt, wanted)
         raise TypeError("a choice is answered by choose()")
 
     def _calling(self, prompt: Prompt, wanted: ToolCallAnswer) -> Callable[[int, int], str]:
         place, before = self.places.at(prompt), results(prompt)
-        names, bonus, answers = _names(wanted), self._bonus(prompt, place), takes_answer(wanted.tools)
+        names, bonus, answers = plans.options(wanted), self.bonus(prompt, place), takes_answer(wanted.tools)
         hopeless = self._hopeless(prompt) if GIVE_UP in names else None
         written: dict[tuple[str, Arguments], str] = {}
 
         def text(base: int, index: int) -> str:
-            tool, arguments = self._decided(place, names, bonus, uniforms(base, index, 1))
+            tool, arguments = self.decided(place, names, bonus, uniforms(base, index, 1))
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
-            if REJECT in names and uniforms(base, index, 0)[0] < self._refusing(prompt):
+            if REJECT in names and uniforms(base, index, 0)[0] < self.refusing(prompt):
                 tool = REJECT
             if (tool, arguments) not in written:
                 thought: dict[str, Json] = {"thought": _thought(place, tool)} if wanted.thought else {}
-                written[tool, arguments] = to_json(thought | self._call(place, tool, arguments, before, answers))
+                written[tool, arguments] = to_json(thought | self.call(place, tool, arguments, before, answers))
             return written[tool, arguments]
 
         return text
@@ -159,92 +147,29 @@ class Policy:
         right = self.places.failed(prompt) is None
         return lambda uniform: judge.score(self.judge_auc, right, uniform) < _LOW
 
-    def _refusing(self, prompt: Prompt) -> float:
+    def refusing(self, prompt: Prompt) -> float:
         """The probability that it refuses at a prompt: it does at once, or never."""
         if prompt.entries("history"):
             return 0.0
         return self.planted.refusal if self.places.reference.unsolvable else self.planted.overrefusal
-
-    def _predicted(self, prompt: Prompt, wanted: ChainAnswer | MessagesAnswer, base: int, index: int) -> str:
-        """The plan, or the next steps, in the form wanted."""
-        if isinstance(wanted, ChainAnswer):
-            plan = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
-        else:
-            plan = PlanAnswer(wanted.tools, wanted.count, wanted.count, self.places.is_outlined(prompt))
-        calls = self._plan(prompt, plan, base, index, wanted.may_refuse)
-        if calls and calls[0]["tool"] == REJECT:
-            return refusal_text(REASON)
-        return plan_text(wanted, calls, [f"Step {place} takes {call['tool']}." for place, call in enumerate(calls)])
-
-    def _plan(
-        self, prompt: Prompt, wanted: PlanAnswer, base: int, index: int, may_refuse: bool = False
-    ) -> list[dict[str, Json]]:
-        """The rest of the case; all but its first step are planned without the observations before them."""
-        draft, may_refuse = Draft.of(prompt), may_refuse or REJECT in _names(wanted)
-        if draft and not (draft.refused and says(prompt, UNFOUNDED)):
-            if draft.refused or says(prompt, CANNOT):
-                return self._refusal(prompt, wanted)
-            return self._rewritten(prompt, wanted, draft, uniforms(base, index, 0)[0])
-        if not draft and may_refuse and uniforms(base, index, 0)[0] < self._refusing(prompt):
-            return self._refusal(prompt, wanted)
-        plan, names, before = list[dict[str, Json]](), _names(wanted), results(prompt)
-        answers = takes_answer(wanted.tools)
-        places = self.places.of_turn(prompt, wanted.least)[: wanted.most]
-        for ahead, place in enumerate(places):
-            bonus = self._bonus(prompt, place, ahead > 0)
-            decided = self._decided(place, names, bonus, uniforms(base, index, 1 + ahead))
-            plan.append(self._call(place, *decided, before, answers))
-            before[place.number] = True
-        return plan
-
-    def _refusal(self, prompt: Prompt, wanted: PlanAnswer) -> list[dict[str, Json]]:
-        """A call of REJECT, and what else the form of the plan wants."""
-        place = self.places.at(prompt)
-        rest = [NO_TOOL] * (wanted.least - 1) if wanted.may_decline else [FINISH] if takes_answer(wanted.tools) else []
-        return [self._call(place, tool, "right", {}, takes_answer(wanted.tools)) for tool in (REJECT, *rest)]
-
-    def _rewritten(self, prompt: Prompt, wanted: PlanAnswer, draft: Draft, uniform: float) -> list[dict[str, Json]]:
-        """The draft, but where the critique names a step: a wrong one is set right, a right one spoilt."""
-        named, names, before = faults(prompt), _names(wanted), results(prompt)
-        answers, plan = takes_answer(wanted.tools), list[dict[str, Json]]()
-        ends = FINISH in names
-        left = self.places.of_turn(prompt, wanted.least)[: wanted.most]
-        places = [place for at, place in enumerate(left) if ends or place.right != FINISH or at < len(draft.calls)]
-        for at, number in enumerate(numbers(draft, places)):
-            place, call = places[at] if at < len(places) else None, draft.at(at)
-            right = draft.right(at, place)
-            if place is not None and number in named and (right or place.right in (*names, NO_TOOL, FINISH)):
-                tool, arguments = self._spoilt(place, names, uniform) if right else (place.right, "right")
-                plan.append(self._call(place, tool, arguments, before, answers))
-            elif at < len(draft.calls) and (place is not None or number not in named):
-                plan.append(call)
-            before[number] = True
-        return plan
-
-    def _spoilt(self, place: Place, names: tuple[str, ...], uniform: float) -> tuple[str, Arguments]:
-        """The right step made wrong: in its arguments where it has any, else by another tool."""
-        others = [name for name in names if name not in (place.right, NO_TOOL, FINISH, GIVE_UP, REJECT)]
-        if (place.call and place.call.arguments) or place.right == FINISH or not others:
-            return place.right, "wrong"
-        return others[int(uniform * len(others))], "wrong"
 
     def _outline(self, prompt: Prompt, wanted: OutlineAnswer, base: int, index: int) -> list[str]:
         """A substep for each call, named by its tool; all but the first are planned without observations."""
         names, lines = tuple(map(name_of, prompt.entries("tools")[1:])), list[str]()
         for ahead, place in enumerate(self.places.of_turn(prompt, 0)[: wanted.most]):
             if place.step is not None:
-                bonus = self._bonus(prompt, place, ahead > 0)
+                bonus = self.bonus(prompt, place, ahead > 0)
                 tool = self.deciding.draw(place, names, bonus, uniforms(base, index, 1 + ahead)[0])
                 described = self.deciding.tools[tool].description if tool in self.deciding.tools else ""
                 lines.append(f"{tool}: {' '.join(described.split())}"[:_MOST_CHARACTERS])
         return lines or [NOTHING_TO_DO]
 
-    def _bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
+    def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
         """What a lesson adds at a place, less what is lost where it is planned ahead or without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
 
-    def _decided(
+    def decided(
         self, place: Place, names: tuple[str, ...], bonus: float, drawn: tuple[float, float, float]
     ) -> tuple[str, Arguments]:
         """A tool, and its arguments: those of the reference, these with a name misspelt, or none of them."""
@@ -257,7 +182,7 @@ class Policy:
         near = right + (1 - right) * self.misspelt
         return tool, "right" if drawn[1] < right else "misspelt" if drawn[1] < near else "wrong"
 
-    def _call(
+    def call(
         self, place: Place, tool: str, arguments: Arguments, before: Mapping[str, bool], answers: bool
     ) -> dict[str, Json]:
         """The call as text, behind steps that may or may not have a result.
@@ -304,11 +229,6 @@ class Policy:
 
     def _score(self, prompt: Prompt, uniform: float) -> int:
         return judge.score(self.judge_auc, is_right(prompt, self.places), uniform)
-
-
-def _names(wanted: ToolCallAnswer | PlanAnswer) -> tuple[str, ...]:
-    """The options: the tools, and to call none where that is allowed."""
-    return (*(tool.name for tool in wanted.tools), *([NO_TOOL] if wanted.may_decline else []))
 
 
 def _planned(wanted: PlanAnswer, plan: list[dict[str, Json]]) -> dict[str, Json]:
