@@ -39,6 +39,9 @@ ADAPTER = 1
 """Raise when the same recipes and stock give other cases, tools or outcomes."""
 
 
+_PLAIN = ("holistic", "stepwise")
+
+
 @dataclass(config=STRICT)
 class ApbSynthetic:
     """The cases of one seed, of the task families named.
@@ -51,6 +54,8 @@ class ApbSynthetic:
         families: which of the task families.
         horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
         n_extraneous: of the extraneous cases those with so many useless tools.
+        counterparts: of holistic and step-wise cases only those of which cases of the other families were made, so that
+            each has its counterpart; `limit` then counts these, and what was made of them comes with them.
         scorer: who says what is wrong with a plan.
     """
 
@@ -60,6 +65,7 @@ class ApbSynthetic:
     )
     horizon: Literal[1, 2, 3] | None = None
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
+    counterparts: bool = False
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     scorer: Literal["symbolic", "judge", "both"] = "symbolic"
@@ -108,7 +114,16 @@ class ApbSynthetic:
             lambda name: self.recipes[name].category,
             self.cluster,
         )
-        return ordered(chosen, self.order, strata)[: self.limit]
+        if not self.counterparts:
+            return ordered(chosen, self.order, strata)[: self.limit]
+        made = [name for name in chosen if self.recipes[name].task_family not in _PLAIN]
+        bases = {self.recipes[name].base for name in made}
+        plain = [
+            name for name in chosen if self.recipes[name].task_family in _PLAIN and self.recipes[name].base in bases
+        ]
+        kept = ordered(plain, self.order, strata)[: self.limit]
+        own = {self.recipes[name].base for name in kept}
+        return kept + [name for name in made if self.recipes[name].base in own]
 
     def cluster(self, case_id: str) -> str:
         """The goal family: its cases have the same functions and phrasings."""
@@ -175,9 +190,7 @@ def reference(built: Built) -> Reference:
     behind = len(task.done)
     wanted = tuple(str(behind + number) for number in range(task.horizon)) if task.horizon else resolving(task)
     failing = frozenset(str(place) for place, done in enumerate(task.done) if done.failed)
-    return Reference(
-        calls, wanted, followed=False, failing=failing, unsolvable=built.kind.task_family == "unsolvable"
-    )
+    return Reference(calls, wanted, followed=False, failing=failing, unsolvable=built.kind.task_family == "unsolvable")
 
 
 def done_steps(built: Built) -> tuple[Step, ...]:
