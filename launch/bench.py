@@ -33,6 +33,7 @@ BENCHMARKS = {
     "planted": "100 studies of the simulated policy: how often the regression finds the sign and size of depth:SH",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",
+    "mutations": "the symbolic scorer of plans: errors made on purpose, and which of them it finds",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }
 

@@ -27,8 +27,8 @@ _AWAY = (Is.LATER, Is.ABSENT)
 class Attempt:
     """A call, what its typed arguments mean, and what it attempts.
 
-    `tool` is None where none of its name is on offer; `taken` is the tool that it is taken for. `instead` is the fact
-    that later calls use the result as, where the tool does not find it.
+    `tool` is None where none of its name is on offer; `taken` is the tool that it is taken for. `instead` is what later
+    calls use the result as, or what the arguments of a tool that there is not are given for.
     """
 
     call: ChainCall
@@ -36,13 +36,19 @@ class Attempt:
     taken: TypedTool | None
     meanings: Mapping[str, Meaning]
     action: Action | None = None
-    instead: Applied | None = None
+    instead: Action | None = None
     raw: tuple[Applied | None, ...] = ()
+
+    @property
+    def alike(self) -> tuple[str, tuple[Applied | None, ...]] | None:
+        """What the call finds, for those calls to be equal that do the same; None where it is not known."""
+        return (self.call.name, self.raw) if self.raw and None not in self.raw else None
 
     @property
     def attempted(self) -> frozenset[Applied]:
         """The needed facts that the call attempts."""
-        return self.action.found if self.action else frozenset() if self.instead is None else frozenset([self.instead])
+        used = self.action or self.instead
+        return used.found if used else frozenset()
 
 
 def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
@@ -59,10 +65,14 @@ def done_slots(task: Task, by_call: Sequence[Sequence[Fact]]) -> list[Slot]:
 class Reading:
     """The calls of a chain behind those made before, and what each attempts.
 
-    `number` is the number by which the chain calls its first call's step.
+    `number` is the number by which the chain calls its first call's step. Of two calls that fit alike the first is
+    taken, or the last with `late`.
     """
 
-    def __init__(self, universe: Universe, before: Sequence[Slot], calls: Sequence[ChainCall], number: int) -> None:
+    def __init__(
+        self, universe: Universe, before: Sequence[Slot], calls: Sequence[ChainCall], number: int, late: bool = False
+    ) -> None:
+        self.late = late
         self.universe, self.before, self.calls, self.number = universe, list(before), calls, number
         self.found = frozenset(fact for slot in before for fact in slot.facts if isinstance(fact, Applied))
         names = {name.casefold(): name for name in universe.task.tools}
@@ -78,6 +88,12 @@ class Reading:
         self.slots = [self._slot(place) for place in range(len(calls))]
         self.attempts: list[Attempt] = []
         self._read()
+
+    @property
+    def twice(self) -> bool:
+        """Whether two calls find the same, so that either may be the wrong one."""
+        known = [attempt.alike for attempt in self.attempts if attempt.alike]
+        return len(set(known)) < len(known)
 
     def _slot(self, place: int) -> Slot:
         tool = self.taken[place]
@@ -124,7 +140,7 @@ class Reading:
             self._fill(place, attempts[-1])
             steps.advance(len(self.before) + place)
         self.attempts = attempts
-        return sorted(scores)
+        return sorted(scores, key=lambda one: (one[0], -one[1] if self.late else one[1], one[2]))
 
     def _raw(self, tool: TypedTool, meanings: Mapping[str, Meaning]) -> tuple[Applied | None, ...]:
         given = {name: one.fact for name, one in meanings.items() if one.fact is not None and not is_stray(one.fact)}
@@ -144,8 +160,10 @@ class Reading:
 
     def _fits(self, given: Fact | None, meaning: Meaning) -> float:
         if meaning.kind is Is.FACT and meaning.fact is not None:
-            if given is None or meaning.fact == given:
+            if meaning.fact == given:
                 return _EXACT
+            if given is None:  # any will do: what takes more of the arguments goes before
+                return 0.0
             return _UNKNOWN if is_stray(meaning.fact) else 0.0
         if meaning.kind in _AWAY:  # of a call, so that it stands for no constant
             if meaning.step is not None and 0 <= meaning.step < len(self.slots):
@@ -178,9 +196,11 @@ class Reading:
             found = fact if fact is not None else raw
             if found is not None:
                 facts[number] = found
-        if attempt.instead is not None and facts:
-            facts[0] = attempt.instead
+        if attempt.instead is not None:
+            facts[: len(attempt.instead.finds)] = attempt.instead.finds
         self.slots[place].facts[:] = facts
+        if attempt.instead is not None and attempt.instead.tool:
+            self.slots[place].fields = self.universe.task.tools[attempt.instead.tool].spec.returns
 
     def _use_otherwise(self) -> None:
         """Take calls that attempt nothing for what later calls use them as."""
@@ -190,18 +210,31 @@ class Reading:
         if not left:
             return
         for attempt in self.attempts:
-            for given, meaning in (
-                zip(attempt.action.given, attempt.meanings.values(), strict=True) if attempt.action else ()
-            ):
-                if given in left and meaning.step is not None and 0 <= meaning.step < len(self.attempts):
-                    self._take(self.attempts[meaning.step], given, left)
-        for attempt in self.attempts:
             if attempt.taken is None and not attempt.attempted:
                 told = {meaning.fact for meaning in attempt.meanings.values()}
-                fact = next((one for one in left if one.inputs and told.issuperset(one.inputs)), None)
-                self._take(attempt, fact, left)
+                self._take(attempt, self._asked(told, left), left)
+        for attempt in self.attempts:
+            given = attempt.action.given if attempt.action else ()
+            for fact, meaning in zip(given, attempt.meanings.values(), strict=False):
+                if isinstance(fact, Applied) and fact in left and meaning.step is not None:
+                    used = self.attempts[meaning.step] if 0 <= meaning.step < len(self.attempts) else None
+                    self._take(used, Action("", (), (fact,)), left)
 
-    def _take(self, attempt: Attempt, fact: Fact | None, left: dict[Applied, None]) -> None:
-        if isinstance(fact, Applied) and fact in left and not attempt.attempted:
-            attempt.instead = fact
-            del left[fact]
+    def _asked(self, told: set[Fact | None], left: Mapping[Applied, None]) -> Action | None:
+        """The action of any tool that takes all these facts and finds most of what is left."""
+        able = [
+            action
+            for actions in self.universe.actions.values()
+            for action in actions
+            if told.issuperset(action.given)
+            and None not in action.given
+            and action.given
+            and action.found <= left.keys()
+        ]
+        return max(able, key=lambda action: (len(set(action.given)), len(action.found)), default=None)
+
+    def _take(self, attempt: Attempt | None, action: Action | None, left: dict[Applied, None]) -> None:
+        if attempt is not None and action is not None and not attempt.attempted:
+            attempt.instead = action
+            for fact in action.found:
+                del left[fact]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from grid.errors import one_line
 from grid.worlds.programs.attempts import Attempt, Reading
-from grid.worlds.programs.model import Applied, Constant, Fact, TypedTool
+from grid.worlds.programs.model import Applied, Fact, TypedTool
 from grid.worlds.programs.resolving import Is, Meaning, is_stray
 from grid.worlds.programs.rules import Kept, Rules
 from grid.worlds.programs.universe import Universe, inputs_of
@@ -29,7 +29,8 @@ class Fault(NamedTuple):
 class Faults:
     """What is wrong with a chain's calls, found by going through them once.
 
-    `there` is what was found before and what the calls attempted up to now. `stepwise`: a call that finds nothing that
+    `there` is what was found before and what the calls attempted up to now, `said` what was left out, which is said
+    once. `stepwise`: a call that finds nothing that
     is needed is an error too.
     """
 
@@ -40,6 +41,7 @@ class Faults:
     stepwise: bool
     found: list[Fault] = field(default_factory=list)
     there: set[Fact] = field(default_factory=set)
+    said: set[Fact] = field(default_factory=set)
     extraneous: int = 0
     unresolved: int = 0
 
@@ -71,7 +73,9 @@ class Faults:
     def _keep(self, attempt: Attempt) -> None:
         functions = [part.name for part in attempt.taken.parts] if attempt.taken else []
         if attempt.instead is not None:
-            functions = [attempt.instead.function]
+            tool = self.universe.task.tools.get(attempt.instead.tool)
+            of = [part.name for part in tool.parts] if tool else [fact.function for fact in attempt.attempted]
+            functions = of if attempt.tool is None else functions
         self.kept = self.rules.after(self.kept, attempt.call.name, functions)
 
     def _of_call(self, attempt: Attempt, breaks: bool) -> Iterator[tuple[str, str, bool]]:
@@ -88,7 +92,9 @@ class Faults:
             return
         wrong = list(self._of_arguments(attempt, taken)) if taken else []
         yield from wrong
-        if attempt.action is None and tool is not None:
+        if attempt.action is not None and attempt.action.found <= self.there:
+            yield LOGIC, f"{name} finds again what is already there", False
+        elif attempt.action is None and tool is not None:
             yield from self._of_no_attempt(attempt, tool, breaks or bool(wrong))
 
     def _of_no_attempt(self, attempt: Attempt, tool: TypedTool, wrong: bool) -> Iterator[tuple[str, str, bool]]:
@@ -122,7 +128,7 @@ class Faults:
 
     def _of_argument(self, meaning: Meaning, type_: str, needed: Fact | None) -> Iterator[tuple[str, str]]:
         """What is wrong with an argument of a type where a fact is needed (None: any of the type will do)."""
-        left_out = needed is not None and needed not in self.there and not isinstance(needed, Constant)
+        left_out = isinstance(needed, Applied) and needed not in self.there and needed not in self.said
         if meaning.kind is Is.FACT:
             if needed is not None and meaning.fact == needed:
                 return
@@ -144,7 +150,7 @@ class Faults:
         else:
             yield TOOL_USE, meaning.kind.value
         if left_out and needed is not None:
-            self.there.add(needed)  # said once
+            self.said.add(needed)
 
 
 def errors_of(faults: list[Fault]) -> frozenset[str]:

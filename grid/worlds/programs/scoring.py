@@ -37,6 +37,7 @@ from grid.worlds.programs.search import plan_cost
 from grid.worlds.programs.universe import Universe
 from grid.worlds.programs.world import replayed
 
+_MOST_TWICE = 200  # calls of a chain that is read both ways
 _ASKS = "missing_information"
 
 
@@ -100,8 +101,16 @@ def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
 
 def _faults(task: Task, calls: Sequence[ChainCall], number: int, stepwise: bool) -> Faults:
     before, universe = replayed(task), Universe(task)
-    reading = Reading(universe, done_slots(task, before.by_call), calls, number)
-    return Faults(universe, reading, Rules(task.constraints), before.kept, stepwise)
+    slots = done_slots(task, before.by_call)
+
+    def read(late: bool) -> Faults:
+        reading = Reading(universe, slots, calls, number, late)
+        return Faults(universe, reading, Rules(task.constraints), before.kept, stepwise)
+
+    first = read(late=False)
+    if not first.found or not first.reading.twice or len(calls) > _MOST_TWICE:
+        return first
+    return min(first, read(late=True), key=lambda faults: len(faults.found))  # of two equal calls either is the slip
 
 
 def _left_out(faults: Faults) -> list[Fault]:

@@ -13,13 +13,14 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 
 from grid.worlds.programs.model import Applied, Constant, Task
 from grid.worlds.programs.rules import BEFORE, Kept, Rules
 from grid.worlds.programs.universe import Action, Universe, inputs_of
 from grid.worlds.programs.world import replayed
 
-_MOST_STATES = 500_000
+_MOST_STATES = 100_000
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,13 @@ class _Search:
         tools = {name: tool for name, tool in task.tools.items() if name != task.broken and not tool.extraneous}
         moves = [self._move(action, cost_of(name)) for name in tools for action in self.universe.actions[name]]
         self.moves = [move for move in moves if move is not None and self._allowed(move)]
+        self.everything = sum(self.bit.values())
+        self.finding: dict[int, list[_Move]] = {bit: [] for bit in self.bit.values()}
+        for move in sorted(self.moves, key=lambda move: move.cost):
+            for bit in self.finding:
+                if bit & move.finds:
+                    self.finding[bit].append(move)
+        self.rests: dict[int, float] = {}
         self.forced = self._forced()
         self.chosen = [move for move in self.moves if not any(move.finds == bits for bits in self.forced)]
         self.found_types: dict[int, frozenset[str]] = {}
@@ -158,12 +166,20 @@ class _Search:
         return {bit: move for bit, move in found.items() if not bit & shared}
 
     def least(self) -> int | None:
-        """The least cost of a solution, None where there is none (uniform-cost search)."""
+        """The least cost of a solution, None where there is none (A*: `_rest` is never too high, and consistent)."""
         number = count()
-        heap = [(spent, next(number), state) for state, spent in self._closed(self._start())]
+        heap: list[tuple[float, float, int, int, _State]] = []
+
+        def push(state: _State, cost: int) -> None:
+            rest = self._rest(state.found)
+            if rest < inf:
+                heapq.heappush(heap, (cost + rest, rest, next(number), cost, state))
+
+        for state, spent in self._closed(self._start()):
+            push(state, spent)
         done: set[_State] = set()
         while heap:
-            cost, _, state = heapq.heappop(heap)
+            *_, cost, state = heapq.heappop(heap)
             if state in done:
                 continue
             done.add(state)
@@ -173,8 +189,31 @@ class _Search:
                 return cost
             for after, more in self._next(state):
                 if after not in done:
-                    heapq.heappush(heap, (cost + more, next(number), after))
+                    push(after, cost + more)
         return None
+
+    def _rest(self, found: int) -> float:
+        """The least cost of calls that find all other needed facts, were they free in their order.
+
+        All needed facts are found in any solution; each is taken in turn, by one of the calls that find it.
+        """
+        pending = [found]
+        while pending:
+            mask = pending[-1]
+            if mask in self.rests:
+                pending.pop()
+                continue
+            first = ~mask & (mask + 1)
+            if first > self.everything:
+                self.rests[mask] = 0
+                continue
+            after = {mask | move.finds: move.cost for move in reversed(self.finding[first])}
+            unknown = [one for one in after if one not in self.rests]
+            if unknown:
+                pending += unknown
+            else:
+                self.rests[mask] = min((cost + self.rests[one] for one, cost in after.items()), default=inf)
+        return self.rests[found]
 
     def _start(self) -> _State:
         """What `task.done` found."""
@@ -185,8 +224,15 @@ class _Search:
 
     def _next(self, state: _State) -> Iterator[tuple[_State, int]]:
         there = self._types(state)
-        for move in self.chosen:
-            if move.finds & ~state.found and move.needs & ~state.found == 0 and move.types <= there:
+        able = [
+            move
+            for move in self.chosen
+            if move.finds & ~state.found and move.needs & ~state.found == 0 and move.types <= there
+        ]
+        for move in able:
+            new = move.finds & ~state.found
+            more = (one.finds & ~state.found for one in able if one.tool == move.tool)
+            if not any(new | one == one != new for one in more):  # the same call with more to it
                 yield from self._after(state, move)
         uncalled = self.rules.watched - state.kept.called
         for move in self.witnesses:
