@@ -167,7 +167,7 @@ def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: s
         # A search may end before any path does.
         assert path == (whole[: len(path)] if isinstance(built.planner, TreeSearch) else whole)
     else:
-        first = 1 if outline == DRAFTED else 0
+        first = len(problem.case.done) + (1 if outline == DRAFTED else 0)
         assert path == [str(number) for number in range(first, first + len(path))]
     known = {substep.id: substep for substep in problem.case.plan.substeps}
     for row in rows:

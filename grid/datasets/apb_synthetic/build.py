@@ -14,8 +14,8 @@ from grid.datasets.apb_synthetic.records import Recipe
 from grid.datasets.apb_synthetic.stock import categories, frames
 from grid.datasets.apb_synthetic.tools import instead_of, useless
 from grid.seeds import derive_seed
-from grid.worlds.programs.model import Applied, Done, Function, Task
-from grid.worlds.programs.values import distinct, value_of
+from grid.worlds.programs.model import Done, Function, Task
+from grid.worlds.programs.values import value_of
 
 NOTE = "Every tool has a cost, which its description tells. The least total cost is wanted."
 
@@ -47,25 +47,13 @@ def build(recipe: Recipe) -> Built:
             task = _unsolvable(draft, rng)
     if recipe.task_family in ("stepwise", "extraneous") and recipe.k is not None:
         task = replace(task, done=tuple(_done(draft, task))[: recipe.place], horizon=recipe.k)
-    kind = TaskKind(
-        recipe.task_family, recipe.category, recipe.k, recipe.stage, recipe.n_extraneous, recipe.unsolvable
-    )
+    kind = TaskKind(recipe.task_family, recipe.category, recipe.k, recipe.stage, recipe.n_extraneous, recipe.unsolvable)
     return Built(recipe, task, kind, task if recipe.task_family != "unsolvable" else solvable)
-
-
-def sound(recipe: Recipe) -> bool:
-    """Whether the values of all facts of the case differ."""
-    draft = Draft(recipe, categories()[recipe.category], frames())
-    return distinct([fact for fact in draft.facts.values()], _functions(draft))
-
-
-def _functions(draft: Draft) -> dict[str, Function]:
-    return {part.name: part for tool in draft.tools.values() for part in tool.parts}
 
 
 def _done(draft: Draft, task: Task) -> Iterator[Done]:
     """The reference's calls as made, with what they found."""
-    known = _functions(draft)
+    known = draft.functions
     for step, (name, arguments) in zip(draft.program.steps, task.reference, strict=True):
         field = task.tools[name].spec.returns[0]
         yield Done(name, arguments, {field: value_of(draft.facts[step.variable], known)})
@@ -106,7 +94,8 @@ def _unsolvable(draft: Draft, rng: random.Random) -> Task:
             gone = frozenset(type_ for type_ in told.values() if types[type_].file)
             return replace(task, query=draft.query(files=False), constants=kept, missing=gone)
         case "missing_information":
-            name = rng.choice([name for name, type_ in told.items() if types[type_].private])
+            used = {name for step in draft.program.steps for name in step.arguments}
+            name = rng.choice([name for name, type_ in told.items() if types[type_].private and name in used])
             instead = {name: types[told[name]].private or ""}
             kept = tuple(one for one in task.constants if one != draft.constant(name))
             goals = tuple(
@@ -132,8 +121,3 @@ def _unsolvable(draft: Draft, rng: random.Random) -> Task:
 
 def _does(parts: Sequence[Function], function: str) -> bool:
     return any(part.name == function for part in parts)
-
-
-def wanted_facts(task: Task) -> tuple[Applied, ...]:
-    """The facts that the task wants, each once."""
-    return tuple(dict.fromkeys(task.wanted))

@@ -78,9 +78,5 @@ def _costs(built: Built) -> Iterator[str]:
     least = search.least_cost(task)
     if least is None or least > spent:
         yield f"least cost {least}, its reference costs {spent}"
-    if any(set(task.wanted) <= set(_facts_of(task, number)) for number in range(len(task.reference))):
+    if any(len(tool.parts) >= len(task.needed) for tool in task.tools.values()):
         yield "one call solves it"
-
-
-def _facts_of(task: Task, number: int) -> list[object]:
-    return list(found(task)[number].values())

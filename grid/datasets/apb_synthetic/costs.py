@@ -77,7 +77,9 @@ def with_costs(draft: Draft, rng: random.Random) -> Task:
 
 
 def _window(draft: Draft, steps: Sequence[MadeStep]) -> Window | None:
-    """None where a later step uses none of the earlier ones."""
+    """None where a later step uses none of the earlier ones, or a function comes twice."""
+    if len({step.function for step in steps}) < len(steps):
+        return None
     inside = {step.variable: place for place, step in enumerate(steps)}
     taken: dict[str, Parameter] = {}
     wiring = []
@@ -114,7 +116,7 @@ def _joined(draft: Draft, window: Window, cost: int, before: str, how: str) -> T
         field = tool.spec.returns[0]
         fields.append(field if field not in fields else f"{field}_{len(fields) + 1}")
     spec = ToolSpec(
-        before + "_and_".join(window.functions),
+        _name(before, window.functions),
         f"{how}: {does} Returns all of these results. Cost: {cost}.",
         window.parameters,
         tuple(fields),
@@ -143,9 +145,7 @@ def _traps(
         for window in dict.fromkeys(found.values())
         if len(window.functions) == 2
     ]  # fmt: skip
-    off_target = [
-        _priced(useless(draft.category, name, items), rng.randint(1, 4)) for name in draft.category.useless
-    ]
+    off_target = [_priced(useless(draft.category, name, items), rng.randint(1, 4)) for name in draft.category.useless]
     count = rng.randint(*TRAPS)
     kinds = [rng.sample(kind, len(kind)) for kind in (overpriced, redundant, off_target)]
     traps: list[TypedTool] = []
@@ -159,6 +159,13 @@ def _traps(
 def _priced(tool: TypedTool, cost: int) -> TypedTool:
     spec = replace(tool.spec, description=f"{tool.spec.description} Cost: {cost}.")
     return replace(tool, spec=spec, cost=cost)
+
+
+def _name(before: str, functions: Sequence[str]) -> str:
+    """In the style of the functions' own names."""
+    if functions[0][0].isupper():
+        return before.rstrip("_").capitalize() + "And".join(functions)
+    return before + "_and_".join(functions)
 
 
 def _lowered(text: str) -> str:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -21,7 +21,7 @@ from grid.code_digest import code_digest
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
-from grid.datasets.apb_synthetic.measuring import measure
+from grid.datasets.apb_synthetic.measuring import least_cost_of, measure
 from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
 from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
@@ -35,6 +35,7 @@ from grid.types import Case, Observation, Plan, Reference, Skipped, Step, Subste
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 
+FAMILIES: tuple[Family, ...] = get_args(Family)
 ADAPTER = 1
 """Raise when the same recipes and stock give other cases, tools or outcomes."""
 
@@ -60,9 +61,7 @@ class ApbSynthetic:
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES})
-    families: Annotated[list[Family], Field(min_length=1)] = Field(
-        default_factory=lambda: ["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs"]
-    )
+    families: Annotated[list[Family], Field(min_length=1)] = Field(default_factory=lambda: list(FAMILIES))
     horizon: Literal[1, 2, 3] | None = None
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
     counterparts: bool = False
@@ -171,7 +170,7 @@ class ApbSynthetic:
             same_function={tool.spec.name: tool.stands_for for tool in task.tools.values() if tool.stands_for},
             domain=built.kind.task_category,
             own=tuple(tools),
-            measure=partial(measure, task, built.kind),
+            measure=partial(measure, task, built.kind, least_cost_of(task)),
             examine=self._examine(built),
             kind=built.kind,
         )

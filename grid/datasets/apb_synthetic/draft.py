@@ -1,4 +1,4 @@
-"""A solvable case in the making: constants drawn, facts, tools, reference chain, and the query as a person writes it."""
+"""A solvable case in the making: constants, facts, tools, reference chain, and its query."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from grid.datasets.apb_synthetic.tools import instead_of, tool_of
 from grid.seeds import derive_seed
 from grid.text.references import reference
 from grid.types import Json
-from grid.worlds.programs.model import Applied, Constant, Constraint, Fact, Goal, Task, TypedTool
-from grid.worlds.programs.values import fill
+from grid.worlds.programs.model import Applied, Constant, Constraint, Fact, Function, Goal, Task, TypedTool
+from grid.worlds.programs.values import distinct, fill
 
 _SLOT = re.compile(r"\{(each )?([^{}]+)\}")
 _INNER = re.compile(r"<(\w+)>")
@@ -44,7 +44,7 @@ class Draft:
     def __post_init__(self) -> None:
         recipe, category = self.recipe, self.category
         self.family = category.families[recipe.family]
-        self.program = expand(recipe.family, self.family, recipe.extras, recipe.items)
+        self.program = expand(category, recipe.family, recipe.extras, recipe.items)
         self.rng = random.Random(derive_seed(recipe.seed, "apb_synthetic", recipe.base))
         self.values = self._constants()
         self.facts = self._facts()
@@ -120,7 +120,7 @@ class Draft:
             if match[1]:
                 return _listed(
                     [
-                        _INNER.sub(lambda inner, place=place: one(self._named(inner[1], place)), match[2])  # type: ignore[misc]
+                        _INNER.sub(lambda inner, place=place: one(self._named(inner[1], place)), match[2])
                         for place in range(self.recipe.items)
                     ]
                 )
@@ -129,6 +129,15 @@ class Draft:
             return one(match[2])
 
         return _SLOT.sub(slot, text)
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """Those of the tools, by name."""
+        return {part.name: part for tool in self.tools.values() for part in tool.parts}
+
+    def sound(self) -> bool:
+        """Whether the values of all facts differ."""
+        return distinct(list(self.facts.values()), self.functions)
 
     def count(self, function: str) -> int:
         """How many steps call a function."""
@@ -212,4 +221,3 @@ def _rank(value: str) -> tuple[int, ...]:
 
 def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-

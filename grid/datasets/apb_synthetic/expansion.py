@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from grid.datasets.apb_synthetic.stock import Category, Family, Part, call
+from grid.datasets.apb_synthetic.stock import Category, Part, call
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,13 @@ class Program:
         return tuple(dict.fromkeys(step.function for step in self.steps))
 
 
-def expand(name: str, family: Family, extras: Sequence[str], items: int) -> Program:
+@cache
+def expand(category: Category, name: str, extras: tuple[str, ...], items: int) -> Program:
     """The family's own steps and those of the extras, with so many items of everything that comes in lists.
 
     Steps on items that stand together are taken item by item. A call that two parts need is made once.
     """
+    family = category.families[name]
     parts: list[Part] = [family, *(family.also[extra] for extra in extras)]
     told = {one: type_ for part in parts for key, type_ in part.told.items() for one in _each(key, items)}
     wants = [
@@ -113,7 +115,7 @@ def shapes(category: Category) -> tuple[Shape, ...]:
     for name, family in category.families.items():
         for items in range(family.items[0], family.items[1] + 1):
             for extras in _subsets(list(family.also)):
-                program = expand(name, family, extras, items)
+                program = expand(category, name, extras, items)
                 found.append(Shape(name, items, extras, len(program.steps), program.functions))
     return tuple(found)
 
@@ -123,4 +125,3 @@ def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     for name in names:
         found += [(*one, name) for one in found]
     return found
-

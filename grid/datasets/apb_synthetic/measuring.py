@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any
 
 from grid.chains import ALTER, REPLACE, Chain, TaskKind
@@ -13,7 +14,14 @@ from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import Diagnosis, diagnose
 
 
-def measure(task: Task, kind: TaskKind, trajectory: Trajectory) -> Mapping[str, Any]:
+def least_cost_of(task: Task) -> Callable[[], int | None]:
+    """The least cost that solves a task, searched for when it is first asked for."""
+    return cache(partial(search.least_cost, task))
+
+
+def measure(
+    task: Task, kind: TaskKind, least_cost: Callable[[], int | None], trajectory: Trajectory
+) -> Mapping[str, Any]:
     """The fields of `Scores` that speak of plans, `success` among them; `unrefined_*` where there was a critique."""
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
@@ -28,7 +36,7 @@ def measure(task: Task, kind: TaskKind, trajectory: Trajectory) -> Mapping[str, 
         "unresolved_arguments": found.unresolved_arguments,
     }
     if kind.task_family == "costs":
-        scores |= {"plan_cost": found.cost, "least_cost": search.least_cost(task)}
+        scores |= {"plan_cost": found.cost, "least_cost": least_cost()}
     if trajectory.unrefined is not None:
         before = diagnose(task, kind, trajectory.unrefined)
         scores |= {

@@ -66,7 +66,7 @@ def _category(category: Category) -> Iterator[str]:
 
 def _family(category: Category, name: str, family: Family) -> Iterator[str]:
     items = family.items[0]
-    program = expand(name, family, tuple(family.also), items)
+    program = expand(category, name, tuple(family.also), items)
     yield from _program(category, program)
     files = any(category.types.get(type_) and category.types[type_].file for type_ in family.told.values())
     for text in family.ask:
@@ -78,7 +78,8 @@ def _family(category: Category, name: str, family: Family) -> Iterator[str]:
             yield from _text(category, text, {**family.told, **extra.told}, extra.told)
     for rule in family.rules:
         orders = [
-            [step.function for step in expand(name, family, extras, items).steps] for extras in (tuple(family.also), ())
+            [step.function for step in expand(category, name, extras, items).steps]
+            for extras in (tuple(family.also), ())
         ]
         unknown = [one for one in rule.of if one not in category.functions]
         if unknown:
@@ -119,7 +120,9 @@ def _text(category: Category, text: str, known: Mapping[str, str], needed: Mappi
     """A phrasing tells all constants but files, and nothing else."""
     keys = {key.removesuffix("[]"): type_ for key, type_ in known.items()}
     text = _ONE_OR_MANY.sub("", text)
-    said = {name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])}
+    said = {
+        name for match in _WRITTEN.finditer(text) for name in (_INNER.findall(match[2]) if match[1] else [match[2]])
+    }
     for name in said - keys.keys():
         yield f"{text!r} has a slot {name!r}, which nothing tells"
     for key, type_ in needed.items():

@@ -33,7 +33,7 @@ class Margin:
 
 def margins(cases: Sequence[Built]) -> list[Margin]:
     """All figures; tools are counted without `reject` and without those that a setting adds."""
-    families = Counter(case.kind.task_family for case in cases)
+    families = Counter[str](case.kind.task_family for case in cases)
     holistic = [case for case in cases if case.kind.task_family == "holistic"]
     lengths = [len(case.task.reference) for case in holistic]
     categories = Counter(case.kind.task_category for case in holistic)
@@ -47,7 +47,7 @@ def margins(cases: Sequence[Built]) -> list[Margin]:
             for steps, paper in BINS.items()
         ),
         Margin("tools a query", MEAN_TOOLS, fmean(len(case.task.tools) for case in holistic), 0.25),
-        Margin("different tools called", None, fmean(len({name for name, _ in case.task.reference}) for case in holistic)),
+        Margin("different tools called", None, fmean(len(set(dict(case.task.reference))) for case in holistic)),
         Margin("wanted facts", None, fmean(len(set(case.task.wanted)) for case in holistic)),
         Margin("constraints", None, fmean(len(case.task.constraints) for case in holistic)),
         Margin("goal families", None, len({case.recipe.family for case in cases})),

@@ -7,8 +7,8 @@ item of the case. `instead` has another tool for a function's work, `useless` to
 
 A *family* tells constants (`told`; `cities[]: city` one for each item), finds facts (`steps`), wants some of them
 (`wants`, each with its sentence), and is asked for in several phrasings (`ask`). In a text
-`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides stands under
-`also`, constraints under `rules`.
+`{?one|many}` is the one where there is one item of what comes in lists, else the other. What may be asked besides
+stands under `also`, constraints under `rules`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def serves(category: Category) -> Mapping[str, frozenset[str]]:
     """By function the tags of all goals of the category that are made from what it finds."""
     found: dict[str, set[str]] = {name: set() for name in category.functions}
     for name, family in category.families.items():
-        program = expand(name, family, tuple(family.also), 1)
+        program = expand(category, name, tuple(family.also), 1)
         made = {step.variable: step for step in program.steps}
         for want in program.wants:
             waiting = [want.variable]

@@ -36,35 +36,29 @@ def value(function: Function, inputs: Sequence[str]) -> str:
 
 def value_of(fact: Fact, functions: Mapping[str, Function]) -> str:
     """A fact's value; `functions` are those that it is made by, by name. Raises KeyError where one is not there."""
-    known: dict[Fact, str] = {}
-
-    def of(part: Fact) -> str:
-        if isinstance(part, Constant):
-            return part.value
-        if part not in known:
-            known[part] = value(functions[part.function], [of(one) for one in part.inputs])
-        return known[part]
-
-    return of(fact)
+    return _value_of(fact, functions, {})
 
 
-def functions_of(tools: Sequence[Sequence[Function]]) -> dict[str, Function]:
-    """The functions by name, of the parts of several tools."""
-    return {part.name: part for parts in tools for part in parts}
+def _value_of(fact: Fact, functions: Mapping[str, Function], known: dict[Fact, str]) -> str:
+    if isinstance(fact, Constant):
+        return fact.value
+    if fact not in known:
+        known[fact] = value(functions[fact.function], [_value_of(one, functions, known) for one in fact.inputs])
+    return known[fact]
 
 
 def distinct(facts: Sequence[Applied | Constant], functions: Mapping[str, Function]) -> bool:
     """Whether different facts have different values, so that a value tells which fact it is."""
-    different = set(facts)
-    return len({value_of(fact, functions) for fact in different}) == len(different)
+    different, known = set(facts), dict[Fact, str]()
+    return len({_value_of(fact, functions, known) for fact in different}) == len(different)
 
 
 def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
     """A template filled in. Raises ValueError for braces that are no slot, or an input that is not there."""
-    rest = _SLOT.sub("", template)
+    rest: str = _SLOT.sub("", template)
     if "{" in rest or "}" in rest:
-        raise ValueError(f"template {template!r}: braces hold n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, "
-                         "time or an input's number")  # fmt: skip
+        allowed = "n:LOW-HIGH, m:LOW-HIGH, dN, xN, lN, w:A|B, date:YEAR, time or an input's number"
+        raise ValueError(f"template {template!r}: braces hold {allowed}")
 
     def slot(match: re.Match[str]) -> str:
         kind, low, high, letters, count, words, year, time, place = match.groups()
@@ -73,7 +67,8 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
         if letters:
             return "".join(rng.choices(_ALPHABETS[letters], k=int(count)))
         if words:
-            return rng.choice(words.split("|"))
+            chosen: str = rng.choice(words.split("|"))
+            return chosen
         if year:
             day = dt.date(int(year), 1, 1) + dt.timedelta(rng.randrange(365))
             return f"{day.day} {day:%B %Y}"
@@ -84,7 +79,8 @@ def fill(template: str, rng: random.Random, inputs: Sequence[str] = ()) -> str:
         text = inputs[int(place)]
         return text if len(text) <= LONGEST else f"{text[:LONGEST].rstrip()}…"
 
-    return _SLOT.sub(slot, template)
+    filled: str = _SLOT.sub(slot, template)
+    return filled
 
 
 def possibilities(template: str) -> int:
