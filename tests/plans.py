@@ -1,58 +1,86 @@
-"""Rows of planning tasks that no planner made, with planted rates, and what the report finds in them."""
+"""A small case whose plan is diagnosed, for tests of whoever predicts plans."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import numpy as np
+from grid.engines.base import SAMPLE, Choice, Engine, Home, Prompt, Sampled
+from grid.engines.roles import CRITIC
+from grid.engines.simulated.engine import Simulated
+from grid.planners.base import Budget, Episode
+from grid.types import Case, Observation, Plan, Reference, Step, Substep, ToolCall, Usage
+from grid.worlds.rejecting import REJECT_TOOL
+from tests.world import TOOLS, small_world
 
-from grid import store
-from grid.types import to_json
-from tests.searched import NOON
+CALLS = {
+    "0": ToolCall("find", {"order": "A-1"}),
+    "1": ToolCall("quote", {"item": "OUTPUT_FROM_STEP_0.item"}),
+    "2": ToolCall("book", {"quote": "OUTPUT_FROM_STEP_1.quote"}),
+}
+SURE: dict[str, Any] = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0, "overrefusal": 0.0}
 
 
-def episode(
-    planner: str,
-    family: str | None,
-    case: int,
+@dataclass
+class Says:
+    """Answers with texts, one after another, the last again and again; keeps the prompts."""
+
+    texts: Sequence[str]
+    prompts: list[Prompt] = field(default_factory=list)
+    provides: ClassVar[frozenset[str]] = frozenset({SAMPLE})
+    home: ClassVar[Home] = "task"
+    name: ClassVar[str] = "test"
+    sampler: ClassVar[None] = None
+    version: str = "says"
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        self.prompts.append(prompt)
+        text = self.texts[min(len(self.prompts), len(self.texts)) - 1]
+        return Sampled((text,) * n, Usage(llm_calls=n, input_tokens=10 * n, output_tokens=n))
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        raise AssertionError("plans are sampled")
+
+
+def simulated(unsolvable: bool = False, seed: int = 1, **keys: Any) -> Engine:
+    """The simulated policy, told the case's reference."""
+    reference = Reference(dict(CALLS), ("2",), followed=False, unsolvable=unsolvable)
+    return Simulated(**SURE | keys).told(reference, TOOLS, seed)
+
+
+def plan_episode(
+    engine: Engine,
     *,
-    success: bool | None,
-    trial: int = 0,
-    model: str = "tiny",
-    dataset: str = "apb_synthetic",
-    robustness: str = "none",
-    refine: str = "none",
-    **other: Any,
-) -> dict[str, Any]:
-    """One row; a case's cluster is its number, the same in every family, as its variants are of one case."""
-    refined = {} if refine == "none" else {"taxonomy": "taxonomy=true" in refine}
-    config = {"dataset": {"scorer": "symbolic"}, "refine": refined}
-    setting = "/".join((model, planner, dataset, robustness, refine))
-    kind = "-".join(str(other.get(name)) for name in ("horizon_k", "stage", "n_extraneous", "unsolvable_kind"))
-    name = f"{family}/{kind}/{case}"
-    cell = f"{setting}/{name}/{trial}"
-    row: dict[str, Any] = {"cell_id": cell, "cell_key": cell, "setting_id": setting, "model": model, "planner": planner}
-    row |= {"engine": "simulated", "dataset": dataset, "robustness": robustness, "refine": refine, "pool": "all"}
-    row |= {"retriever": "none", "dataset_version": "apb-1", "code": "c", "attempt_id": "first", "status": "ok"}
-    row |= {"case_id": name, "cluster": f"case-{case}", "trial": trial, "created_at": NOON}
-    row |= {"task_family": family, "success": success, "config": to_json(config)}
-    return row | other
-
-
-def write(root: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A results folder of these rows."""
-    store.write(root, {"episodes": [dict(row) for row in rows]})
-
-
-def flips(seed: int, count: int, share: float) -> list[bool]:
-    """So many draws, of which exactly the share (rounded) are true, in random order."""
-    values = np.arange(count) < round(share * count)
-    return [bool(value) for value in np.random.default_rng(seed).permutation(values)]
-
-
-def errors(seed: int, count: int, rates: Mapping[str, float]) -> list[list[str]]:
-    """Of so many plans the errors, each in exactly its share of them."""
-    drawn = {name: flips(seed + place, count, rate) for place, (name, rate) in enumerate(rates.items())}
-    return [[name for name, own in drawn.items() if own[place]] for place in range(count)]
+    done: int = 0,
+    decisions: int | None = None,
+    diagnosed: bool = True,
+    may_refuse: bool = True,
+    critic: Engine | None = None,
+    seed: int = 1,
+    budget: Budget | None = None,
+) -> Episode:
+    """An episode of the case behind so many of its calls."""
+    outcomes = ({"item": "I-7"}, {"quote": "Q-3"})
+    steps = tuple(
+        Step(0, Substep(place, "", ""), call, Observation(outcome), written=call)
+        for (place, call), outcome in zip([*CALLS.items()][:done], outcomes, strict=False)
+    )
+    case = Case(
+        "small",
+        "Please book again what I bought in order A-1.",
+        Plan(()),
+        done=steps,
+        decisions=decisions,
+        diagnosed=diagnosed,
+    )
+    tools = (*TOOLS.values(), *([REJECT_TOOL] if may_refuse else []))
+    return Episode(
+        case,
+        small_world(),
+        engine,
+        lambda case, substep: tools,
+        budget or Budget(),
+        seed,
+        roles={CRITIC: critic} if critic else {},
+    )

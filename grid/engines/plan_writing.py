@@ -9,7 +9,7 @@ from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.text.chains import Predicted, chain_text, messages_text
 from grid.types import FINISH, NO_TOOL, Json
 
-SUMMARY = "It takes {count} calls."
+SUMMARY = "Calls to be made: {count}."
 
 
 def plan_text(

@@ -30,7 +30,8 @@ class Asking(Generic[T]):
     """How a plan is asked for and read.
 
     `key` names the request, `where` the point in an error. `read` makes a plan of an answer, or None with the reason in
-    the message; `written` writes a plan as such an answer. `drafted` is told of a plan before it is refined.
+    the message; `written` writes a plan as such an answer. `asked` are the lines that say what is to be planned, not in
+    what form. `drafted` is told of a plan before it is refined.
     """
 
     prompt: Prompt
@@ -39,6 +40,7 @@ class Asking(Generic[T]):
     acting: Acting
     read: Callable[[Answers], T | None]
     written: Callable[[T], str]
+    asked: tuple[str, ...] = ()
     drafted: Callable[[T], None] = lambda plan: None
 
     async def ask(self, episode: Episode, prompt: Prompt, *key: object) -> Read[T]:

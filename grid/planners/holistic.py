@@ -90,7 +90,7 @@ class Holistic(Acting):
             tools_of(view), left if view.guided else 1, most, view.guided, may_refuse(view), case.diagnosed
         )
         read = partial(_read, episode=episode, view=view, left=left)
-        return Form((ask.format(**places), *answers, FORM), answer, read, chain_text)
+        return Form((ask.format(**places), *answers), (FORM,), answer, read, chain_text)
 
 
 def _read(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:

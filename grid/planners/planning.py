@@ -65,7 +65,8 @@ async def plan_ahead(
         return read_plan_of(asked, episode, view, acting, exact)
 
     prompt, key = plan_prompt(episode, view, acting, notes), ("plan", len(view.path.steps))
-    return await drafted(episode, Asking(prompt, key, view.substep.id, acting, read, written), refine)
+    asked = prompt.entries("instruction")[:-1]  # the last line tells the answer's form
+    return await drafted(episode, Asking(prompt, key, view.substep.id, acting, read, written, asked), refine)
 
 
 def written(plan: Sequence[Action]) -> str:

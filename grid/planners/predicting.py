@@ -46,9 +46,13 @@ REFUSE = (
 
 @dataclass(frozen=True)
 class Form:
-    """The form of an answer: what asks for it (lines), its kind, how it is read (with the tools) and written."""
+    """The form of an answer: its kind, how it is read (with the tools) and written.
+
+    `ask` says what is to be planned, `form` how it is answered.
+    """
 
     ask: tuple[str, ...]
+    form: tuple[str, ...]
     answer: ChainAnswer | MessagesAnswer
     read: Callable[[str, dict[str, ToolSpec]], Predicted]
     written: Callable[[Predicted], str]
@@ -106,10 +110,10 @@ def asking(
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),
         prompts.history_section(view.history),
-        Section("instruction", (*form.ask, values, *refuse)),
+        Section("instruction", (*form.ask, *form.form, values, *refuse)),
     )
     key = ("predict", len(view.path.steps))
-    return Asking(prompt, key, view.substep.id, acting, read, lambda plan: form.written(plan.predicted), kept)
+    return Asking(prompt, key, view.substep.id, acting, read, lambda plan: form.written(plan.predicted), form.ask, kept)
 
 
 def plan_of(form: Form, text: str, view: View, diagnosed: bool) -> Plan:

@@ -28,6 +28,7 @@ Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"
 MOST_SHOWN = 12_000
 """Characters of a critique that the next prompt shows."""
+ASKED = "What was to be planned:"
 DRAFT = "The plan as it was drafted; nothing of it has been run:"
 CRITIQUE = "What a review says of the draft:"
 SILENT = "(the review says nothing)"
@@ -106,8 +107,11 @@ class Refining:
 
 
 def rewrite_prompt(asking: Asking[T], draft: T, critique: str) -> Prompt:
-    """The plan's own prompt, behind it the draft and what was said of it, which is untrusted and cut."""
-    said = shown_lines(critique[:MOST_SHOWN]).strip() or SILENT
+    """The plan's own prompt, behind it the draft and what was said of it.
+
+    That is untrusted: it is cut, and each of its lines is marked, so that none can look like another part of the prompt.
+    """
+    said = "\n".join(f"> {line}" for line in shown_lines(critique[:MOST_SHOWN]).strip().split("\n") if line) or SILENT
     wanted = Section("instruction", (ASK_REWRITE, *asking.prompt.entries("instruction")))
     told, answer = Section("critique", (CRITIQUE, said)), asking.prompt.answer
     if isinstance(answer, PlanAnswer) and answer.native:  # which takes the instruction's place
@@ -120,7 +124,7 @@ def _before(prompt: Prompt) -> tuple[Section, ...]:
 
 
 def _drafted(asking: Asking[Any], draft: object) -> Section:
-    return Section("draft", (DRAFT, asking.written(draft)))
+    return Section("draft", (ASKED, *asking.asked, DRAFT, asking.written(draft)))
 
 
 def writes_plans(planner: Planner) -> bool:

@@ -101,7 +101,7 @@ class Stepwise(Acting):
         answer = MessagesAnswer(tools_of(view), count, may_refuse(view), case.diagnosed)
         ends = NO_TOOL if outline else NO_MORE if view.answered else NO_CALL
         read = partial(_read, count=count, guided=bool(outline))
-        return Form((ask.format(**places), form, ends), answer, read, messages_text)
+        return Form((ask.format(**places),), (form, ends), answer, read, messages_text)
 
 
 def _read(text: str, tools: dict[str, ToolSpec], count: int, guided: bool) -> Predicted:

@@ -146,7 +146,10 @@ def _entry(entry: Json, where: str, tools: Mapping[str, ToolSpec]) -> ChainCall 
     given = [key for key in _ARGUMENTS if key in entry]
     if len(given) > 1:
         raise UnreadableError(f"{where} has both {given[0]} and {given[1]}")
-    call = _call({"name": entry["name"], "arguments": entry[given[0]] if given else {}}, where, tools)
+    arguments = entry[given[0]] if given else {}
+    if isinstance(arguments, str) and not arguments.lstrip().startswith("{"):
+        raise UnreadableError(f"{where} has a {given[0]} that is no object")
+    call = _call({"name": entry["name"], "arguments": arguments}, where, tools)
     reason = next((str(entry[key]) for key in _REASONS if isinstance(entry.get(key), str)), "")
     return ChainCall(call.tool, call.arguments, reason) if call else None
 

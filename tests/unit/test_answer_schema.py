@@ -11,6 +11,7 @@ import pytest
 
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.worlds.kopl.functions import TOOLS
 
@@ -184,6 +185,50 @@ def test_a_plan_has_its_thought_in_front_and_its_calls_none(grammars: Any, befor
 )
 def test_outlines_under_the_grammar(grammars: Any, text: str, allowed: bool) -> None:
     assert accepts(grammars, OutlineAnswer(3), text) is allowed
+
+
+CHAIN = ChainAnswer((LOOK,), 1, 2, may_refuse=True)
+FREE = ChainAnswer((LOOK,), 1, 2, may_refuse=True, free=True)
+STEPS = MessagesAnswer((LOOK,), 2, may_refuse=True)
+REJECT = '{"status": "REJECT", "reason": "no day is told"}'
+
+
+def chain(name: str, arguments: str) -> str:
+    entry = f'{{"name": "{name}", "parameter_description": {arguments}, "reason": "so it is"}}'
+    return f'{{"plan": "look", "tool_chain": [{entry}]}}'
+
+
+def message(name: str) -> str:
+    call = f'{{"type": "function", "function": {{"name": "{name}", "arguments": {{"day": "today"}}}}}}' if name else ""
+    return f'{{"role": "assistant", "thought": "so", "tool_calls": [{call}]}}'
+
+
+def messages(*names: str) -> str:
+    return f"[{', '.join(map(message, names))}]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "allowed"),
+    [
+        (CHAIN, chain("look", '{"day": "the day of step 1"}'), True),
+        (CHAIN, chain("find", '{"day": "today"}'), False),
+        (CHAIN, chain("look", '{"when": "today"}'), False),
+        (CHAIN, REJECT, True),
+        (FREE, chain("find", '{"when": {"from": [1, "two"]}}'), True),
+        (FREE, chain("look", "{}"), True),
+        (FREE, chain("look", '"today"'), False),
+        (FREE, REJECT, True),
+        (replace(FREE, may_refuse=False), REJECT, False),
+        (STEPS, messages("look", ""), True),
+        (STEPS, messages("look"), False),
+        (STEPS, messages("look", "find"), False),
+        (STEPS, REJECT, True),
+        (replace(STEPS, count=1), message("look"), True),
+    ],
+)
+def test_predicted_plans_under_the_grammar(grammars: Any, answer: JsonAnswer, text: str, allowed: bool) -> None:
+    json.loads(text)
+    assert accepts(grammars, answer, text) is allowed
 
 
 def test_only_ruled_rows_are_masked(grammars: Any) -> None:

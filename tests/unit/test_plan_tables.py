@@ -20,7 +20,7 @@ from analysis.plans.tasks import REFUSES
 from analysis.render import Sheet
 from analysis.report import print_report
 from grid.chains import BEHAVIOURS
-from tests.plans import episode, errors, flips, write
+from tests.plan_rows import episode, errors, flips, write
 
 RATES = {"E1": 0.05, "E2": 0.3, "E3": 0.1, "E4": 0.25, "E5": 0.4, "E6": 0.0}
 

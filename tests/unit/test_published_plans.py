@@ -12,7 +12,7 @@ import pytest
 from analysis.published import files, sheets
 from analysis.published.files import Published
 from analysis.render import Sheet
-from tests.plans import episode, flips, write
+from tests.plan_rows import episode, flips, write
 
 PAPER = "agent_planning_benchmark"
 TABLES = {table.table: table for table in files.every() if table.paper == PAPER}

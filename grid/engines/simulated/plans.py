@@ -33,7 +33,7 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
     calls = plan(policy, prompt, asked, base, index, wanted.may_refuse)
     if calls and calls[0]["tool"] == REJECT:
         return refusal_text(REASON)
-    return plan_text(wanted, calls, [f"Step {place} takes {call['tool']}." for place, call in enumerate(calls)])
+    return plan_text(wanted, calls, [f"Here it takes {call['tool']}." for call in calls])
 
 
 def plan(
