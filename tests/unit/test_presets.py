@@ -100,7 +100,7 @@ PLANS: dict[str, tuple[set[str], set[str], set[str]]] = {
     "apb_extraneous": ({"2", "16", "17"}, {"holistic", "stepwise"}, {"none"}),
     "apb_refinement": (
         {"4"}, {"holistic", "stepwise"},
-        {f"{mode}[taxonomy={told}]" for mode in ("self", "critic") for told in (True, False)},
+        {f"{mode}[taxonomy={told}]" for mode in ("self", "critic") for told in ("true", "false")},
     ),
     "apb_efficiency": ({"5"}, {"holistic"}, {"none"}),
 }  # fmt: skip
