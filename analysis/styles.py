@@ -13,8 +13,8 @@ ACROSS = 4
 """Columns of a legend."""
 
 
-def legend(axes: Sequence[Axes]) -> None:
-    """One legend below all panels, with what any of them shows."""
+def legend(axes: Sequence[Axes], across: int = ACROSS) -> None:
+    """One legend below all panels, with what any of them shows, in at most so many columns."""
     found: dict[str, Any] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
@@ -22,5 +22,5 @@ def legend(axes: Sequence[Axes]) -> None:
     figure = axes[0].get_figure()
     if figure is not None and found:
         figure.legend(
-            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), ACROSS), frameon=False
+            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), across), frameon=False
         )

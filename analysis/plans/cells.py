@@ -18,6 +18,8 @@ from grid.chains import BEHAVIOURS, ERRORS
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"
 EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS = "extraneous", "broken", "unsolvable", "costs"
+NAMES = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
+"""What tables call the tasks in which something is planned, in their order."""
 KINDS = {
     "contradictory_constraints": "Conf",
     "missing_information": "Info",

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis import intervals, reading
 from analysis.load import SETTING
-from analysis.plans.cells import EXTRANEOUS
+from analysis.plans.cells import EXTRANEOUS, NAMES
 from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, sheet
 from analysis.plans.tasks import ERROR_RATES, GRADE
@@ -54,6 +54,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     if table.empty:
         return []
     found = []
+    table = table.assign(mode=table["mode"].map(NAMES))
     for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
         place = f"{model} on {dataset}"
         mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset)]

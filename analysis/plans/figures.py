@@ -15,15 +15,16 @@ from analysis import intervals, planted
 from analysis.figures import Drawing, svg_of
 from analysis.load import SETTING
 from analysis.plans import extraneous, stepwise
-from analysis.plans.cells import HOLISTIC, STEPWISE, scorers
+from analysis.plans.cells import HOLISTIC, NAMES, STEPWISE, scorers
 from analysis.plans.measures import measured
-from analysis.plans.sheet import SECTION, query
+from analysis.plans.sheet import SECTION, label, query
 from analysis.plans.stepwise import HORIZON, STAGE
 from analysis.plans.tasks import ERROR_RATES, ERRORS_TOLD
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from grid.text.untrusted import shown
 
 _WIDE = 3  # panels in a row
+_LEAST = 6.0  # inches of all panels in a row
 _TITLES = {
     HORIZON: "correct next steps by how many are wanted (agent_planning_benchmark, figure 5)",
     STAGE: "correct next steps by where they stand (agent_planning_benchmark, figure 6)",
@@ -79,24 +80,26 @@ def _lines(
 ) -> str:
     """`y` with its interval against the values of `x`, a line a planner, a panel a model, data set and `further`."""
     groups = list(table.groupby([*SETTING[:2], *further], sort=False, observed=True))
-    values = list(dict.fromkeys(table[x].astype(str)))
+    values = list(dict.fromkeys(map(label, table[x])))
     lines = list(dict.fromkeys(_line(row) for row in table.to_dict("records")))
 
     def draw(axes: Sequence[Axes]) -> None:
         for axis, (key, own) in zip(axes, groups, strict=False):
             _panel(axis, own, x, y, values, lines, joined)
-            axis.set_title("\n".join(shown(str(part)) for part in key), fontsize=8)
+            axis.set_title("\n".join(shown(NAMES.get(str(part), str(part))) for part in key), fontsize=8)
             axis.set_xticks(range(len(values)), values)
             axis.set_xlabel(stepwise.HEADERS.get(x, x))
             axis.set_ylabel(told)
             axis.set_ylim(bottom=-0.02, top=1.02 if y != "extraneous_calls" else None)
         for axis in axes[len(groups) :]:
             axis.set_visible(False)
-        legend(axes)
+        legend(axes, across)
 
-    rows = math.ceil(len(groups) / _WIDE)
-    below = 0.18 * math.ceil(len(lines) / ACROSS) / rows
-    return svg_of(name, rows, min(_WIDE, len(groups)), draw, width=3.9, height=2.8 + below)
+    rows, columns = math.ceil(len(groups) / _WIDE), min(_WIDE, len(groups))
+    width = max(3.9, _LEAST / columns)
+    across = max(1, min(ACROSS, int(width * columns / (0.5 + 0.075 * max(map(len, lines))))))
+    below = 0.18 * math.ceil(len(lines) / across) / rows
+    return svg_of(name, rows, columns, draw, width=width, height=2.8 + below)
 
 
 def _panel(
@@ -105,7 +108,7 @@ def _panel(
     named = own.assign(line=[_line(row) for row in own.to_dict("records")]).dropna(subset=[y])
     for line, points in named.groupby("line", sort=False):
         place = lines.index(str(line))
-        at = np.array([values.index(str(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
+        at = np.array([values.index(label(value)) for value in points[x]]) + 0.5 * ((place + 0.5) / len(lines) - 0.5)
         bounds = points[[f"{y}_low", f"{y}_high"]].to_numpy(np.float64)
         reach = np.nan_to_num(np.abs(bounds.T - points[y].to_numpy(np.float64)))
         axis.errorbar(at, points[y], yerr=reach, color=COLOURS[place % len(COLOURS)],

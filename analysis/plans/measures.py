@@ -32,7 +32,12 @@ class Measure:
         """The mean of cases' values with its 95% interval."""
         if self.kind == "share":
             return share(cases)
-        return interval(cases, reach=1.0 if self.kind == "change" else None)
+        if self.kind == "amount":
+            return interval(cases)
+        found = interval(cases, reach=1.0)
+        if pd.isna(found.low):
+            return found
+        return Interval(found.mean, max(found.low, -1.0), min(found.high, 1.0))
 
     def text(self, row: Any) -> str:
         """The mean with its interval: `71.3 [65.0, 77.1]`."""

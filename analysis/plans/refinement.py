@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis import intervals, reading
 from analysis.load import SETTING
-from analysis.plans.cells import method
+from analysis.plans.cells import NAMES, method
 from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, sheet
 from analysis.render import Sheet
@@ -35,7 +35,7 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
     texts = own["config"].astype(object)
     names = [method(str(label), text) for label, text in zip(own["refine"].astype(object), texts, strict=True)]
     labels = zip(own["planner"].astype(str), own["refine"].astype(str), strict=True)
-    own = own.assign(method=names, base=[label.replace(f" / {refine}", "") for label, refine in labels])
+    own = own.assign(method=names, base=[label.replace(f" / refine {refine}", "") for label, refine in labels])
     keys = ["task_family", *SETTING, "base", "method"]
     table = measured(own.sort_values("task_family", kind="stable"), keys, MEASURES)
     sums = own.groupby(keys, observed=True)[["to_better", "to_worse"]].sum().reset_index()
@@ -49,6 +49,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     if table.empty:
         return []
     found = []
+    table = table.assign(task_family=table["task_family"].map(lambda name: NAMES.get(name, name)))
     for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
         place = f"{model} on {dataset}"
         mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset) & cells["unrefined_correct"].notna()]

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.load import SETTING
-from analysis.plans.cells import BROKEN, COSTS, EXTRANEOUS, HOLISTIC, KINDS, STEPWISE, UNSOLVABLE
+from analysis.plans.cells import BROKEN, KINDS, NAMES, UNSOLVABLE
 from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, sheet
 from analysis.render import Sheet
@@ -40,7 +40,6 @@ _PASSED = [
     Measure("success", "all"),
     *(Measure(f"passed_{kind}", short, of_some=True) for kind, short in KINDS.items()),
 ]
-_TASKS = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
 ERRORS_TOLD = (
     "E1: the goal is misunderstood; E2-H: a whole plan leaves something out, E2-S: next steps conclude too early; E3: "
     "a constraint is broken; E4: a step uses what is not there yet, or ignores what is; E5: a wrong argument, or a "
@@ -62,7 +61,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
     for (model, dataset), own in cells[cells["task_family"].notna()].groupby(SETTING[:2], sort=False, observed=True):
         place = f"{model} on {dataset}"
         family = own["task_family"].astype(object)
-        planned = own[family.isin(list(_TASKS))]
+        planned = own[family.isin(list(NAMES))]
         if planned[["success", "plan_grade"]].notna().any(axis=None):
             found.append(_planned(root, place, planned))
         found += _disturbed(root, place, own[family == BROKEN], own[family == UNSOLVABLE])
@@ -70,7 +69,7 @@ def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
 
 
 def _planned(root: Path, place: str, cells: pd.DataFrame) -> Sheet:
-    named = cells.assign(task=pd.Categorical(cells["task_family"].map(_TASKS), list(_TASKS.values()), ordered=True))
+    named = cells.assign(task=pd.Categorical(cells["task_family"].map(NAMES), list(NAMES.values()), ordered=True))
     named = named.sort_values("task", kind="stable")
     table = with_refusing(measured(named, ["task", *SETTING], TABLE_1), ["task"], {"success": 0.0})
     rows = Rows(table, _labels(table, {"task": "task"}), TABLE_1, bounded=["success"], breaks=["task"])

@@ -95,7 +95,33 @@ def test_a_preset_runs_what_its_tables_have(cells: Cells, preset: tuple[str, ...
     assert beside == set(ran["label"]), "no setting runs in vain"
 
 
-@pytest.mark.parametrize("name", sorted({preset[0] for preset in PRESETS}))
+PLANS: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "apb_table1": ({"1", "1 extraneous", "1 broken", "1 unsolvable", "14", "15"}, {"holistic", "stepwise"}, {"none"}),
+    "apb_extraneous": ({"2", "16", "17"}, {"holistic", "stepwise"}, {"none"}),
+    "apb_refinement": (
+        {"4"}, {"holistic", "stepwise"},
+        {f"{mode}[taxonomy={told}]" for mode in ("self", "critic") for told in ("true", "false")},
+    ),
+    "apb_efficiency": ({"5"}, {"holistic"}, {"none"}),
+}  # fmt: skip
+"""Of each preset of plans whose tables it has, by which planners, and how these refine plans; all run others beside."""
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_preset_of_plans_has_a_setting_beside_every_row_of_its_tables(cells: Cells, name: str) -> None:
+    tables, planners, refined = PLANS[name]
+    ran = cells(f"+experiment={name}")
+    assert ran["label"].is_unique
+    assert set(ran["refine"]) == refined
+    assert set(ran["planner"]) >= planners
+    for table in files.every():
+        if table.paper == "agent_planning_benchmark" and table.table in tables:
+            found = blocks(table, ran)
+            assert all(block.setting for block in found), table.table
+            assert {str(planner) for block in found for planner in block.cells["planner"]} <= planners
+
+
+@pytest.mark.parametrize("name", sorted({preset[0] for preset in PRESETS} | set(PLANS)))
 def test_a_preset_says_how_it_is_run_and_what_came_out(name: str) -> None:
     head = [line for line in (CONF / "experiment" / f"{name}.yaml").read_text().splitlines() if line.startswith("#")]
     assert any(f"+experiment={name}" in line for line in head)

@@ -42,6 +42,9 @@ ADAPTER = 1
 """Raise when the same recipes and stock give other cases, tools or outcomes."""
 
 
+_PLAIN = ("holistic", "stepwise")
+
+
 @dataclass(config=STRICT)
 class ApbSynthetic:
     """The cases of one seed, of the task families named.
@@ -54,6 +57,8 @@ class ApbSynthetic:
         families: which of the task families.
         horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
         n_extraneous: of the extraneous cases those with so many useless tools.
+        counterparts: of holistic and step-wise cases only those of which cases of the other families were made, so that
+            each has its counterpart; `limit` then counts these, and what was made of them comes with them.
         scorer: who says what is wrong with a plan.
         judge_reference: whether a judge sees the reference; false: it is blind (§D.1).
     """
@@ -62,6 +67,7 @@ class ApbSynthetic:
     families: Annotated[list[Family], Field(min_length=1)] = Field(default_factory=lambda: list(FAMILIES))
     horizon: Literal[1, 2, 3] | None = None
     n_extraneous: Literal[2, 4, 6, 8, 10] | None = None
+    counterparts: bool = False
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     scorer: Scorer = "symbolic"
@@ -111,7 +117,16 @@ class ApbSynthetic:
             lambda name: self.recipes[name].category,
             self.cluster,
         )
-        return ordered(chosen, self.order, strata)[: self.limit]
+        if not self.counterparts:
+            return ordered(chosen, self.order, strata)[: self.limit]
+        made = [name for name in chosen if self.recipes[name].task_family not in _PLAIN]
+        bases = {self.recipes[name].base for name in made}
+        plain = [
+            name for name in chosen if self.recipes[name].task_family in _PLAIN and self.recipes[name].base in bases
+        ]
+        kept = ordered(plain, self.order, strata)[: self.limit]
+        own = {self.recipes[name].base for name in kept}
+        return kept + [name for name in made if self.recipes[name].base in own]
 
     def cluster(self, case_id: str) -> str:
         """The goal family: its cases have the same functions and phrasings."""
