@@ -181,5 +181,8 @@ def _of(
         mine &= cells[part] == label
     for name, wanted in kinds.items():
         if name in cells:
-            mine &= cells[name].isin(wanted if isinstance(wanted, list) else [wanted])
+            allowed = wanted if isinstance(wanted, list) else [wanted]
+            mine &= cells[name].isin([one for one in allowed if one is not None]) | (
+                cells[name].isna() if None in allowed else False
+            )
     return cells[mine]

@@ -54,9 +54,9 @@ class Row(Checked):
     """What the paper calls a row, the settings of ours that stand beside it, and each model's figures.
 
     `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
-    null where none of ours can stand beside. `cells` are columns of `episodes` and their values: of a setting's cells
-    only these count, and only those of the table's own. `figures` are in the order of the table's metrics; none where
-    the paper has no such row, but we do.
+    null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
+    setting's cells only these count, and only those of the table's own. `figures` are in the order of the table's
+    metrics; none where the paper has no such row, but we do.
     """
 
     labels: list[str]

@@ -87,6 +87,8 @@ def test_a_preset_runs_what_its_tables_have(cells: Cells, preset: tuple[str, ...
     found: dict[tuple[str, str], int] = {}
     beside: set[str] = set()
     for table in files.every():
+        if table.of == "agreement":  # of judges: `launch/agreement.py`
+            continue
         ours = [block for block in blocks(table, ran) if block.setting]
         rows = {tuple(block.row.labels) for block in ours}
         found |= {(table.paper, table.table): len(rows)} if rows else {}
