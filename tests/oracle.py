@@ -24,6 +24,8 @@ from grid.engines.base import (
     VoteAnswer,
 )
 from grid.engines.places import name_of, takes_answer
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_writing import plan_text
 from grid.text.references import PATTERN, answering, reference
 from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
@@ -53,6 +55,10 @@ class Oracle:
         assert not isinstance(prompt.answer, TextAnswer | ChoiceAnswer | ScoreAnswer | VoteAnswer), (
             "no lesson, no judge"
         )
+        if isinstance(prompt.answer, ChainAnswer | MessagesAnswer):
+            left = self._plan(prompt)[max(len(prompt.entries("history")) - 1, 0) :]
+            most = prompt.answer.count if isinstance(prompt.answer, MessagesAnswer) else prompt.answer.most
+            return Sampled((plan_text(prompt.answer, left[:most]),) * n, Usage(llm_calls=n))
         if isinstance(prompt.answer, OutlineAnswer):
             calls = self._calls(prompt)
             told: Any = {

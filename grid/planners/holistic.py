@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE
 from grid.engines.plan_answers import ChainAnswer
-from grid.planners.acting import Acting, View, begin, decisions_left, trajectory
+from grid.planners.acting import Acting, Action, View, begin, decisions_left, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine, drafted
 from grid.planners.planning import run_plan, whole_view
@@ -76,7 +76,9 @@ class Holistic(Acting):
         )
         if episode.case.diagnosed:
             return as_predicted(episode, view, plan, usage, draft)
-        path = await run_plan(episode, view, [*plan.actions], usage, self)
+        # A plan without calls says that nothing has to be done; its summary is what is told.
+        actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
+        path = await run_plan(episode, view, actions, usage, self)
         unrefined = None if draft is None else chain_of(draft, view)
         return replace(trajectory(episode, path), unrefined=unrefined)
 
@@ -102,8 +104,6 @@ def _read(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, l
         found = found._replace(calls=tuple(call for call in found.calls if call))
     if episode.case.diagnosed:
         return found if episode.case.decisions is None else found._replace(calls=found.calls[:left])
-    if not found.calls and found.refusal is None:
-        raise UnreadableError("a plan without calls")
     last = found.calls[-1] if found.calls else None
     if view.answered and not view.guided and found.refusal is None and (last is None or last.name != FINISH):
         raise UnreadableError(f"a plan whose last call is not {FINISH}, with the answer")

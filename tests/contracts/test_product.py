@@ -147,7 +147,7 @@ def test_every_point_runs_and_repeats_itself(
 
 def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
     """It ended, and says what there is to say of it; a planner that is `silent` asks no model."""
-    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None)
+    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), row["error_traceback"]
     assert isinstance(row["success"], bool)
     assert all(row[counter] >= 0 for counter in COUNTERS)
     assert (row["llm_calls"] + row["forward_passes"] == 0) == silent

@@ -44,6 +44,7 @@ def told(setting: Setting) -> list[dict[str, Any]]:
         *(
             (name, outline)
             for name in ("slate", "kqa_synthetic", "gta_generated", *FOLDERS)
+            if name != "apb"  # whose plans take a judge
             for outline in outlines(name)
         ),
         ("traject_bench sequential", "hidden"),

@@ -22,6 +22,8 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
 )
+from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.engines.plan_writing import plan_text
 from grid.planners.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
 from grid.sweep.build import build
 from grid.sweep.cell import cells
@@ -70,7 +72,10 @@ class Drafting:
         tools = [tool for tool in getattr(prompt.answer, "tools", ()) if tool.name != FINISH]
         if not tools:
             return Sampled(("Try again.",) * n, usage)
-        call = {"tool": tools[0].name, "arguments": dict(self.arguments)}
+        call: dict[str, Json] = {"tool": tools[0].name, "arguments": dict(self.arguments)}
+        if isinstance(prompt.answer, ChainAnswer | MessagesAnswer):
+            count = prompt.answer.least if isinstance(prompt.answer, ChainAnswer) else prompt.answer.count
+            return Sampled((plan_text(prompt.answer, [call] * count),) * n, usage)
         answer: Any = {"plan": [call] * prompt.answer.least} if isinstance(prompt.answer, PlanAnswer) else call
         return Sampled((to_json(answer),) * n, usage)
 

@@ -102,7 +102,7 @@ def test_compositions_add_up() -> None:
 
 def test_every_row_says_which_cells_of_ours_stand_beside() -> None:
     for name, table in TABLES.items():
-        for row in table.rows:
+        for row in table.rows if table.of == "cells" else ():
             assert row.ours is None or {**table.cells, **row.cells}.get("task_family"), name
             assert row.ours is None or set(table.conditions(row) or {}) >= {"dataset", "planner"}, name
             assert row.ours is None or (name == "4") == ((table.conditions(row) or {})["refine"] != "none"), name

@@ -32,7 +32,7 @@ from grid.sweep.run import Stamp, run_cell, run_chunk
 from grid.sweep.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
 from grid.types import Usage
 from launch.summary import TranscriptTally
-from tests.configs import SHARED, job
+from tests.configs import SHARED, job, solvers
 from tests.engines import Scripted
 from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex
 from tests.unit.test_store import episode, message, section
@@ -42,7 +42,7 @@ from tests.world import TOOLS, certain, right_arguments
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 CONF = Path(__file__).parents[2] / "conf"
-PLANNERS = sorted(path.stem for path in (CONF / "planner").glob("*.yaml"))
+PLANNERS = solvers()  # who refuses everything asks nothing
 BUDGET = BudgetConfig()
 KEEP_ALL = Keep()
 

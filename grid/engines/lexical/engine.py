@@ -158,6 +158,8 @@ class Lexical:
     ) -> str:
         """Its plan as a chain, or the next steps of it as messages; it refuses nothing, and keeps to its draft."""
         guided = bool(points.outline(prompt))
+        if not guided and {tool.name for tool in answer.tools} <= {REJECT}:
+            return plan_text(answer, [])
         if isinstance(answer, ChainAnswer):
             plan = PlanAnswer(answer.tools, answer.least, answer.most, answer.may_decline)
             return plan_text(answer, self._plan(prompt, plan, temperature, seed, index))
@@ -191,11 +193,13 @@ class Lexical:
         return [to_json({"best": vote, "explanation": "Its words fit best."}) for vote in votes]
 
     def _at(self, prompt: Prompt, answer: ToolCallAnswer, results: Sequence[str]) -> _Point:
-        """A point with its options, to refuse never among them, nor a tool that takes results where there are none."""
+        """A point with its options: no tool that takes results where there are none, nor to refuse, if others stay."""
         options = _options(prompt, answer.may_decline)
         scores = self._scores(prompt, options) / self.temperature
         out = {tool.name for tool in answer.tools if not results and takes_results(tool)} | {REJECT}
-        kept = [place for place, option in enumerate(options) if not out or name_of(option) not in out]
+        kept = [place for place, option in enumerate(options) if name_of(option) not in out]
+        if not kept:  # a tool that was chosen already gets its arguments
+            kept = list(range(len(options)))
         return _Point(prompt, [options[place] for place in kept], scores[kept], results)
 
     def _scores(self, prompt: Prompt, options: Sequence[str]) -> np.ndarray:

@@ -29,7 +29,8 @@ def predicted(policy: Policy, prompt: Prompt, wanted: ChainAnswer | MessagesAnsw
     if isinstance(wanted, ChainAnswer):
         asked = PlanAnswer(wanted.tools, wanted.least, wanted.most, wanted.may_decline)
     else:
-        asked = PlanAnswer(wanted.tools, wanted.count, wanted.count, policy.places.is_outlined(prompt))
+        outlined = policy.places.is_outlined(prompt)  # otherwise a turn may end before so many are made
+        asked = PlanAnswer(wanted.tools, wanted.count if outlined else 1, wanted.count, outlined)
     calls = plan(policy, prompt, asked, base, index, wanted.may_refuse)
     if calls and calls[0]["tool"] == REJECT:
         return refusal_text(REASON)
