@@ -164,6 +164,7 @@ class Case:
     `answered`: finishing answers the question, so that the world is told the answer, and may refuse it; otherwise the
     work's results are what counts. `notes` explain what the tools speak of, a line each; every planner shows them.
     `diagnosed`: what counts is the chain of calls as it is written, so that whoever plans ahead need not run it.
+    `policy`: rules that the work has to keep to; every planner and judge is shown them.
     """
 
     id: str
@@ -175,6 +176,7 @@ class Case:
     answered: bool = False
     notes: tuple[str, ...] = ()
     diagnosed: bool = False
+    policy: str = ""
 
 
 @dataclass(frozen=True)

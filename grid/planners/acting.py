@@ -242,8 +242,14 @@ async def perform(
     step = _step(view, decision, executed, branch)
     episode.decisions.append(step)
     line = prompts.step_text(step, answer=decision.action.answer)
-    answer = episode.answer(executed.state) if step.finished and call is not None else decision.action.answer
-    reached = _behind(view, executed.state, step, line, answer)
+    state, answer = executed.state, decision.action.answer
+    if step.finished and call is not None:
+        answer = episode.answer(state)
+    elif step.finished:
+        state = episode.ended(state, answer)
+    reached = _behind(view, state, step, line, answer)
+    if episode.over(state):
+        reached = replace(reached, finished=True)
     if not branch:
         episode.first_pass = partial(trajectory, episode, reached)
     return reached

@@ -17,6 +17,7 @@ from grid.planners.progress import Before, Budget, Executed, Improvement
 from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
 from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.worlds import layers
 from grid.worlds.base import Conversation, State, World
 
 if TYPE_CHECKING:
@@ -220,6 +221,17 @@ class Episode:
             raise ToolError(f"{concrete.tool} returned {size:,} characters, budget.observation_characters={allowed}")
         self.__latest = after
         return Executed(after, concrete, observation)
+
+    def over(self, state: State) -> bool:
+        """Whether nothing can be done any more from a state: somebody but the planner ended the work."""
+        return layers.over(self.__world, state)
+
+    def ended(self, state: State, answer: str | None) -> State:
+        """The state behind the planner's own end of the work, of a case that is not answered."""
+        after = layers.ended(self.__world, state, answer)
+        if state is self.__latest:
+            self.__latest = after
+        return after
 
     def improved(self, found: Trajectory, value: float | None = None, node: str | None = None) -> None:
         """Say that a trajectory is better than all before: it is the result where the episode is stopped."""

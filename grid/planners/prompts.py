@@ -47,6 +47,7 @@ ROLE = Section(
 )
 EMPTY = Section("instruction", ())
 NOTES = "What the tools speak of:"
+POLICY = "The policy that you keep to in all that you do:"
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
 SIBLINGS = "At this very point these were tried before, with what came of them:"
 DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
@@ -128,8 +129,10 @@ _offer: Once[Options, Offer] = Once(_offered)
 
 
 def notes_section(episode: Episode) -> Section:
-    """What the tools speak of, where the case explains it."""
-    return Section("notes", (NOTES, *episode.case.notes)) if episode.case.notes else EMPTY
+    """The policy, and what the tools speak of, where the case tells them."""
+    case = episode.case
+    entries = (*((POLICY, case.policy) if case.policy else ()), *((NOTES, *case.notes) if case.notes else ()))
+    return Section("notes", entries) if entries else EMPTY
 
 
 def task_section(episode: Episode) -> Section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from grid.types import Observation, ToolCall
 
@@ -56,6 +56,19 @@ class Conversation(World, Protocol):
 
     def turn_resolved(self, state: State) -> bool:
         """Whether all is right up to now, were the present turn over."""
+        ...
+
+
+@runtime_checkable
+class Ending(World, Protocol):
+    """A world that knows when the work is over, since somebody ended it; calls behind that fail and change nothing."""
+
+    def over(self, state: State) -> bool:
+        """Whether nothing can be done any more: a user hung up, say."""
+        ...
+
+    def ended(self, state: State, answer: str | None) -> State:
+        """The state behind the planner's own end of the work, and what it told then. Not for answered cases."""
         ...
 
 

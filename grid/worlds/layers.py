@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from grid.types import Observation, ToolCall
-from grid.worlds.base import Conversation, State, World
+from grid.worlds.base import Conversation, Ending, State, World
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,24 @@ class Layer:
     def turn_resolved(self, state: State) -> bool:
         """Whether all is right up to now, where the inner world is a conversation."""
         return cast(Conversation, self.inner).turn_resolved(state)
+
+    def over(self, state: State) -> bool:
+        """Whether nothing can be done any more."""
+        return over(self.inner, state)
+
+    def ended(self, state: State, answer: str | None) -> State:
+        """The state behind the planner's own end of the work."""
+        return ended(self.inner, state, answer)
+
+
+def over(world: World, state: State) -> bool:
+    """Whether nothing can be done any more, where the world can tell."""
+    return isinstance(world, Ending) and world.over(state)
+
+
+def ended(world: World, state: State, answer: str | None) -> State:
+    """The state behind the planner's own end of the work; the same state where that is nothing to the world."""
+    return world.ended(state, answer) if isinstance(world, Ending) else state
 
 
 def bare(world: World) -> World:

@@ -79,6 +79,15 @@ class RejectingWorld(Layer):
         own = own_state(state, RejectState)
         return self._settled(own, self.wanted != "refusal" and super().turn_resolved(own.inner))
 
+    def over(self, state: State) -> bool:
+        """Whether the inner world's work is over; a refusal is ended by the planner itself."""
+        return super().over(own_state(state, RejectState).inner)
+
+    def ended(self, state: State, answer: str | None) -> RejectState:
+        """The inner world's end of the work."""
+        own = own_state(state, RejectState)
+        return replace(own, inner=super().ended(own.inner, answer))
+
     def _settled(self, state: RejectState, resolved: bool) -> bool:
         if self.wanted == "refusal":
             return state.refused and not state.called

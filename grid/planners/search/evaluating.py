@@ -91,14 +91,15 @@ def so_far(episode: Episode, lines: Sequence[str], planned: bool = False, lesson
 
 def best(episode: Episode) -> Prompt:
     """Which of the candidates is the best? None of their steps was run."""
-    return prompts.prompt(ScoreAnswer(), BEST, prompts.task_section(episode))
+    return prompts.prompt(ScoreAnswer(), BEST, prompts.notes_section(episode), prompts.task_section(episode))
 
 
 def _asked(
     role: Section, episode: Episode, lines: Sequence[str], *shown: Section, lessons: Sequence[str] = ()
 ) -> Prompt:
+    told = prompts.notes_section(episode), prompts.task_section(episode)
     learned, done = prompts.lessons_section(lessons), prompts.history_section(lines)
-    return prompts.prompt(ScoreAnswer(), role, prompts.task_section(episode), learned, done, *shown)
+    return prompts.prompt(ScoreAnswer(), role, *told, learned, done, *shown)
 
 
 def _proposal(view: View, action: Action) -> Section:
