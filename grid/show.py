@@ -16,19 +16,20 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.text import Text
 
+from grid.datasets.base import Problem
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
-from grid.planners.base import Episode, Message
+from grid.planners.base import Message
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import Built, build, invalid_reason
 from grid.sweep.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
 from grid.sweep.config import BudgetConfig
+from grid.sweep.environment import Environment, environment
 from grid.sweep.ordering import with_ordering
 from grid.sweep.roles import with_roles
 from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
-from grid.types import Trajectory
 
 _KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)
 CONF = Path(__file__).parents[1] / "conf"
@@ -46,24 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         built = build(setting, BudgetConfig())
         cell = _cell(built, setting, given.case)
         problem = built.problem(cell.case_id, cell.disturbance_seed)
-        evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
-        episode = episode_of(built, problem, cell.seed, setting.seed, evaluation=evaluation, simulation=simulation)
-        ended = deadline.run(_ended(built, episode))
-        of_world = [message for part in (evaluation, simulation) if part for message in part.requests.messages]
-        messages = [*episode.messages, *of_world]
+        around = environment(built, cell, setting.seed)
+        ended, told, asked = deadline.run(_ended(built, cell, around, problem))
+        messages = [*asked, *around.messages]
     except GridError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if isinstance(ended, GridError):
-        _print(messages, given.first, f"failed: {ended}")
-        return 1
-    resolved = "resolved" if problem.world.resolved(ended.end) else "not resolved"
-    _print(
-        [*episode.messages, *of_world],
-        given.first,
-        f"{len(ended.steps)} steps, {resolved}, answer: {ended.answer or 'none'}",
-    )
-    return 0
+    _print(messages, given.first, told)
+    return int(not ended)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--judge", help="a file of conf/model (default: the model)")
     parser.add_argument("--evaluator", help="a file of conf/model, for dataset.equivalence=judge")
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
+    parser.add_argument("--user", help="a file of conf/model, for datasets whose planners talk to a user")
     parser.add_argument("--refine", default="none", help="a file of conf/refine")
     parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
@@ -117,15 +109,23 @@ def _cell(built: Built, setting: Setting, case: str) -> Cell:
     return found[case]
 
 
-async def _ended(built: Built, episode: Episode) -> Trajectory | GridError:
-    """What the planner returns, or why it broke off; raises GridError where an engine cannot be loaded."""
+async def _ended(
+    built: Built, cell: Cell, around: Environment, problem: Problem
+) -> tuple[bool, str, Sequence[Message]]:
+    """Whether the planner came to an end, how it ended, and what it asked; raises GridError for an engine."""
     for engine in built.engines.values():
         if engine.home != "task":
             await cast(Any, engine).load()
+    asked: Sequence[Message] = ()
     try:
-        return await solve(built, episode)
+        problem = await around.around(built, problem)
+        episode = episode_of(built, problem, cell.seed, 0)
+        asked = episode.messages
+        found = await solve(built, episode)
     except GridError as error:
-        return error
+        return False, f"failed: {error}", asked
+    resolved = "resolved" if problem.world.resolved(found.end) else "not resolved"
+    return True, f"{len(found.steps)} steps, {resolved}, answer: {found.answer or 'none'}", asked
 
 
 def _print(messages: Sequence[Message], first: int | None, told: str) -> None:

@@ -34,6 +34,7 @@ BENCHMARKS = {
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",
     "judging": "a judge of plans against labels made by mutation, by error, with and without the known solution",
+    "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
     "mutations": "the symbolic scorer of plans: errors made on purpose, and which of them it finds",
     "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
 }

@@ -18,7 +18,7 @@ from grid.sweep.comparing import Shown
 from grid.sweep.rows import step_of
 from grid.types import Trajectory
 
-_PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator"]
+_PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
 """In all of these the two of a pair agree, and in case and trial."""
 _SAME = [*_PLACE, "case_id", "trial"]
 _OWN = ["cell_id", "setting_id", "planner", "passed", "answer", "config"]

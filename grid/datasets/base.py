@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from grid.chains import TaskKind, Verdict
 from grid.engines.base import Prompt
@@ -14,6 +14,7 @@ from grid.worlds.base import World
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"
 DIAGNOSED = "diagnosed"
+TALKS = "talks"
 GIVEN, HIDDEN, DRAFTED = "given", "hidden", "drafted"
 Outline: TypeAlias = Literal["given", "hidden", "drafted"]
 """What planners follow: the cases' own plan, none (the next call, or finish), or one that the model writes first."""
@@ -154,7 +155,10 @@ class Dataset(Protocol):
     (`grid.sweep.comparing.SOLVED_FIRST_RULE`).
     """
 
-    provides: ClassVar[frozenset[str]]
+    @property
+    def provides(self) -> frozenset[str]:
+        """As configured."""
+        ...
 
     @property
     def outline(self) -> Outline:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from grid.engines.roles import ASKED
 from grid.store.plan_columns import PLAN_COLUMNS
 
-SCHEMA_VERSION = "12"
+SCHEMA_VERSION = "13"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -96,6 +96,7 @@ EPISODES = pa.schema(
         ("empty_answers", pa.int64()),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("simulator_failures", pa.int32()),
+        ("user_failures", pa.int32()),
         ("judge_failures", pa.int32()),
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),

@@ -14,7 +14,7 @@ from grid.datasets.base import DIAGNOSED, DRAFTED, GIVEN, JUDGED, OUTLINE, REFER
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed, Knowing
 from grid.engines.recovering import places_of
-from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
+from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline, refining
@@ -24,10 +24,11 @@ from grid.planners.refining import NOT_REFINED, Refining, writes_plans
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.robustness.base import Robustness
 from grid.seeds import derive_seed
-from grid.sweep import audit, evaluation, grounding, simulation
+from grid.sweep import audit, customer, evaluation, grounding, simulation
 from grid.sweep.audit import Audit
 from grid.sweep.cell import GROUPS, REFINE, Setting
 from grid.sweep.config import BudgetConfig
+from grid.sweep.customer import Customer
 from grid.sweep.evaluation import Evaluation
 from grid.sweep.grounding import GroundingByModel
 from grid.sweep.make import make
@@ -38,6 +39,9 @@ from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
+
+_ASKING = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation, CRITIC: refining, USER: customer}
+"""By role the code that asks it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Built:
     roles: Mapping[Role, Engine] = field(default_factory=dict)
     judging: Mapping[Role, Judging] = field(default_factory=dict)
     restoring: Restoring = field(default_factory=Restoring)
-    simulating: Simulating = field(default_factory=Simulating)
+    simulating: Mapping[Role, Simulating] = field(default_factory=dict)
     order_seed: int | None = 0
     compares_texts: bool = False
     tools_ask: bool = False
@@ -79,7 +83,13 @@ class Built:
         if SIMULATOR not in self.roles:
             return None
         seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
-        return Simulation(self.roles[SIMULATOR], self.simulating, seed)
+        return Simulation(self.roles[SIMULATOR], self.simulating[SIMULATOR], seed)
+
+    def customer(self, seed: int) -> Customer | None:
+        """Who plays the user of a cell; None where nobody does. The seed is the same for all planners."""
+        if USER not in self.roles:
+            return None
+        return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
 
     def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
         """Who says which names of a case's schema are meant; None where the tools ask nobody."""
@@ -154,7 +164,7 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):
-        asking = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation, CRITIC: refining}[role].__name__
+        asking = _ASKING[role].__name__
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
         if role == JUDGE and tools_ask(config):
             modules[role].add(grounding.__name__)
@@ -217,8 +227,9 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
     if role == CRITIC and SAMPLE not in engine.provides:
         refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
         return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
-    if role == SIMULATOR and (SAMPLE not in engine.provides or engine.sampler is None):
-        return f"{of} has its tools played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
+    if role in (SIMULATOR, USER) and (SAMPLE not in engine.provides or engine.sampler is None):
+        who = "tools" if role == SIMULATOR else "user"
+        return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
     if role == EVALUATOR and judges_plans(setting.config):
         return _no_judge_of_plans(setting, engine, dataset)
     if isinstance(engine, Informed) and role == EVALUATOR:

@@ -24,7 +24,7 @@ DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "g
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),
-    *("dataset.limit", "dataset.order", "dataset.max_substeps"),
+    *("dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
     *(f"{role}.serving" for role in ("model", *ASKED)),
     "planner.parallel",
     "pool.path",
@@ -42,8 +42,8 @@ class Setting:
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
     for) make the id. Config and labels also have REFINE, where plans are refined, and the roles that the setting asks
-    (`judge`, `evaluator`, `simulator`, `critic`); the config has OPTIONS. `code` has a digest of the code behind each
-    group and the metrics: it is part of the cells' ids.
+    (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
+    behind each group and the metrics: it is part of the cells' ids.
     """
 
     config: Mapping[str, Any]

@@ -9,9 +9,9 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from grid.datasets.base import BOTH, EXAMINED, JUDGED, SIMULATED, Dataset
+from grid.datasets.base import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, Role
+from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
@@ -26,6 +26,7 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     EVALUATOR: Judging,
     SIMULATOR: Simulating,
     CRITIC: Criticising,
+    USER: Simulating,
 }
 """How each role is asked: its fields are the keys of the role that are no keys of its model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
@@ -62,9 +63,10 @@ def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
     return {role: how for role, how in asked if isinstance(how, Judging)}
 
 
-def simulating(config: Mapping[str, Any]) -> Simulating:
-    """How the simulator of a setting is asked. Raises ConfigError."""
-    return cast(Simulating, _how(SIMULATOR, config.get(SIMULATOR) or {}))
+def simulating(config: Mapping[str, Any]) -> dict[Role, Simulating]:
+    """How those are asked who play something for a setting's environment. Raises ConfigError."""
+    asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
+    return {role: how for role, how in asked if isinstance(how, Simulating)}
 
 
 def restoring(config: Mapping[str, Any]) -> Restoring:
@@ -100,6 +102,9 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         if role == EVALUATOR and not model:
             allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("dataset.equivalence", JUDGED, allowed)
+        if role == USER and not model:
+            allowed = "instructions, or model with model@user=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("dataset.user", groups["dataset"].get("user", "model"), allowed)
         if role == CRITIC and not model:
             allowed = "none or self, or critic with model@critic=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("refine.mode", CRITIC, allowed)
@@ -132,6 +137,8 @@ def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bo
         return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
     if role == CRITIC:
         return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
+    if role == USER:
+        return TALKS in _dataset(groups).provides
     if role == SIMULATOR:
         return bool(model) and SIMULATED in _dataset(groups).provides
     return _compares(groups) or judges_plans(groups) or (bool(model) and _examines(groups))

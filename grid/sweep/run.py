@@ -7,9 +7,9 @@ import datetime as dt
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from grid import store
 from grid.datasets.base import BASELINES, DRAFTED, Problem
@@ -23,7 +23,6 @@ from grid.metrics.stepwise import scored
 from grid.planners.base import Episode
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
-from grid.robustness.schema_matching import MatchingWorld
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.audit import Audit
@@ -31,23 +30,19 @@ from grid.sweep.build import Built
 from grid.sweep.cell import Cell, Setting
 from grid.sweep.costs import cost_columns, summed
 from grid.sweep.deadline import CaseTime
-from grid.sweep.evaluation import Evaluation
+from grid.sweep.endings import outcome_columns, time_columns
+from grid.sweep.environment import Environment, environment
 from grid.sweep.expected import expected_success
 from grid.sweep.failures import UNRESOLVED, error_kind, place_of
-from grid.sweep.grounding import GroundingByModel
 from grid.sweep.identity import identity, kind_columns
 from grid.sweep.rows import ranked_of, step_rows, storable
-from grid.sweep.simulation import Simulation
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import Reference, Trajectory, to_json
-from grid.worlds.base import ComparesTexts
-from grid.worlds.layers import bare, within
+from grid.worlds.layers import bare
 from grid.worlds.schema import mends
-from grid.worlds.simulated import Played
 
 CONCURRENT_CELLS = 16
-_MAX_MESSAGE = 2000  # characters of an error
 
 
 @dataclass(frozen=True)
@@ -67,6 +62,10 @@ class Stamp:
         """The clock's time, or one that is later than `after`."""
         now = self.clock()
         return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
+
+    def columns(self, passed: float, own: float) -> dict[str, Any]:
+        """Whose row it is, and when and in how many seconds it came about."""
+        return time_columns(passed, own, self.now()) | {"sweep": self.sweep, "git_commit": self.git_commit}
 
 
 async def run_chunk(
@@ -113,9 +112,9 @@ def killed_cell(
 ) -> dict[str, Any]:
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
-    row |= _outcome(None, Trajectory((), ()), Status.FAILED, kind, message)
+    row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
     row |= cost_columns(built.engines, {}) | kind_columns(None)
-    return storable(row | _stamped(0.0, 0.0, stamp))
+    return storable(row | stamp.columns(0.0, 0.0))
 
 
 async def run_cell(
@@ -134,73 +133,87 @@ async def run_cell(
     return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep))
 
 
+@dataclass
+class _Run:
+    """What there is of a cell so far, whatever becomes of it."""
+
+    problem: Problem | None = None
+    environment: Environment = field(default_factory=Environment)
+    audit: Audit | None = None
+    episode: Episode | None = None
+    trajectory: Trajectory = field(default_factory=lambda: Trajectory((), ()))
+    scores: Scores = field(default_factory=Scores)
+    told: dict[str, Any] = field(default_factory=lambda: dict.fromkeys((*BASELINES, "solvable", "expected_success")))
+    trace: str | None = None
+
+
 async def _run_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, own: CaseTime | None, keep: Keep
 ) -> Outcome:
-    started = time.perf_counter()
-    episode: Episode | None = None
-    evaluation: Evaluation | None = None
-    simulation: Simulation | None = None
-    grounding: GroundingByModel | None = None
-    problem: Problem | None = None
-    audit: Audit | None = None
-    trajectory, reference, scores = Trajectory((), ()), Reference({}, ()), Scores()
-    status, kind, message, trace = Status.OK, None, None, None
-    fair: bool | None = None
-    told: Mapping[str, bool] = {}
-    expected: float | None = None
+    started, run = time.perf_counter(), _Run()
+    status, kind, message = Status.OK, None, None
     try:
-        problem = built.problem(cell.case_id, cell.disturbance_seed)
-        reference, fair, told = problem.reference, solvable(problem), problem.baselines()
-        evaluation, simulation = built.evaluation(cell.case_id, setting.seed), built.simulation(setting.seed)
-        grounding, audit = built.grounding(cell.case_id, setting.seed), built.audit(problem)
-        episode = episode_of(built, problem, cell.seed, setting.seed, own, evaluation, audit, simulation, grounding)
-        expected = await expected_success(built, problem, episode.case)
-        solving = solve(built, episode)
-        trajectory = await (own.limited(solving) if own else solving)
-        said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
-        scores = scored(problem, trajectory, problem.world.resolved(trajectory.end), said)
+        await _scored(run, built, setting, cell, own)
     except UnfinishedError:
         raise
     except Exception as error:  # noqa: BLE001 - a failure is a row
-        status, kind = Status.FAILED, error_kind(error)
-        message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
-        if own and own.expired:
-            kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
-        elif kind == ErrorKind.CODE:
-            message += f" ({place_of(error, built)}, case {cell.case_id})"
-            trace = "".join(traceback.format_exception(error))
-        trajectory = episode.best() if episode else Trajectory((), ())
-        if problem and kind in UNRESOLVED:
-            scores = scored(problem, trajectory, resolved=False)
-    of_world = (part.requests for part in (evaluation, simulation, grounding) if part)
-    asked = [part for part in (episode, *of_world) if part]
-    spent = summed(part.spent for part in asked)
-    row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(scores)
-    row |= _outcome(episode, trajectory, status, kind, message) | cost_columns(built.engines, spent)
-    row |= {"error_traceback": trace, "solvable": fair, "expected_success": expected}
-    row |= {**dict.fromkeys(BASELINES), **told}
-    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None} | kind_columns(
-        problem
-    )
+        status = Status.FAILED
+        kind, message = _failed(run, error, built, cell, own)
+    problem, episode = run.problem, run.episode
+    spent = summed(part.spent for part in (episode, *run.environment.requests) if part)
+    reference = problem.reference if problem else Reference({}, ())
+    row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(run.scores)
+    row |= outcome_columns(episode, run.trajectory, status, kind, message) | cost_columns(built.engines, spent)
+    row |= run.told | {"error_traceback": run.trace} | kind_columns(problem)
+    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
     passed = time.perf_counter() - started
-    row |= _stamped(passed, own.now() if own else passed, stamp)
-    ids = cell.cell_id, attempt_id
-    rows: dict[store.Table, list[dict[str, Any]]] = {
-        "steps": step_rows(
-            *ids, trajectory, reference, ranked_of(problem), problem is not None and mends(bare(problem.world))
-        ),
-        "nodes": node_rows(*ids, episode.nodes, trajectory, audit.right if audit else {}) if episode else [],
-        "improvements": improvement_rows(*ids, episode.improvements, problem.world.resolved)
-        if episode and problem
-        else [],
-    }
-    kept = [message for part in asked for message in part.messages] if episode and keep.keeps(row) else None
-    unread = {"simulator_failures": simulation, "judge_failures": grounding}
-    row |= {name: part.failures if part else None for name, part in unread.items()}
+    row |= stamp.columns(passed, own.now() if own else passed) | run.environment.failures()
+    rows = _tables(run, cell.cell_id, attempt_id, reference)
+    kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
     row |= {"n_messages": None if kept is None else len(kept)}
     row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
     return Outcome(storable(row), {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
+
+
+async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
+    """Solve a cell's case and score what came of it."""
+    run.problem = problem = built.problem(cell.case_id, cell.disturbance_seed)
+    run.told |= {**problem.baselines(), "solvable": solvable(problem)}
+    run.environment = environment(built, cell, setting.seed)
+    run.audit = built.audit(problem)
+    run.problem = problem = await run.environment.around(built, problem)
+    run.episode = episode = episode_of(built, problem, cell.seed, setting.seed, own, run.audit)
+    run.told |= {"expected_success": await expected_success(built, problem, episode.case)}
+    solving = solve(built, episode)
+    run.trajectory = trajectory = await (own.limited(solving) if own else solving)
+    evaluation = run.environment.evaluation
+    said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
+    run.scores = scored(problem, trajectory, problem.world.resolved(trajectory.end), said)
+
+
+def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
+    """The kind of an error and what it says, with the best of what the episode had until then."""
+    kind = error_kind(error)
+    message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
+    if own and own.expired:
+        kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
+    elif kind == ErrorKind.CODE:
+        message += f" ({place_of(error, built)}, case {cell.case_id})"
+        run.trace = "".join(traceback.format_exception(error))
+    run.trajectory = run.episode.best() if run.episode else Trajectory((), ())
+    if run.problem and run.episode and kind in UNRESOLVED:
+        run.scores = scored(run.problem, run.trajectory, resolved=False)
+    return kind, message
+
+
+def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> dict[store.Table, list[dict[str, Any]]]:
+    """A cell's rows of the tables beside `episodes`."""
+    ids, problem, episode = (cell_id, attempt_id), run.problem, run.episode
+    mended = problem is not None and mends(bare(problem.world))
+    nodes = node_rows(*ids, episode.nodes, run.trajectory, run.audit.right if run.audit else {}) if episode else []
+    better = improvement_rows(*ids, episode.improvements, problem.world.resolved) if episode and problem else []
+    steps = step_rows(*ids, run.trajectory, reference, ranked_of(problem), mended)
+    return {"steps": steps, "nodes": nodes, "improvements": better}
 
 
 def episode_of(
@@ -209,17 +222,13 @@ def episode_of(
     seed: int,
     sweep_seed: int = 0,
     own: CaseTime | None = None,
-    evaluation: Evaluation | None = None,
     audit: Audit | None = None,
-    simulation: Simulation | None = None,
-    grounding: GroundingByModel | None = None,
 ) -> Episode:
     """The episode in which a planner of this setting meets a problem.
 
     Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
     sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
-    are such, `evaluation` tells the world which texts mean the same, `simulation` plays its tools, `grounding` says
-    which names were meant, and the judge's answers to planners go through `audit`.
+    is one, the judge's answers to planners go through `audit`.
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
@@ -227,17 +236,9 @@ def episode_of(
         for role, engine in built.engines.items()
         if role not in OF_WORLD  # who are no planner's to ask
     }
-    world = problem.world
-    if evaluation and built.compares_texts:
-        same = evaluation.same
-        world = within(world, lambda inner: cast(ComparesTexts, inner).asking(same))
-    if simulation:
-        world = within(world, lambda inner: cast(Played, inner).played_by(simulation))
-    if grounding:
-        world = within(world, lambda i: i.judged_by(grounding) if isinstance(i, MatchingWorld) else i)
     return Episode(
         problem.case,
-        world,
+        problem.world,
         engines.pop(ACTOR),
         problem.candidates,
         built.budget,
@@ -267,35 +268,3 @@ async def solve(built: Built, episode: Episode) -> Trajectory:
     if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
         episode.improved(found)
     return episode.own(found)
-
-
-def _outcome(
-    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
-) -> dict[str, Any]:
-    """How an episode ended, and what it took."""
-    return {
-        "status": status,
-        "error_kind": kind,
-        "error_message": message[:_MAX_MESSAGE] if message else None,
-        "answer": trajectory.answer or None,
-        "n_steps": len(trajectory.steps),
-        "budget_reached": episode.budget_reached if episode else None,
-        "tool_calls": episode.tool_calls if episode else 0,
-        "resolved_checks": episode.resolved_checks if episode else 0,
-        "replans": trajectory.replans,
-        "branches": trajectory.branches,
-        "branched_steps": trajectory.branched_steps,
-        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
-    }
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Of the values there are; None without any."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _stamped(passed: float, own: float, stamp: Stamp) -> dict[str, Any]:
-    """Whose row it is, the seconds that passed, and those of them that were the case's own, as its deadline counts."""
-    times = {"wall_seconds": passed, "case_seconds": own, "created_at": stamp.now()}
-    return times | {"sweep": stamp.sweep, "git_commit": stamp.git_commit}

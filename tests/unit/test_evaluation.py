@@ -32,6 +32,7 @@ from grid.sweep.cell import Cell, Setting, cells
 from grid.sweep.check import Checked, Job, check_sweep
 from grid.sweep.config import BudgetConfig
 from grid.sweep.costs import COLUMNS, spent_in
+from grid.sweep.environment import Environment
 from grid.sweep.evaluation import Evaluation, prompt_of
 from grid.sweep.pooled import Pooled
 from grid.sweep.roles import by_pool
@@ -385,7 +386,8 @@ def test_what_it_was_asked_is_kept_and_no_planner_reaches_it(tmp_path: Path) -> 
     assert PARAPHRASE in requests[1].text()
     evaluation = built.evaluation("a", 0)
     assert evaluation
-    run = episode_of(built, built.dataset.problem("a"), seed=3, evaluation=evaluation)
+    problem = asyncio.run(Environment(evaluation).around(built, built.dataset.problem("a")))
+    run = episode_of(built, problem, seed=3)
     trajectory = asyncio.run(solve(built, run))
     assert len(evaluation.requests.messages) == 1
     for way, thing in (*reachable(run), *reachable(trajectory)):

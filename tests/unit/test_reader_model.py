@@ -62,7 +62,7 @@ def test_a_model_reads_for_every_planner_and_is_never_told_the_reference(small_h
     values = {"path": small_hotpotqa, "cases": 4, "objectives": 2}
     setting = setting_of(values, dataset="hotpotqa_multi", planner="sh", model="simulated")
     built, engine = build(setting, BudgetConfig()), Playing(lambda prompt, asked: says)
-    built = replace(built, roles={SIMULATOR: engine})
+    built = replace(built, roles={SIMULATOR: engine}, simulating={SIMULATOR: Simulating()})
     setting = replace(setting, labels={**setting.labels, SIMULATOR: "playing"})
     world = built.problem("k2-0000", 0).world
     assert isinstance(world, QuestionWorld)

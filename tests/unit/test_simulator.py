@@ -25,6 +25,7 @@ from grid.sweep.cell import Setting, cells
 from grid.sweep.check import Checked, Job, check_sweep
 from grid.sweep.config import BudgetConfig
 from grid.sweep.costs import COLUMNS
+from grid.sweep.environment import Environment
 from grid.sweep.run import Stamp, episode_of, run_chunk, solve
 from grid.sweep.simulation import Simulating, Simulation
 from grid.sweep.transcripts import Keep
@@ -150,7 +151,7 @@ def told(path: str, simulator: Any, planner: str = "react", budget: Budget | Non
     built = build(setting, BUDGET)
     engine = oracle_of(built.dataset, built.dataset.case_ids())
     roles = {SIMULATOR: simulator} if simulator else {}
-    built = replace(built, engine=engine, roles=roles)
+    built = replace(built, engine=engine, roles=roles, simulating=dict.fromkeys(roles, Simulating()))
     return replace(setting, labels={**setting.labels, **dict.fromkeys(roles, "playing")}), replace(
         built, budget=budget or built.budget
     )
@@ -208,7 +209,8 @@ def test_transcripts_have_it_and_no_planner_reaches_it(small_stabletoolbench: st
     simulation = built.simulation(0)
     assert simulation
     case = built.dataset.case_ids()[0]
-    episode = episode_of(built, built.dataset.problem(case), seed=3, simulation=simulation)
+    problem = asyncio.run(Environment(simulation=simulation).around(built, built.dataset.problem(case)))
+    episode = episode_of(built, problem, seed=3)
     trajectory = asyncio.run(solve(built, episode))
     assert simulation.requests.messages
     for way, thing in (*reachable(episode), *reachable(trajectory)):

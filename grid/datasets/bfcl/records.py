@@ -9,10 +9,11 @@ from typing import Any, Literal, TypeAlias
 
 from grid.datasets.bfcl.checker import KINDS, LISTS, OPTIONAL, Accepted, Gold, Kind, Signature, accepts, value_accepted
 from grid.datasets.files import folder, read_jsonl
-from grid.datasets.grounding import children, described, listed, required, type_of
+from grid.datasets.grounding import children, described, listed, type_of
+from grid.datasets.parameters import details, json_type
 from grid.errors import ConfigError
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec, to_json
+from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec
 
 Category = Literal[
     "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",
@@ -25,7 +26,6 @@ ANSWERS = "possible_answer"
 _DOCS = "multi_turn_func_doc"
 _PREFIX = "BFCL_v4_"
 _UNLISTED: Mapping[Category, Wanted] = {"irrelevance": "none", "live_irrelevance": "none", "live_relevance": "some"}
-_JSON_TYPES = {"float": "number", "dict": "object", "tuple": "array", "any": "string"}
 _NO_TOOL = frozenset('(:"\\')
 """What ends a tool's name where options are listed, or needs an escape."""
 _EXAMPLES: Mapping[type, Json] = {str: "example", int: 1, float: 1.0, bool: True, list: [], dict: {}}
@@ -128,7 +128,7 @@ def _function(given: Any) -> Function:
         raise UnusableError(f"{name}: a required parameter is not among its properties")
     kinds = {key: _kind(f"{name}: {key}", one) for key, one in properties.items()}
     parameters = tuple(
-        Parameter(key, _json_type(type_of(one)), details(one), key in must, listed(one))
+        Parameter(key, json_type(type_of(one)), details(one), key in must, listed(one))
         for key, one in properties.items()
     )
     spec = ToolSpec(name, " ".join(described(given).split()), parameters)
@@ -146,36 +146,6 @@ def _kind(where: str, schema: Any) -> Kind:
     if not isinstance(inner, str) or inner not in KINDS:
         raise UnusableError(f"{where} is a list of which the items have no known type")
     return Kind(KINDS[kind], KINDS[inner])
-
-
-def _json_type(kind: str) -> str:
-    return _JSON_TYPES.get(kind, kind)
-
-
-def details(schema: Any) -> str:
-    """What a parameter's schema says besides its type, on one line: text, form, listed values and default."""
-    told = " ".join(described(schema).split())
-    form = _form(schema)
-    parts = [told and f"{told.rstrip('.')}.", f"Form: {form}." if form != _json_type(type_of(schema)) else ""]
-    if isinstance(schema, dict) and isinstance(schema.get("enum"), list):
-        parts.append(f"One of: {', '.join(map(to_json, schema['enum']))}.")
-    if isinstance(schema, dict) and "default" in schema:
-        parts.append(f"Default: {to_json(schema['default'])}.")
-    return " ".join(filter(None, parts))
-
-
-def _form(schema: Any) -> str:
-    """A type: `[number]` of a list, `{name*: string (details), ...}` of an object whose parts are told."""
-    parts, items = children(schema), schema.get("items") if isinstance(schema, dict) else None
-    if parts:
-        must = required({"parameters": schema}, "parameters")
-        return f"{{{', '.join(_part(key, one, key in must) for key, one in parts.items())}}}"
-    return f"[{_form(items)}]" if isinstance(items, dict) else _json_type(type_of(schema))
-
-
-def _part(name: str, schema: Any, must: bool) -> str:
-    told = details(schema)
-    return f"{name}{'*' if must else ''}: {_json_type(type_of(schema))}{f' ({told})' if told else ''}"
 
 
 def gold_of(row: Mapping[str, Any], functions: Mapping[str, Function], parallel: bool) -> tuple[Gold, ...]:

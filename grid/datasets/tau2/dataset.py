@@ -1,0 +1,223 @@
+"""τ²-bench (Barres et al. 2025): customer service by tools and a policy, scored by what is then in the databases.
+
+agent_planning_benchmark §5.1 validates plans on it (table 3). Telecom and mock are solved from a ticket, the agent
+having the user's tools too (solo); in airline and retail the agent talks to a user, or is told the user's instructions
+as a ticket, which makes other, easier tasks: comparable with themselves alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass as plain_dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, TALKS, Outline, Problem
+from grid.datasets.files import fingerprint
+from grid.datasets.sampling import Order, ordered
+from grid.datasets.tau2 import records, users
+from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders, UnusableError
+from grid.datasets.tau2.scoring import baselines, examine, measure
+from grid.datasets.tau2.tools import library
+from grid.errors import ConfigError
+from grid.strict import STRICT
+from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec
+from grid.worlds.tau2.databases import Version
+from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged
+from grid.worlds.tau2.running import run
+from grid.worlds.tau2.state import Databases
+from grid.worlds.tau2.tasks import FunctionCall, Task
+from grid.worlds.tau2.world import Tau2World
+
+ADAPTER = 1
+"""Raise when the same files give other cases, tools or outcomes."""
+User = Literal["model", "instructions"]
+_TALKING: tuple[DomainName, ...] = ("airline", "retail")
+"""The domains whose tasks have no ticket."""
+
+
+@plain_dataclass(frozen=True)
+class _Record:
+    task: Task
+    world: Tau2World
+
+
+@dataclass(config=STRICT)
+class Tau2:
+    """The base tasks of a domain. `path` is the released `data/tau2`, or a folder that holds it.
+
+    `user` is who the agent of airline and retail has before it: a model (the role `user`), or the user's instructions.
+    `draw`: so many of the base tasks of airline, retail and telecom together, each domain with its share, as in the
+    paper (§5.1: 200; which ones it does not say); None: all. `max_errors` failed calls end a run, as published.
+    """
+
+    path: str | None = None
+    domain: DomainName = "telecom"
+    user: User = "model"
+    draw: Annotated[int, Field(ge=1)] | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    order: Order = "sampled"
+    outline: Outline = "hidden"
+    max_errors: Annotated[int, Field(ge=1)] = 10
+
+    @property
+    def provides(self) -> frozenset[str]:
+        """TALKS where a model plays the user."""
+        return frozenset({BRANCHING, REFERENCES, EXAMINED, *([TALKS] if self._talks else [])})
+
+    @property
+    def _talks(self) -> bool:
+        return self.domain in _TALKING and self.user == "model"
+
+    @property
+    def _solo(self) -> bool:
+        return self.domain not in _TALKING
+
+    @cached_property
+    def _folders(self) -> Folders:
+        return records.folders(self.path, self.domain, self._talks)
+
+    @cached_property
+    def _domain(self) -> Domain:
+        return domain(self.domain)
+
+    @cached_property
+    def version(self) -> str:
+        """The adapter's version, the package's, and the files' fingerprint."""
+        where = self._folders
+        files = [where.domain / name for name in FILES[self.domain]] + [where.user / GUIDELINES] * self._talks
+        return f"tau2-a{ADAPTER}-{installed()}-{fingerprint(*files)}"
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The domain's tools."""
+        return library(self._domain, self._solo, self._talks) if self._folders else {}
+
+    @property
+    def skipped(self) -> Sequence[Skipped]:
+        """Tasks that cannot be cases: of another form, or with tools that the installed package does not have."""
+        return self._read[1]
+
+    def case_ids(self) -> Sequence[str]:
+        """The cases, at most `limit` of them and no more than the domain's share of `draw`."""
+        ids = ordered(list(self._read[0]), self.order, (self._kind,))
+        return ids[: self._share()][: self.limit]
+
+    def _kind(self, case_id: str) -> str:
+        """Which kind of issue it is, in telecom; all tasks of another domain are of one."""
+        return self._read[0][case_id].task.id.partition("]")[0] if self.domain == "telecom" else ""
+
+    def cluster(self, case_id: str) -> str:
+        """Telecom's issue without the persona; elsewhere what the user knows of themselves: tasks of one customer."""
+        task = self._read[0][case_id].task
+        if self.domain == "telecom":
+            return task.id.partition("[PERSONA")[0]
+        return task.instructions.get("known_info") or task.id
+
+    def problem(self, case_id: str) -> Problem:
+        """One task. Its reference are the gold actions, and the information that has to be told as the answer."""
+        record = self._read[0][case_id]
+        task, world, tools = record.task, record.world, tuple(self.tools.values())
+        query = task.ticket if self._solo else users.ticket(task)
+        return Problem(
+            case=Case(case_id, query, Plan(()), policy=self._policy),
+            reference=_reference(world),
+            world=world,
+            candidates=lambda case, substep: tools,
+            library=self.tools,
+            same_function={},
+            domain=self.domain,
+            own=tuple(self.tools),
+            measure=partial(measure, world),
+            examine=partial(examine, world) if task.nl_assertions else None,
+            baselines=partial(baselines, world),
+        )
+
+    @cached_property
+    def _policy(self) -> str:
+        return records.policy_of(self._folders.domain, self.domain)
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
+        found, skipped = dict[str, _Record](), list[Skipped]()
+        base = records.base_ids(self._folders.domain)
+        for number, row in enumerate(records.rows(self._folders.domain / "tasks.json")):
+            name = str(row.get("id", f"row {number}"))
+            if base is not None and name not in base:
+                continue
+            case_id = f"tau2-{self.domain}-{name}"
+            try:
+                found[case_id] = self._record(records.task_of(row, self._domain, self._solo))
+            except UnusableError as error:
+                skipped.append(Skipped(case_id, str(error)))
+        if not found:
+            raise ConfigError("dataset.path", self.path, "its files hold no task that can be a case")
+        return found, skipped
+
+    def _record(self, task: Task) -> _Record:
+        guidelines = _guidelines(self._folders.user / GUIDELINES) if self._talks else ""
+        scenario = users.scenario(guidelines, task) if self._talks else ()
+        begun = _databases(self._folders.domain, self._domain)
+        try:
+            begun = Databases(_over(begun.agent, task.data), begun.user and _over(begun.user, task.user_data))
+        except ValueError as error:
+            raise UnusableError(f"its data do not fit the database: {str(error)[:200]}") from None
+        return _Record(task, Tau2World(task, self._domain, begun, self._solo, self.max_errors, scenario))
+
+    def _share(self) -> int | None:
+        """How many of the drawn tasks are this domain's; the largest remainders are rounded up."""
+        if self.draw is None or self.domain not in BASE:
+            return None
+        counts = {name: _count(self.path, name) for name in BASE}
+        total = sum(counts.values())
+        if self.draw >= total:
+            return None
+        exact = {name: self.draw * count / total for name, count in counts.items()}
+        shares = {name: int(share) for name, share in exact.items()}
+        for name in sorted(exact, key=lambda name: shares[name] - exact[name])[: self.draw - sum(shares.values())]:
+            shares[name] += 1
+        return shares[self.domain]
+
+
+def _reference(world: Tau2World) -> Reference:
+    """The gold actions in their order; those that the tools refuse are right all the same."""
+    calls = {str(place): ToolCall(one.name, one.arguments) for place, one in enumerate(world.task.actions)}
+    failing, databases = set[str](), world.start().databases
+    for place, one in enumerate(world.task.actions):
+        found = run(world.domain, databases, FunctionCall(one.requestor, one.name, one.arguments))
+        databases = found.databases
+        if found.failed:
+            failing.add(str(place))
+    answer = "; ".join(world.task.communicate) or None
+    return Reference(dict(calls), tuple(calls), followed=False, answer=answer, failing=frozenset(failing))
+
+
+def _over(version: Version, data: Mapping[str, Any]) -> Version:
+    return Version(merged(version.base, data)) if data else version
+
+
+@cache
+def _databases(where: Path, of: Domain) -> Databases:
+    """A domain's databases, read once a process: airline's are 7 MB."""
+    agent = Version(records.database(where / next(f for f in FILES[of.name] if f.startswith("db.")), of.db))
+    user = Version(records.database(where / "user_db.toml", of.user_db)) if of.user_db else None
+    return Databases(agent, user)
+
+
+@cache
+def _guidelines(file: Path) -> str:
+    return records.text_of(file)
+
+
+def _count(path: str | None, name: DomainName) -> int:
+    """How many base tasks a domain has at hand; none where it is not there."""
+    try:
+        where = records.folders(path, name, talks=False).domain
+    except ConfigError:
+        return 0
+    ids = records.base_ids(where)
+    return len(ids) if ids is not None else len(records.rows(where / "tasks.json"))

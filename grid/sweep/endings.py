@@ -1,0 +1,44 @@
+"""How an episode ended and what it took, as columns of its row."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+from grid.errors import ErrorKind, Status
+from grid.planners.base import Episode
+from grid.types import Trajectory
+
+_MAX_MESSAGE = 2000  # characters of an error
+
+
+def outcome_columns(
+    episode: Episode | None, trajectory: Trajectory, status: Status, kind: ErrorKind | None, message: str | None
+) -> dict[str, Any]:
+    """How an episode ended, and what it took."""
+    return {
+        "status": status,
+        "error_kind": kind,
+        "error_message": message[:_MAX_MESSAGE] if message else None,
+        "answer": trajectory.answer or None,
+        "n_steps": len(trajectory.steps),
+        "budget_reached": episode.budget_reached if episode else None,
+        "tool_calls": episode.tool_calls if episode else 0,
+        "resolved_checks": episode.resolved_checks if episode else 0,
+        "replans": trajectory.replans,
+        "branches": trajectory.branches,
+        "branched_steps": trajectory.branched_steps,
+        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Of the values there are; None without any."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def time_columns(passed: float, own: float, now: dt.datetime) -> dict[str, Any]:
+    """The seconds that passed, those of them that were the case's own, as its deadline counts, and when it ended."""
+    return {"wall_seconds": passed, "case_seconds": own, "created_at": now}

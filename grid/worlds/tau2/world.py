@@ -1,0 +1,156 @@
+"""The world of a τ²-bench task: the package's tools on databases that are values, and a user to talk to.
+
+Calls have the effects that the package's environment gives them: what a failed call changed before it failed stays,
+and whatever is called is known. A state is a version of the databases with what was called and said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from grid.types import Observation, Parameter, ToolCall, ToolSpec
+from grid.worlds.base import State, own_state
+from grid.worlds.instances import MOST_SHOWN
+from grid.worlds.talking import Said, User
+from grid.worlds.tau2 import reward
+from grid.worlds.tau2.package import Domain, Requestor
+from grid.worlds.tau2.running import Called, failed, run
+from grid.worlds.tau2.state import PROPERLY, Databases, Talk, digest
+from grid.worlds.tau2.tasks import FunctionCall, Task
+
+STOP_TOKENS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
+"""With one of these in a message the user ends the conversation; they are the data's own (its guidelines)."""
+GREETING = Said(False, "Hi! How can I help you today?")
+SAY = ToolSpec(
+    "message_user",
+    "Sends a message to the user and returns what they reply. Nothing but these messages reaches the user.",
+    (Parameter("message", "string", "the message's text"),),
+    ("reply",),
+)
+TRANSFER = "transfer_to_human_agents"
+
+
+@dataclass(frozen=True)
+class Tau2World:
+    """One task. `begun` are its databases before `Task.begins`; `solo`: the agent has the user's tools too.
+
+    `max_errors` failed calls end a run, as the package's runner does. With a `user` there is somebody to talk to, who
+    goes by `scenario`, and whose first message is `first`.
+    """
+
+    task: Task
+    domain: Domain
+    begun: Databases
+    solo: bool
+    max_errors: int
+    scenario: tuple[str, ...] = ()
+    user: User | None = None
+    first: str = ""
+    branches: ClassVar[bool] = True
+
+    def opening(self) -> tuple[Said, ...]:
+        """What the agent says before the user's first message."""
+        return (GREETING,)
+
+    def talked_to(self, user: User, first: str) -> Tau2World:
+        """The same task with its user, whose first message is `first`."""
+        return replace(self, user=user, first=first)
+
+    def start(self) -> Talk:
+        """The task as it begins; over at once, where the user's first message ends the conversation."""
+        said = (*self.opening(), Said(True, self.first)) if self.user else ()
+        past = digest(f"{self.domain.name} {self.task.id} {self.first}")
+        return Talk(past, self._started, said=said, ended="user_stop" if _stops(self.first) else None)
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[Talk, Observation]:
+        """What a tool returns; of a message, the reply."""
+        talk = own_state(state, Talk)
+        if talk.ended:
+            return talk, failed("the work is over")
+        if self.user and call.tool == SAY.name:
+            return await self._told(talk, call, self.user)
+        return self.call(talk, call)
+
+    def call(self, talk: Talk, call: ToolCall) -> tuple[Talk, Observation]:
+        """As `apply`, for the tools of the package. A call that failed was made all the same."""
+        requestor = self._whose(call.tool)
+        if requestor is None:
+            found = Called(talk.databases, f"Tool '{call.tool:.80}' not found.", True)
+        else:
+            found = run(self.domain, talk.databases, FunctionCall(requestor, call.tool, call.arguments))
+        errors = talk.errors + found.failed
+        after = talk.behind(call.text(), ended="too_many_errors" if errors >= self.max_errors else None)
+        after = replace(after, databases=found.databases, calls=(*talk.calls, call), errors=errors)
+        return after, found.observation
+
+    def over(self, state: State) -> bool:
+        """Whether the user has left, or too many calls have failed."""
+        return own_state(state, Talk).ended is not None
+
+    def ended(self, state: State, answer: str | None) -> Talk:
+        """The agent's own end of the work; its answer is the last thing that it says."""
+        talk = own_state(state, Talk)
+        if talk.ended:
+            return talk
+        return talk.behind(f"end {answer or ''}", *([Said(False, answer)] if answer else []), ended="agent_stop")
+
+    def resolved(self, state: State) -> bool:
+        """Whether the run ended properly and the reward is 1, as far as it can be told without a judge."""
+        talk = own_state(state, Talk)
+        return talk.ended in PROPERLY and all(part in (1.0, None) for part in self.parts(talk).values())
+
+    def answer(self, state: State) -> str | None:
+        """None: what counts is what was done."""
+        return None
+
+    def parts(self, talk: Talk) -> reward.Parts:
+        """The parts of the reward."""
+        return reward.parts(self.domain, self.task, self.gold, talk)
+
+    @cached_property
+    def gold(self) -> Databases:
+        """The databases behind the gold actions. As in the package's evaluator nothing is kept in step between them."""
+        databases = self._started
+        for action in self.task.actions:
+            call = FunctionCall(action.requestor, action.name, action.arguments)
+            databases = run(self.domain, databases, call, in_step=False).databases
+        return databases
+
+    @cached_property
+    def _started(self) -> Databases:
+        databases = self.begun
+        for call in self.task.begins:
+            databases = run(self.domain, databases, call).databases
+        return databases
+
+    def _whose(self, tool: str) -> Requestor | None:
+        """Whose tool it is, among those that the agent may call."""
+        if self.solo and tool in self.domain.names("user"):
+            return "user"
+        return "assistant" if tool in self.domain.names("assistant") else None
+
+    async def _told(self, talk: Talk, call: ToolCall, user: User) -> tuple[Talk, Observation]:
+        """The state behind a message of the agent's, and the reply."""
+        text = call.arguments.get("message")
+        if call.arguments.keys() != {"message"} or not isinstance(text, str) or not text.strip():
+            return talk, failed("message_user takes one argument: message, a text that is not empty")
+        said = Said(False, text[:MOST_SHOWN])
+        reply = await user.reply(self.scenario, (*talk.said, said))
+        if reply is None:
+            return talk.behind(call.text(), said, ended="user_error"), failed("the user cannot be reached")
+        over = _stops(reply)
+        after = talk.behind(f"{call.text()} {reply}", said, Said(True, reply), ended="user_stop" if over else None)
+        left = {"status": "the user has left the conversation"} if over else {}
+        return after, Observation({"reply": _without_tokens(reply), **left})
+
+
+def _stops(message: str) -> bool:
+    return any(token in message for token in STOP_TOKENS)
+
+
+def _without_tokens(message: str) -> str:
+    for token in STOP_TOKENS:
+        message = message.replace(token, "")
+    return message.strip()
