@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, planted, provenance, queries, reading
+from analysis import intervals, load, queries, reading
 from analysis.intervals import CLUSTER
 from analysis.plans.cells import method
 from analysis.plans.measures import Measure, measured, partly
@@ -59,7 +59,7 @@ def read(root: Path) -> pd.DataFrame:
         StoreError: the folder cannot be read.
     """
     of_modes = pc.match_substring_regex(pc.field("planner"), rf"^({DIRECT}|{PLAN_FIRST})(\[|$)")
-    further = [planted.ENGINE, *provenance.COLUMNS, "config", "refine", "draft", *_JUDGED]
+    further = ["config", "refine", "draft", *_JUDGED]
     further += [REWARD] * (REWARD in EPISODES.names)
     cells = load.episodes(root, further, of_modes & ~pc.field("task_family").is_valid())
     if cells.empty:
