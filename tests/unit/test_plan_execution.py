@@ -94,6 +94,6 @@ def test_one_mode_alone_has_no_table(tmp_path: Path) -> None:
 def test_the_query_gives_the_means_of_the_cases(tmp_path: Path) -> None:
     write(tmp_path, ran("slate", won(), ["d"] * COUNT))
     (sheet,) = sheets.sheets(tmp_path)
-    found = duckdb.sql(sheet.query).df()
+    found = duckdb.execute(sheet.query).df()
     means = found.groupby(["planner", "refine"])["mean_reward"].mean()
     assert means.to_dict() == {("direct", "none"): 0.5, ("plan_first", "none"): 0.0, ("plan_first", TAXONOMY): 0.5}

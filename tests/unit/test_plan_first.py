@@ -19,6 +19,7 @@ from grid.sweep.config import BudgetConfig
 from grid.sweep.run import episode_of, solve
 from grid.types import Trajectory
 from tests.configs import setting_of, yaml
+from tests.http_server import Asked, LocalServer, Reply, completion, models
 from tests.plans import Says, plan_episode, simulated
 
 PLAN = (
@@ -153,6 +154,38 @@ def test_refined_or_not_the_same_draft_is_asked_for_with_the_same_seed(planner: 
         told.append((first.prompt, first.seed, first.temperature, first.max_tokens, first.answers, run.plans.draft))
     assert told[0] == told[1]
     assert told[0][-1] is not None
+
+
+def served(asked: Asked) -> Reply:
+    """A model that plans, finds nothing wrong with its plan, and finishes."""
+    if asked.path == "/v1/models":
+        return models("m")
+    text = str(asked.body)
+    if "Review the draft" in text:
+        return completion("All is well.")
+    return completion('{"plan": "nothing", "tool_chain": []}' if "tool_chain" in text else END)
+
+
+async def loaded_and_solved(built: Built, run: Episode) -> None:
+    await built.engine.load()
+    await solve(built, run)
+
+
+def test_a_server_is_sent_the_same_first_request_refined_or_not() -> None:
+    sent = []
+    with LocalServer(served) as server:
+        for refine in ("none", "self"):
+            server.asked.clear()
+            keys = {"base_url": server.url, "model": "m", "structured": False, "sampling": "plain"}
+            values: dict[str, Any] = {"limit": 1, "outline": "hidden"}
+            labels = {"dataset": "slate", "planner": "plan_first", "model": "openai_http", "refine": refine}
+            built, run = one_cell(setting_of(values, model_values=keys, **labels))
+            asyncio.run(loaded_and_solved(built, run))
+            assert len(run.messages) == (2 if refine == "none" else 4)
+            bodies = [body for body in server.bodies("/v1/chat/completions") if "Plan all calls" in str(body)]
+            sent.append(bodies[0])
+    assert sent[0] == sent[1]
+    assert sent[0]["seed"] is not None
 
 
 @pytest.mark.parametrize("outline", ["given", "hidden"])
