@@ -1,4 +1,4 @@
-"""Planned first: nothing is run while it plans, decisions differ from direct ones by the plan alone, drafts are shared."""
+"""Planned first: nothing is run while it plans, decisions differ from direct ones by the plan, drafts are shared."""
 
 from __future__ import annotations
 
