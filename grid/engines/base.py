@@ -14,7 +14,8 @@ from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
     "role", "notes", "task", "plan", "demonstrations", "lessons", "history", "tools", "request", "siblings",
-    "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors", "critique",
+    "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors",
+    "critique",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"

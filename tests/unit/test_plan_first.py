@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
 from grid.planners.base import Budget, Episode
 from grid.planners.plan_first import PlanFirst
@@ -167,6 +168,7 @@ def served(asked: Asked) -> Reply:
 
 
 async def loaded_and_solved(built: Built, run: Episode) -> None:
+    assert isinstance(built.engine, OpenAIHTTP)
     await built.engine.load()
     await solve(built, run)
 
@@ -178,7 +180,7 @@ def test_a_server_is_sent_the_same_first_request_refined_or_not() -> None:
             server.asked.clear()
             keys = {"base_url": server.url, "model": "m", "structured": False, "sampling": "plain"}
             values: dict[str, Any] = {"limit": 1, "outline": "hidden"}
-            labels = {"dataset": "slate", "planner": "plan_first", "model": "openai_http", "refine": refine}
+            labels: dict[str, Any] = {"dataset": "slate", "planner": "plan_first", "model": "openai_http", "refine": refine}
             built, run = one_cell(setting_of(values, model_values=keys, **labels))
             asyncio.run(loaded_and_solved(built, run))
             assert len(run.messages) == (2 if refine == "none" else 4)
