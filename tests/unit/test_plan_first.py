@@ -180,7 +180,12 @@ def test_a_server_is_sent_the_same_first_request_refined_or_not() -> None:
             server.asked.clear()
             keys = {"base_url": server.url, "model": "m", "structured": False, "sampling": "plain"}
             values: dict[str, Any] = {"limit": 1, "outline": "hidden"}
-            labels: dict[str, Any] = {"dataset": "slate", "planner": "plan_first", "model": "openai_http", "refine": refine}
+            labels: dict[str, Any] = {
+                "dataset": "slate",
+                "planner": "plan_first",
+                "model": "openai_http",
+                "refine": refine,
+            }
             built, run = one_cell(setting_of(values, model_values=keys, **labels))
             asyncio.run(loaded_and_solved(built, run))
             assert len(run.messages) == (2 if refine == "none" else 4)
