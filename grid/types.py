@@ -294,7 +294,8 @@ class Trajectory:
     `steps` is the path it stands by, one step per substep, and `end` the world's state behind it; `decisions` every
     decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first, and
     `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
-    `chain` is the plan that a planner predicts without running it, `unrefined` the one that it wrote before a critique.
+    `chain` is the plan that a planner predicts without running it, and then the result; `planned` the one that it wrote
+    before it ran anything, where what it ran is the result. `unrefined` is either before a critique.
     """
 
     steps: tuple[Step, ...]
@@ -305,6 +306,7 @@ class Trajectory:
     replans: int = 0
     answer: str | None = None
     chain: Chain | None = None
+    planned: Chain | None = None
     unrefined: Chain | None = None
 
 

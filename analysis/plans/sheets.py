@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.plans import cells as plans
-from analysis.plans import efficiency, extraneous, refinement, stepwise, tasks
+from analysis.plans import efficiency, execution, extraneous, refinement, stepwise, tasks
 from analysis.plans.sheet import SECTION as SECTION
 from analysis.render import Sheet
 
@@ -14,19 +14,20 @@ OF_PAPER = "published agent_planning_benchmark "
 
 
 def sheets(root: Path) -> list[Sheet]:
-    """Tables 1, 2, 4, 5, 14 and 15 in form; each where its data are. `analysis.disturbances` has other data sets'.
+    """Tables 1 to 5, 14 and 15 in form; each where its data are. `analysis.disturbances` has other data sets'.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    cells = plans.read(root)
+    executed, cells = execution.sheets(root), plans.read(root)
     if cells.empty:
-        return []
+        return executed
     own = cells[cells["task_family"].notna()]
     return [
         *tasks.sheets(root, own),
         *extraneous.sheets(root, own),
         *stepwise.sheets(root, own),
+        *executed,
         *refinement.sheets(root, own),
         *efficiency.sheets(root, cells),
     ]

@@ -13,8 +13,9 @@ from grid.engines.verdicts import VerdictAnswer
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "notes", "task", "demonstrations", "lessons", "history", "tools", "request", "siblings", "candidates",
-    "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors", "critique",
+    "role", "notes", "task", "plan", "demonstrations", "lessons", "history", "tools", "request", "siblings",
+    "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors",
+    "critique",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"

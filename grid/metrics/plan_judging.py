@@ -31,7 +31,7 @@ class JudgedTask:
     """A planning task as a judge may see it. No planner is shown it.
 
     `tools` are those offered, REJECT left out. `reference` is a known solution, from behind `done` on; empty: none.
-    `extraneous` names the distractors, `costs` has the tools' costs, where there are some.
+    `extraneous` names the distractors, `costs` has the tools' costs, where there are some, `policy` the case's rules.
     """
 
     query: str
@@ -43,6 +43,33 @@ class JudgedTask:
     broken: str | None = None
     replacement: str | None = None
     costs: Mapping[str, int] = field(default_factory=dict)
+    policy: str = ""
+
+
+def executed_examine(task: JudgedTask, reference_shown: bool = True) -> Examine:
+    """What `Problem.examine` is where plans are carried out (agent_planning_benchmark §5.1, table 3).
+
+    Of the plan that was carried out (`Trajectory.planned`) plan_correct, plan_grade, plan_errors and
+    judge_contradicted, of its draft before a critique unrefined_*; nothing where a planner wrote none. A draft that was
+    left as it was is judged once. Success is left to the world. `reference_shown` is as for `plan_examine`.
+    """
+    return partial(_executed, task, reference_shown)
+
+
+async def _executed(
+    task: JudgedTask, reference_shown: bool, trajectory: Trajectory, evaluator: Evaluator
+) -> Mapping[str, Any]:
+    plan, draft = trajectory.planned, trajectory.unrefined
+    if plan is None:
+        return {}
+    asking = _Asking(task, reference_shown, None, evaluator)
+    found = await asking.about(plan, None, "plan")
+    own = {f"plan_{key}": value for key, value in _told(found.verdict).items()}
+    own |= {"judge_contradicted": found.verdict.contradicted if found.verdict else None}
+    if draft is not None:
+        before = found if draft == plan else await asking.about(draft, None, "unrefined")
+        own |= {f"unrefined_{key}": value for key, value in _told(before.verdict).items()}
+    return own
 
 
 def plan_examine(
@@ -187,7 +214,7 @@ def unsolvable_prompt(task: JudgedTask, chain: Chain, answer: str | None) -> Pro
 
 def _shown(task: JudgedTask) -> list[Section]:
     """Tools, what is to be known of them, the request, and what was done."""
-    notes: list[str] = []
+    notes: list[str] = [plan_prompts.POLICY, task.policy] if task.policy else []
     if task.costs:
         costs = {tool.name: task.costs[tool.name] for tool in task.tools if tool.name in task.costs}
         notes += [plan_prompts.COSTS, f"Costs: {to_json(costs)}"]

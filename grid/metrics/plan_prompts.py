@@ -22,6 +22,8 @@ _ALL_SIX = (
 )
 _VERDICT = "Any error means that the plan is not correct; a plan is correct exactly where none of the six holds."
 
+POLICY = "The policy that a plan has to keep to; a plan that breaks it has the error E3:"
+
 HOLISTIC = Section(
     "role",
     (

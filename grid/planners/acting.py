@@ -94,7 +94,7 @@ class View:
 
     `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
     tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
-    `answered`: to finish takes an answer.
+    `answered`: to finish takes an answer. `plan`: the lines of a plan that was written before anything was run.
     """
 
     substep: Substep
@@ -107,6 +107,7 @@ class View:
     may_give_up: bool = False
     most_observed: int | None = None
     answered: bool = False
+    plan: tuple[str, ...] = ()
 
     @property
     def guided(self) -> bool:
@@ -304,4 +305,5 @@ def trajectory(
     """The path as what a planner returns. Without an answer of its own it is what the tools' results say."""
     answer = path.answer if path.answer is not None else episode.answer(path.state)
     taken = path.steps if decisions is None else decisions
-    return Trajectory(path.steps, taken, path.state, branches, branched_steps, replans, answer)
+    found = Trajectory(path.steps, taken, path.state, branches, branched_steps, replans, answer)
+    return replace(found, planned=episode.plans.planned, unrefined=episode.plans.unrefined)

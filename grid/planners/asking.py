@@ -268,7 +268,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, notes, demonstrations, task, lessons, history, tools and siblings, static ones first."""
+    """Role, notes, demonstrations, task, plan, lessons, history, tools and siblings, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
@@ -276,6 +276,7 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         *before,
         prompts.demonstrations_section(episode, acting.demonstrations),
         prompts.task_section(episode),
+        prompts.plan_section(view.plan),
         prompts.lessons_section(view.lessons),
         prompts.history_section(view.history),
         *behind,

@@ -13,7 +13,7 @@ from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import ACTOR, JUDGE, Role
 from grid.errors import BudgetError, ContextError, ToolError
 from grid.planners.options import QUERY, Options, Retrieved, in_order
-from grid.planners.progress import Before, Budget, Executed, Improvement
+from grid.planners.progress import Before, Budget, Executed, Improvement, Plans
 from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
 from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
@@ -74,7 +74,7 @@ class Episode:
         `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
         """
         self.case, self.budget, self.seed = case, budget, seed
-        self.before, self.turn = Before(case.done), 0
+        self.before, self.turn, self.plans = Before(case.done), 0, Plans()
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []
         self.improvements: list[Improvement] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -15,6 +16,7 @@ from grid.types import Trajectory, Usage
 
 T = TypeVar("T")
 P = TypeVar("P")
+_DIGITS = 12  # of a digest
 
 
 class Read(NamedTuple, Generic[P]):
@@ -86,7 +88,7 @@ class WritesPlans(Planner, Protocol):
 
 
 async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) -> Drafted[T]:
-    """A plan, refined where the setting says so.
+    """A plan, refined where the setting says so; of an episode's first draft the digest is kept.
 
     Raises:
         ModelError: no plan after all retries.
@@ -95,6 +97,9 @@ async def drafted(episode: Episode, asking: Asking[T], refine: Refine | None) ->
     if found.plan is None:
         tries = asking.acting.max_retries + 1
         raise ModelError(f"step {asking.where}: no plan that can be used, after {tries} tries: {found.why}")
+    if episode.plans.draft is None:
+        text = asking.written(found.plan).encode("utf-8", "replace")
+        episode.plans.draft = hashlib.sha256(text).hexdigest()[:_DIGITS]
     if refine is None:
         return Drafted(found.plan, found.usage, None)
     asking.drafted(found.plan)

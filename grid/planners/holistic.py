@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE
-from grid.engines.plan_answers import ChainAnswer
-from grid.planners.acting import Acting, Action, View, begin, decisions_left, trajectory
+from grid.planners.acting import Acting, Action, begin, trajectory
 from grid.planners.base import Episode
-from grid.planners.drafting import Refine, drafted
+from grid.planners.drafting import Refine
 from grid.planners.planning import run_plan, whole_view
-from grid.planners.predicting import Form, as_predicted, asking, chain_of, may_refuse, tools_of
+from grid.planners.predicting import as_predicted
+from grid.planners.tool_chain import plan_chain
 from grid.strict import STRICT
-from grid.text.chains import Predicted, chain_text, read_chain
-from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, ToolSpec, Trajectory, Usage
-
-ASK_ALL = "Plan all calls that carry out the request, in the order in which they are made. The first is step {first}."
-ASK_MOST = "Plan the next calls, in the order in which they are made, {most} at most. The first is step {first}."
-ASK_ANSWER = "The last one finishes with the answer."
-ASK_SUBSTEPS = (
-    "Plan the substeps {first} to {last}: one entry for each, in their order. An entry whose substep calls no tool has "
-    f'the name "{NO_TOOL}".'
-)
-FORM = (
-    'Answer with one JSON object: {"plan": how you go about it, in a few sentences, "tool_chain": [{"name": the tool, '
-    '"parameter_description": {argument: value}, "reason": why it is called here}, ...]}.'
-)
+from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -70,41 +54,9 @@ class Holistic(Acting):
         view = whole_view(episode, path, self.max_calls)
         if view is None:
             return trajectory(episode, path)
-        keep = partial(as_predicted, episode, view, usage=Usage(), draft=None) if episode.case.diagnosed else None
-        plan, usage, draft = await drafted(
-            episode, asking(episode, view, self, self._form(episode, view), keep), refine
-        )
+        plan, usage, draft = await plan_chain(episode, view, self, refine)
         if episode.case.diagnosed:
             return as_predicted(episode, view, plan, usage, draft)
         # A plan without calls says that nothing has to be done; its summary is what is told.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
-        path = await run_plan(episode, view, actions, usage, self)
-        unrefined = None if draft is None else chain_of(draft, view)
-        return replace(trajectory(episode, path), unrefined=unrefined)
-
-    def _form(self, episode: Episode, view: View) -> Form:
-        case, left = episode.case, decisions_left(episode, view.path, self.max_calls)
-        places = {"first": view.substep.id, "most": left, "last": case.plan.substeps[-1].id if view.guided else ""}
-        ask = ASK_SUBSTEPS if view.guided else ASK_ALL if case.decisions is None else ASK_MOST
-        answers = (ASK_ANSWER,) if view.answered and not view.guided else ()
-        most = self.max_calls if view.answered else left
-        answer = ChainAnswer(
-            tools_of(view), left if view.guided else 1, most, view.guided, may_refuse(view), case.diagnosed
-        )
-        read = partial(_read, episode=episode, view=view, left=left)
-        return Form((ask.format(**places), *answers), (FORM,), answer, read, chain_text)
-
-
-def _read(text: str, tools: dict[str, ToolSpec], episode: Episode, view: View, left: int) -> Predicted:
-    """The chain in an answer, cut to the steps that a case asks for. Raises UnreadableError where it cannot be used."""
-    found = read_chain(text, tools)
-    if view.guided and found.refusal is None and len(found.calls) != left:
-        raise UnreadableError(f"a tool_chain of {len(found.calls)} entries, where {left} are wanted")
-    if not view.guided:
-        found = found._replace(calls=tuple(call for call in found.calls if call))
-    if episode.case.diagnosed:
-        return found if episode.case.decisions is None else found._replace(calls=found.calls[:left])
-    last = found.calls[-1] if found.calls else None
-    if view.answered and not view.guided and found.refusal is None and (last is None or last.name != FINISH):
-        raise UnreadableError(f"a plan whose last call is not {FINISH}, with the answer")
-    return found
+        return trajectory(episode, await run_plan(episode, view, actions, usage, self))

@@ -13,7 +13,7 @@ from grid.chains import Chain, ChainCall
 from grid.engines.base import Section
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, View, imagine, trajectory
+from grid.planners.acting import Acting, Action, Decision, Path, View, imagine, trajectory
 from grid.planners.asking import in_form, read_action
 from grid.planners.base import Answers, Episode
 from grid.planners.drafting import Asking
@@ -151,6 +151,14 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
 
     Under an outline each step is a substep's; there are as many as the prediction has.
     """
+    path = imagined(episode, view, plan, usage)
+    episode.decisions.extend(path.steps[len(view.path.steps) :])
+    found = trajectory(episode, path)
+    return replace(found, chain=chain_of(plan, view), unrefined=None if draft is None else chain_of(draft, view))
+
+
+def imagined(episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
+    """The path behind a prediction, as if each of its calls were taken as a step; its cost stands with the first."""
     outline = episode.case.plan.substeps[len(view.path.steps) :]
     path = view.path
     for place, action in enumerate(plan.actions):
@@ -161,9 +169,7 @@ def as_predicted(episode: Episode, view: View, plan: Plan, usage: Usage, draft: 
         else:
             break
         path, usage = imagine(replace(view, path=path, substep=substep), Decision(action, usage)), Usage()
-    episode.decisions.extend(path.steps[len(view.path.steps) :])
-    found = trajectory(episode, path)
-    return replace(found, chain=chain_of(plan, view), unrefined=None if draft is None else chain_of(draft, view))
+    return path
 
 
 def chain_of(plan: Plan, view: View) -> Chain:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+from grid.chains import Chain
 from grid.types import Observation, Step, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
 
@@ -57,3 +58,16 @@ class Before(NamedTuple):
     steps: tuple[Step, ...] = ()
     said: Mapping[int, str] = MappingProxyType({})
     answers: Mapping[int, str | None] = MappingProxyType({})
+
+
+@dataclass
+class Plans:
+    """The first plan that an episode's planner wrote: `draft` is the digest of its text, before any critique.
+
+    Where it was written before anything was run, and then carried out: `planned` as it was then, `unrefined` before a
+    critique.
+    """
+
+    draft: str | None = None
+    planned: Chain | None = None
+    unrefined: Chain | None = None

@@ -49,6 +49,13 @@ EMPTY = Section("instruction", ())
 NOTES = "What the tools speak of:"
 POLICY = "The policy that you keep to in all that you do:"
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
+PLAN = "A plan of the work, which was written before anything of it was run:"
+PLAN_SUMMARY = "In short: "
+PLAN_EMPTY = "(no call)"
+PLAN_USE = (
+    "Go by the plan where what was returned bears it out, and depart from it where it does not, or where the plan is "
+    "wrong. OUTPUT_FROM_STEP_i always stands for the step i that was really taken, also where the plan has another."
+)
 SIBLINGS = "At this very point these were tried before, with what came of them:"
 DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
 NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
@@ -143,6 +150,11 @@ def task_section(episode: Episode) -> Section:
 @lru_cache(maxsize=256)
 def _task(query: str, outline: tuple[str, ...]) -> Section:
     return Section("task", (f"Query: {query}", *(("Outline:", *outline) if outline else ())))
+
+
+def plan_section(lines: Sequence[str]) -> Section:
+    """A plan that was written before anything was run, the same for all decisions that go by it."""
+    return Section("plan", (PLAN, *lines, PLAN_USE)) if lines else EMPTY
 
 
 def history_section(lines: Sequence[str]) -> Section:

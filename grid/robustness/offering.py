@@ -140,4 +140,9 @@ def with_chain_calls(trajectory: Trajectory, change: Callable[[ToolCall], ToolCa
         calls = ((one, change(ToolCall(one.name, one.arguments))) for one in chain.calls)
         return replace(chain, calls=tuple(replace(one, name=new.tool, arguments=new.arguments) for one, new in calls))
 
-    return replace(trajectory, chain=changed(trajectory.chain), unrefined=changed(trajectory.unrefined))
+    return replace(
+        trajectory,
+        chain=changed(trajectory.chain),
+        planned=changed(trajectory.planned),
+        unrefined=changed(trajectory.unrefined),
+    )

@@ -11,4 +11,5 @@ PLAN_COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     *((name, pa.float64()) for name in ("plan_grade", "unrefined_grade", "judged_grade", "plan_cost", "least_cost")),
     *((name, pa.list_(pa.string())) for name in ("plan_errors", "unrefined_errors", "judged_errors")),
     ("refused", pa.bool_()),
+    ("draft", pa.string()),
 )

@@ -28,6 +28,7 @@ def outcome_columns(
         "resolved_checks": episode.resolved_checks if episode else 0,
         "replans": trajectory.replans,
         "branches": trajectory.branches,
+        "draft": episode.plans.draft if episode else None,
         "branched_steps": trajectory.branched_steps,
         "unassigned": _mean(step.unassigned for step in trajectory.decisions),
     }

@@ -15,7 +15,7 @@ from grid.sweep.check import check_sweep
 from grid.sweep.make import make
 from tests.configs import job, names, solvers, yaml
 
-AHEAD = {"astar", "cot", "fh", "holistic", "zero_shot"}
+AHEAD = {"astar", "cot", "fh", "holistic", "plan_first", "zero_shot"}
 
 
 def planned(planner: str, cap: int, **planner_values: Any) -> str | None:

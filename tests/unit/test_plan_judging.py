@@ -21,7 +21,14 @@ from grid.engines.simulated.engine import Simulated
 from grid.engines.simulated.plan_judge import accuracy
 from grid.engines.verdicts import VerdictAnswer
 from grid.metrics import plan_text
-from grid.metrics.plan_judging import JudgedTask, behaviour_by_rule, plan_examine, plan_prompt, unsolvable_prompt
+from grid.metrics.plan_judging import (
+    JudgedTask,
+    behaviour_by_rule,
+    executed_examine,
+    plan_examine,
+    plan_prompt,
+    unsolvable_prompt,
+)
 from grid.metrics.plan_prompts import UNSOLVABLE
 from grid.planners.judging import Judging
 from grid.sweep.evaluation import Evaluation
@@ -315,3 +322,40 @@ def test_the_lexical_judge_finds_what_names_tell() -> None:
     trapped = Chain((*right.calls, ChainCall("draw_chart", {"data": [1]})))
     assert errors(trapped) == ()
     assert errors(trapped, extraneous=("draw_chart",)) == ("E5",)
+
+
+def carried_out(plan: Chain | None, draft: Chain | None, *answers: str) -> tuple[Mapping[str, Any], list[Prompt]]:
+    """What is said of a plan that was carried out, and what the judge was shown."""
+    engine = Fixed(*answers)
+    ran = Trajectory((), (), answer="done", planned=plan, unrefined=draft)
+    found = executed_examine(task(policy="Never draw a chart."))(ran, Evaluation(engine, Judging(), 0))
+
+    async def wait() -> Mapping[str, Any]:
+        return await found
+
+    return asyncio.run(wait()), vars(engine)["asked"]
+
+
+def test_of_a_plan_that_was_carried_out_plan_and_draft_are_judged_and_success_is_left_alone() -> None:
+    found, asked = carried_out(chain("fetch_rates", "sum_up"), chain("sum_up"), said(), said(False, 0.4, E2=True))
+    assert found == {
+        "plan_correct": True, "plan_grade": 1.0, "plan_errors": (), "judge_contradicted": False,
+        "unrefined_correct": False, "unrefined_grade": 0.4, "unrefined_errors": ("E2",),
+    }  # fmt: skip
+    assert len(asked) == 2
+    assert all("Never draw a chart." in prompt.text() for prompt in asked)
+    assert "fetch_rates" in asked[0].text()
+    assert "done" not in asked[0].text(), "what came of the plan is not shown"
+
+
+def test_a_draft_that_was_left_as_it_was_is_judged_once_and_no_plan_not_at_all() -> None:
+    found, asked = carried_out(chain("sum_up"), chain("sum_up"), said(False, 0.4, E2=True), said())
+    assert (found["plan_grade"], found["unrefined_grade"], len(asked)) == (0.4, 0.4, 1)
+    found, asked = carried_out(chain("sum_up"), None, said())
+    assert "unrefined_correct" not in found
+    assert carried_out(None, None, said()) == ({}, [])
+
+
+def test_a_verdict_that_cannot_be_read_leaves_the_columns_empty() -> None:
+    found, _ = carried_out(chain("sum_up"), None, "no verdict")
+    assert (found["plan_correct"], found["plan_grade"], found["judge_contradicted"]) == (None, None, None)

@@ -18,6 +18,8 @@ PAPER = "agent_planning_benchmark"
 TABLES = {table.table: table for table in files.every() if table.paper == PAPER}
 SWAPPED = {"E2-H": "16", "E2-S": "17"}
 """What table 1 calls E2-H is the mean of table 16, of next steps, and what it calls E2-S that of table 17."""
+EXECUTED = "3"
+"""The table of plans that are executed, on a data set whose cases are no planning tasks."""
 LEVELS = 5
 ROUNDED = 0.0501  # points: table 1 has one decimal
 AGAINST = {("Qwen3-VL-32B-Instruct", "E3"), ("Qwen3-VL-32B-Instruct", "E5")}
@@ -103,9 +105,10 @@ def test_compositions_add_up() -> None:
 def test_every_row_says_which_cells_of_ours_stand_beside() -> None:
     for name, table in TABLES.items():
         for row in table.rows if table.of == "cells" else ():
-            assert row.ours is None or {**table.cells, **row.cells}.get("task_family"), name
+            assert row.ours is None or name == EXECUTED or {**table.cells, **row.cells}.get("task_family"), name
             assert row.ours is None or set(table.conditions(row) or {}) >= {"dataset", "planner"}, name
-            assert row.ours is None or (name == "4") == ((table.conditions(row) or {})["refine"] != "none"), name
+            refined = name == "4" or (name == EXECUTED and row.labels[-1] == "Refine")
+            assert row.ours is None or refined == ((table.conditions(row) or {})["refine"] != "none"), name
 
 
 def beside(root: Path, table: str) -> Sheet:

@@ -176,7 +176,9 @@ def test_whoever_writes_no_plan_is_refused_with_the_reason_and_none_changes_noth
         for name in names("planner")
         if invalid_reason(setting_of(dataset="slate", planner=name, refine="self")) is None
     }
-    assert written == {"fh", "zero_shot", "cot", "holistic", "stepwise", "stepwise_1", "stepwise_2", "stepwise_3"}
+    assert written == {
+        "fh", "zero_shot", "cot", "holistic", "plan_first", "stepwise", "stepwise_1", "stepwise_2", "stepwise_3"
+    }  # fmt: skip
 
 
 def test_a_critic_must_be_named_and_what_is_not_refined_is_one_setting() -> None:

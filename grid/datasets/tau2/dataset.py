@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.chains import TaskKind
 from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, TALKS, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
@@ -24,6 +25,7 @@ from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders, Unusabl
 from grid.datasets.tau2.scoring import baselines, examine, measure
 from grid.datasets.tau2.tools import library
 from grid.errors import ConfigError
+from grid.metrics.plan_judging import JudgedTask, executed_examine
 from grid.strict import STRICT
 from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec
 from grid.worlds.tau2.databases import Version
@@ -122,10 +124,12 @@ class Tau2:
         """One task. Its reference are the gold actions, and the information that has to be told as the answer."""
         record = self._read[0][case_id]
         task, world, tools = record.task, record.world, tuple(self.tools.values())
-        query = task.ticket if self._solo else users.ticket(task)
+        query, reference = task.ticket if self._solo else users.ticket(task), _reference(world)
+        gold = tuple(call for call in reference.calls.values() if call)
+        judged = JudgedTask(query, TaskKind("holistic"), tools, gold, policy=self._policy)
         return Problem(
             case=Case(case_id, query, Plan(()), policy=self._policy),
-            reference=_reference(world),
+            reference=reference,
             world=world,
             candidates=lambda case, substep: tools,
             library=self.tools,
@@ -133,7 +137,7 @@ class Tau2:
             domain=self.domain,
             own=tuple(self.tools),
             measure=partial(measure, world),
-            examine=partial(examine, world) if task.nl_assertions else None,
+            examine=partial(examine, world, executed_examine(judged)),
             baselines=partial(baselines, world),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grid.datasets.base import Evaluator
+from grid.datasets.base import Evaluator, Examine
 from grid.engines.base import Prompt, ScoreAnswer, Section
 from grid.text.untrusted import shown_lines
 from grid.types import ToolCall, Trajectory, to_json
@@ -35,8 +35,13 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
     return {**_rewarded(world.parts(talk), talk), "success_db": database, "termination": talk.ended or MAX_STEPS}
 
 
-async def examine(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
-    """reward, reward_parts and success with what a judge says of the task's statements, one after another."""
+async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
+    """reward, reward_parts and success with what a judge says of the task's statements; plan_* of a plan there was."""
+    plan = await judged(trajectory, evaluator)
+    return {**plan, **await _stated(world, trajectory, evaluator)}
+
+
+async def _stated(world: Tau2World, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:
     talk = own_state(trajectory.end, Talk)
     parts = dict(world.parts(talk))
     if "NL_ASSERTION" not in parts:
