@@ -11,11 +11,12 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE
 from grid.engines.plan_answers import ChainAnswer
-from grid.planners.acting import Acting, Action, View, begin, decisions_left, trajectory
+from grid.planners.acting import Acting, Action, begin, decisions_left, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine, drafted
 from grid.planners.planning import run_plan, whole_view
 from grid.planners.predicting import Form, as_predicted, asking, chain_of, may_refuse, tools_of
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.text.chains import Predicted, chain_text, read_chain
 from grid.text.objects import UnreadableError

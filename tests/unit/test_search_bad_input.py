@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from grid.errors import ModelError
-from grid.planners.base import Budget
 from grid.planners.mcts import MCTS
+from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from grid.types import Parameter, Plan, Substep, ToolSpec
 from tests.places import letter
