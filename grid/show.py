@@ -19,7 +19,7 @@ from rich.text import Text
 from grid.datasets.base import Problem
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
-from grid.planners.base import Message
+from grid.planners.requests import Message
 from grid.store.transcripts import answer_lines
 from grid.sweep import deadline
 from grid.sweep.build import Built, build, invalid_reason

@@ -19,7 +19,8 @@ from rich.progress import Progress
 
 from grid import store
 from grid.datasets.base import Dataset
-from grid.engines.base import Engine, HostedEngine
+from grid.engines.base import Engine
+from grid.engines.hosted import HostedEngine
 from grid.planners.judging import Judging
 from grid.replicas.client import PooledEngine
 from grid.replicas.fleet import Fleet

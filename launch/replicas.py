@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.report import wide
-from grid.engines.base import HostedEngine
+from grid.engines.hosted import HostedEngine
 from grid.errors import ConfigError, GridError
 from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals

@@ -15,7 +15,7 @@ from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.engines.roles import ASKED
 from grid.sweep.cell import Setting
 from grid.sweep.check import Job
-from grid.sweep.make import load_class
+from grid.sweep.make import make
 from grid.sweep.roles import judges_plans, with_roles
 
 CONF = Path(__file__).parents[1] / "conf"
@@ -69,7 +69,9 @@ def _read(group: str, name: str) -> dict[str, Any]:
 
 def outlines(dataset: str) -> list[str]:
     """The values of `dataset.outline` that a file of conf/dataset can have."""
-    provides = cast(type[Dataset], load_class("dataset", yaml("dataset", dataset))).provides
+    values = yaml("dataset", dataset)
+    absent = {name: "/absent" for name, value in values.items() if value == "???"}
+    provides = cast(Dataset, make("dataset", values | absent)).provides
     return [GIVEN, "hidden", DRAFTED] if OUTLINE in provides else ["hidden", DRAFTED]
 
 

@@ -13,11 +13,14 @@ import numpy as np
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
+from grid.engines.roles import JUDGE
 from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
+from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
 from grid.planners.asking import sample_actions
-from grid.planners.base import JUDGE, Budget, Episode
+from grid.planners.base import Episode
 from grid.planners.judging import Judging, outcome_section, proposal_section
+from grid.planners.progress import Budget
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.sweep import make, worker
 from grid.sweep.worker import Chunk, Report

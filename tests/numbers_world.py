@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from grid.engines.base import SAMPLE, Home, Prompt, Sampled
-from grid.planners.base import Budget, Episode
+from grid.planners.base import Episode
 from grid.planners.fh import FullHorizon
+from grid.planners.progress import Budget
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.text.references import reference

@@ -26,8 +26,9 @@ from grid.engines.base import (
 from grid.engines.places import name_of, takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
+from grid.reference import Reference
 from grid.text.references import PATTERN, answering, reference
-from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec, Usage, to_json
+from grid.types import FINISH, NO_TOOL, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
 
 NOTHING = {"tool": NO_TOOL, "arguments": {}}

@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 from grid.engines.base import SAMPLE, Choice, Engine, Home, Prompt, Sampled
 from grid.engines.roles import CRITIC
 from grid.engines.simulated.engine import Simulated
-from grid.planners.base import Budget, Episode
-from grid.types import Case, Observation, Plan, Reference, Step, Substep, ToolCall, Usage
+from grid.planners.base import Episode
+from grid.planners.progress import Budget
+from grid.reference import Reference
+from grid.types import Case, Observation, Plan, Step, Substep, ToolCall, Usage
 from grid.worlds.rejecting import REJECT_TOOL
 from tests.world import TOOLS, small_world
 

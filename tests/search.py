@@ -25,8 +25,10 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.planners.base import JUDGE, Budget, Episode, Planner
+from grid.engines.roles import JUDGE
+from grid.planners.base import Episode, Planner
 from grid.planners.judging import Judging
+from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
 from grid.types import MAX_SCORE, Case, Demonstration, Observation, Plan, ToolCall, ToolSpec, Trajectory, Usage, to_json
 from grid.worlds.base import State, own_state

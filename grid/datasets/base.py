@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from grid.chains import TaskKind, Verdict
 from grid.engines.base import Prompt
-from grid.types import Case, Demonstration, Reference, Skipped, Substep, ToolSpec, Trajectory
+from grid.reference import Reference
+from grid.types import Case, Demonstration, Skipped, Substep, ToolSpec, Trajectory
 from grid.worlds.base import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"

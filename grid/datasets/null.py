@@ -9,8 +9,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Outline, Problem
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, Substep, ToolCall, ToolSpec
+from grid.types import Case, Plan, Skipped, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 _TOOL = ToolSpec("answer", "Answers the question.", (), ("result",))

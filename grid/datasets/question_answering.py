@@ -11,12 +11,13 @@ from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Ou
 from grid.datasets.constants import Constants, Solved
 from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
 from grid.engines.sources import Hub
+from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
-from grid.types import Case, Demonstration, Plan, Reference, ToolCall, ToolSpec
+from grid.types import Case, Demonstration, Plan, ToolCall, ToolSpec
 from grid.worlds.base import World
 
 

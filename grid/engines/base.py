@@ -262,46 +262,6 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Occupancy:
-    """What an engine has in hand: requests being computed and waiting, and the share of its KV cache in use."""
-
-    running: int
-    waiting: int
-    kv_cache: float | None = None
-
-
-class HostedEngine(Engine, Protocol):
-    """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends."""
-
-    @property
-    def gpus(self) -> int:
-        """Whole GPUs that one replica takes; 0 on a CPU."""
-        ...
-
-    @property
-    def environment(self) -> tuple[str, ...]:
-        """The names of the driver's environment variables that it needs where it loads."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """About how many cases keep one replica busy."""
-        ...
-
-    async def load(self) -> None:
-        """Make ready to answer, once; raises ConfigError for what can never work."""
-        ...
-
-    async def check(self) -> None:
-        """Raise EngineDiedError where it will not answer any more; awaits nothing, so that any event loop may ask."""
-        ...
-
-    def occupancy(self) -> Occupancy:
-        """What it has in hand now."""
-        ...
-
-
 def option_numbers(count: int, padded: bool = False) -> tuple[str, ...]:
     """The numbers of so many options, from 0; `padded`: all as wide as the last one (`00` to `99`)."""
     width = len(str(count - 1)) if padded else 1

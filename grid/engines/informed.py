@@ -10,7 +10,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from grid.chains import Verdict
 from grid.engines.base import Engine
-from grid.types import Reference, ToolSpec
+from grid.reference import Reference
+from grid.types import ToolSpec
 
 
 class Stage(NamedTuple):

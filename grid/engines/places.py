@@ -15,9 +15,10 @@ from functools import cached_property
 from itertools import islice
 
 from grid.engines.base import Prompt, Section
+from grid.reference import Reference
 from grid.text import references
 from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, Reference, ToolCall, ToolSpec
+from grid.types import FINISH, NO_TOOL, ToolCall, ToolSpec
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")

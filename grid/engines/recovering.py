@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from grid.engines.base import Prompt
 from grid.engines.places import Place, Places, is_outlined, named_in_lessons, written_as
+from grid.reference import Reference
 from grid.text.references import answering
-from grid.types import Reference, ToolCall, to_json
+from grid.types import ToolCall, to_json
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from grid.reference import Reference
 from grid.text import references
-from grid.types import Json, Reference, Step, ToolCall, Trajectory, to_json
+from grid.types import Json, Step, ToolCall, Trajectory, to_json
 from grid.worlds.equivalence import equivalent
 
 Outcome: TypeAlias = Mapping[str, Json]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from grid.reference import Reference
 from grid.text import references
-from grid.types import Reference
 
 
 def plan_shape(reference: Reference) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from grid.datasets.base import Problem
+from grid.reference import Reference
 from grid.text import references
-from grid.types import Json, Reference, ToolCall
+from grid.types import Json, ToolCall
 from grid.worlds.equivalence import canonical, equivalent
 from grid.worlds.layers import bare
 from grid.worlds.lookup import LookupSimulator

@@ -11,7 +11,8 @@ from grid.metrics import repeats
 from grid.metrics.replaced import counts
 from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
-from grid.types import NO_TOOL, Reference, Step, ToolCall, Trajectory
+from grid.reference import Reference
+from grid.types import NO_TOOL, Step, ToolCall, Trajectory
 from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls
 from grid.worlds.schema import mends

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any
 
 from grid.metrics.usage import same_arguments
+from grid.reference import Reference
 from grid.text import references
-from grid.types import FINISH, Reference, Step, ToolCall
+from grid.types import FINISH, Step, ToolCall
 
 
 def trajectory_scores(

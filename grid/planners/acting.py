@@ -7,18 +7,19 @@ A *path* is immutable: whoever kept one may go on from it, also side by side.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
 from grid.planners import prompts
-from grid.planners.base import Episode, Executed
-from grid.planners.options import Options
-from grid.planners.prompts import Offer, Seen
+from grid.planners.base import Episode
+from grid.planners.progress import Executed
+from grid.planners.prompts import Seen
+from grid.planners.view import Path, View
 from grid.strict import STRICT
 from grid.types import FINISH, GIVE_UP, NO_TOOL, OptionProbability, Step, Substep, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
@@ -71,63 +72,6 @@ class Action:
         if self.call:
             return self.call.tool
         return FINISH if self.finished else GIVE_UP if self.given_up else NO_TOOL
-
-
-@dataclass(frozen=True)
-class Path:
-    """The steps done so far, and the world's state behind them; `finished` with an `answer` where one was given.
-
-    `lines` are the steps as a history tells them, `said` what the user said behind them, by their places.
-    """
-
-    steps: tuple[Step, ...]
-    state: State
-    lines: tuple[str, ...] = ()
-    finished: bool = False
-    answer: str | None = None
-    said: Mapping[int, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class View:
-    """What one decision looks at: the point, the path so far and what is seen of it, the options, earlier lessons.
-
-    `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
-    tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
-    `answered`: to finish takes an answer. `plan`: the lines of a plan that was written before anything was run.
-    """
-
-    substep: Substep
-    path: Path
-    options: Options
-    whole_query: bool = False
-    seen: Seen = "all"
-    lessons: tuple[str, ...] = ()
-    siblings: tuple[str, ...] = ()
-    may_give_up: bool = False
-    most_observed: int | None = None
-    answered: bool = False
-    plan: tuple[str, ...] = ()
-
-    @property
-    def guided(self) -> bool:
-        """Whether an outline says what comes next."""
-        return bool(self.substep.text)
-
-    @property
-    def history(self) -> tuple[str, ...]:
-        """What is seen of the path, a line a step."""
-        if self.seen == "all" and self.most_observed is None:
-            return self.path.lines
-        if self.seen == "none":
-            return ()
-        lines = (prompts.step_text(step, self.seen == "all", self.most_observed) for step in self.path.steps)
-        return tuple(prompts.with_message(line, self.path.said.get(place)) for place, line in enumerate(lines))
-
-    @cached_property
-    def offer(self) -> Offer:
-        """The options as a prompt lists them."""
-        return prompts.offer(self.options, not self.guided, self.may_give_up, self.answered)
 
 
 @dataclass(frozen=True)

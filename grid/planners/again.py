@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from grid.engines.base import Prompt, Section
-from grid.planners.base import Answers
+from grid.planners.requests import Answers
 from grid.text.untrusted import shown
 
 MOST_SHOWN = 2000

@@ -9,10 +9,12 @@ from typing import Literal
 from grid.engines.base import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
 from grid.engines.functions import Named
 from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, View
+from grid.planners.acting import Acting, Action, Decision
 from grid.planners.again import Rejected, again, rejected
-from grid.planners.base import Answers, Episode
+from grid.planners.base import Episode
 from grid.planners.refusing import checked, results
+from grid.planners.requests import Answers
+from grid.planners.view import View
 from grid.text.answers import NO_CALL, read_call
 from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call

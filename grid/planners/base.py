@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from grid.planners.judging import Scoring
     from grid.planners.search.tree import Node
 
-__all__ = [
-    "ACTOR",
-    "JUDGE",
-    "Answers",
-    "Before",
-    "Budget",
-    "Episode",
-    "Executed",
-    "Improvement",
-    "Message",
-    "Planner",
-    "Role",
-]
-
 
 class Episode:
     """One case being solved: the only thing a planner sees.

@@ -13,15 +13,15 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
+from grid.engines.roles import JUDGE
 from grid.errors import BudgetError
 from grid.planners import prompts
-from grid.planners.acting import View
-from grid.planners.base import JUDGE
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.types import GIVE_UP
 

@@ -11,7 +11,8 @@ from grid.engines.base import Prompt
 from grid.errors import ModelError
 from grid.planners.acting import Acting
 from grid.planners.again import again, rejected
-from grid.planners.base import Answers, Episode, Planner
+from grid.planners.base import Episode, Planner
+from grid.planners.requests import Answers
 from grid.types import Trajectory, Usage
 
 T = TypeVar("T")

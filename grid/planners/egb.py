@@ -17,10 +17,11 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
-from grid.planners.acting import Acting, Decision, Path, Rollout, View, begin, perform, rollout, trajectory
+from grid.planners.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
 from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import until
+from grid.planners.view import Path, View
 from grid.planners.votes import entropy, vote
 from grid.strict import STRICT
 from grid.types import OptionProbability, Trajectory, Usage

@@ -8,8 +8,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.base import SAMPLE
-from grid.planners.acting import Acting, Path
+from grid.planners.acting import Acting
 from grid.planners.base import Episode
+from grid.planners.view import Path
 from grid.strict import STRICT
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pydantic.dataclasses import dataclass
 
 from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, View, begin, rollout, trajectory
+from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine
@@ -16,6 +16,7 @@ from grid.planners.holistic import Holistic
 from grid.planners.planning import whole_view
 from grid.planners.predicting import Plan, as_predicted, imagined
 from grid.planners.tool_chain import plan_chain
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.text.untrusted import shown
 from grid.types import Trajectory, Usage

@@ -8,11 +8,13 @@ from dataclasses import replace
 from grid.chains import Chain, ChainCall
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, Path, View, decisions_left, next_point, perform
+from grid.planners.acting import Acting, Action, Decision, decisions_left, next_point, perform
 from grid.planners.asking import ASK_WORDS, in_form, native_calls, read_action, sections
-from grid.planners.base import Answers, Episode
+from grid.planners.base import Episode
 from grid.planners.drafting import Asking, Drafted, Refine, drafted
 from grid.planners.refusing import refused
+from grid.planners.requests import Answers
+from grid.planners.view import Path, View
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError

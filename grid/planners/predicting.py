@@ -13,10 +13,12 @@ from grid.chains import Chain, ChainCall
 from grid.engines.base import Section
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, Path, View, imagine, trajectory
+from grid.planners.acting import Acting, Action, Decision, imagine, trajectory
 from grid.planners.asking import in_form, read_action
-from grid.planners.base import Answers, Episode
+from grid.planners.base import Episode
 from grid.planners.drafting import Asking
+from grid.planners.requests import Answers
+from grid.planners.view import Path, View
 from grid.text.calls import Call
 from grid.text.chains import Predicted
 from grid.text.objects import UnreadableError

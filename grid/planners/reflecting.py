@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from grid.engines.base import Section, TextAnswer
 from grid.planners import prompts
-from grid.planners.acting import Path
 from grid.planners.base import Episode
+from grid.planners.view import Path
 
 ASK_REFLECTION = (
     "The attempt above did not resolve the request. In two or three sentences, say which step most likely went "

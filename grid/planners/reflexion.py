@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.planners.acting import Path
 from grid.planners.base import Episode
 from grid.planners.reflecting import reflect
 from grid.planners.retry import Retry
+from grid.planners.view import Path
 from grid.strict import STRICT
 
 

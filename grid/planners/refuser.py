@@ -7,8 +7,9 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from grid.chains import Chain
-from grid.planners.acting import Acting, Action, Decision, View, begin, rollout, trajectory
+from grid.planners.acting import Acting, Action, Decision, begin, rollout, trajectory
 from grid.planners.base import Episode
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.types import REJECT, ToolCall, Trajectory, Usage
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grid.planners.acting import Action, View
+from grid.planners.acting import Action
+from grid.planners.view import View
 from grid.text.arguments import misfit, misplaced, takes_results
 from grid.text.references import reference
 from grid.types import RESULT, Step, ToolCall, ToolSpec

@@ -10,9 +10,10 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
-from grid.planners.acting import Acting, Path, begin, rollout, trajectory
+from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
+from grid.planners.view import Path
 from grid.strict import STRICT
 from grid.types import Step, Trajectory
 

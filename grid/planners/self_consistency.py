@@ -15,10 +15,11 @@ from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
 from grid.errors import ConfigError
 from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, Path, View, begin, rollout, trajectory
+from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
 from grid.planners.asking import sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import every
+from grid.planners.view import Path, View
 from grid.planners.votes import vote
 from grid.strict import STRICT
 from grid.types import RESULT, Trajectory, to_json

@@ -7,10 +7,11 @@ from functools import partial
 from pydantic.dataclasses import dataclass
 
 from grid.errors import ModelError
-from grid.planners.acting import Decision, View, begin, rollout, trajectory
+from grid.planners.acting import Decision, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.horizon import Horizon
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.types import Trajectory
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from grid.engines.plan_answers import ChainAnswer
-from grid.planners.acting import Acting, View, decisions_left
+from grid.planners.acting import Acting, decisions_left
 from grid.planners.base import Episode
 from grid.planners.drafting import Drafted, Refine, drafted
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
+from grid.planners.view import View
 from grid.text.chains import Predicted, chain_text, read_chain
 from grid.text.objects import UnreadableError
 from grid.types import FINISH, NO_TOOL, ToolSpec, Usage

@@ -12,8 +12,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import CHOOSE, SAMPLE
+from grid.engines.roles import JUDGE
 from grid.planners.asking import OptionLabels
-from grid.planners.base import JUDGE
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node, backup, finish

@@ -11,8 +11,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
+from grid.engines.roles import JUDGE
 from grid.errors import BudgetError
-from grid.planners.base import JUDGE
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch

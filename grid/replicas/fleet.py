@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, cast
 
-from grid.engines.base import HostedEngine
-from grid.planners.base import ACTOR
+from grid.engines.hosted import HostedEngine
+from grid.engines.roles import ACTOR
 from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.ready import wait

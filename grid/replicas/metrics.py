@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.engines.base import Occupancy
+from grid.engines.hosted import Occupancy
 from grid.sweep.meters import Meters
 from grid.types import Usage
 

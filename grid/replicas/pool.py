@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from grid.engines.base import HostedEngine
+from grid.engines.hosted import HostedEngine
 from grid.replicas.client import NAMESPACE
 from grid.replicas.replica import CONTROL, Hosting, Replica, ReplicaStats
 from grid.types import Usage

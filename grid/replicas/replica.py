@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, cast
 
 from grid.engines import own_log
-from grid.engines.base import Choice, HostedEngine, Prompt, Sampled
+from grid.engines.base import Choice, Prompt, Sampled
+from grid.engines.hosted import HostedEngine
 from grid.engines.probe import unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
 from grid.sweep.make import make

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from grid.types import Case, Reference, Substep, ToolSpec
+from grid.reference import Reference
+from grid.types import Case, Substep, ToolSpec
 
 Mode: TypeAlias = Literal["static", "dynamic"]
 """When tools are retrieved: once, or before every decision, by the last thought and observation too (traject §4.3)."""

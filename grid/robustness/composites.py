@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grid.datasets.base import Problem
+from grid.reference import Reference
 from grid.robustness.naming import words
 from grid.seeds import derive_seed
 from grid.text import references
-from grid.types import Json, Observation, Parameter, Reference, Step, ToolCall, ToolSpec, to_json
+from grid.types import Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
 from grid.worlds.base import State, World
 from grid.worlds.schema import ERROR
 

@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import REFERENCES, Problem
 from grid.metrics.chains import chain_of
+from grid.reference import Reference
 from grid.retrievers.base import Index
 from grid.robustness.broken_tool import run_double
 from grid.robustness.composites import Composite, composites, expanded, least_cost
@@ -31,7 +32,7 @@ from grid.robustness.offering import (
 )
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.types import REJECT, Case, Observation, Parameter, Reference, Substep, ToolCall, ToolSpec, Trajectory
+from grid.types import REJECT, Case, Observation, Parameter, Substep, ToolCall, ToolSpec, Trajectory
 from grid.worlds.base import State
 from grid.worlds.layers import Layer
 

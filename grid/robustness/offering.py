@@ -11,9 +11,10 @@ from typing import Any
 
 from grid.chains import Chain
 from grid.datasets.base import Candidates, Evaluator, Measure, Problem
+from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.text.references import needed
-from grid.types import Case, Reference, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.worlds.layers import Layer
 
 Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from grid import store
+from grid.engines.roles import Role
 from grid.errors import Status
-from grid.planners.base import Message, Role
+from grid.planners.requests import Message
 from grid.sweep.cell import Setting
 from grid.sweep.costs import COLUMNS, spent_in
 from grid.sweep.transcripts import Row, transcript_columns

@@ -18,8 +18,9 @@ from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
 from grid.planners import outline, refining
-from grid.planners.base import Budget, Planner
+from grid.planners.base import Planner
 from grid.planners.judging import Judging
+from grid.planners.progress import Budget
 from grid.planners.refining import NOT_REFINED, Refining, writes_plans
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.robustness.base import Robustness

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, cast
 
-from grid.engines.base import HostedEngine
+from grid.engines.hosted import HostedEngine
 from grid.replicas.fleet import Fleet
 from grid.store import CellIds
 from grid.sweep.build import build_engine

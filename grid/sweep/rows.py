@@ -10,19 +10,9 @@ from grid.datasets.base import Problem
 from grid.metrics.replaced import replacements
 from grid.metrics.stepwise import tool_matches
 from grid.planners.options import Retrieved
+from grid.reference import Reference
 from grid.text.untrusted import loads
-from grid.types import (
-    FINISH,
-    NO_TOOL,
-    Observation,
-    Reference,
-    Step,
-    Substep,
-    ToolCall,
-    ToolSpec,
-    Trajectory,
-    to_json,
-)
+from grid.types import FINISH, NO_TOOL, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
 """What was retrieved for a decision, best first."""

@@ -23,6 +23,7 @@ from grid.metrics.stepwise import scored
 from grid.planners.base import Episode
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
+from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.sweep.attempts import ChunkResult, Outcome
 from grid.sweep.audit import Audit
@@ -38,7 +39,7 @@ from grid.sweep.identity import identity, kind_columns
 from grid.sweep.rows import ranked_of, step_rows, storable
 from grid.sweep.transcripts import KEEP_NONE, Keep
 from grid.sweep.tree_rows import improvement_rows, node_rows
-from grid.types import Reference, Trajectory, to_json
+from grid.types import Trajectory, to_json
 from grid.worlds.layers import bare
 from grid.worlds.schema import mends
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from grid import store
 from grid.engines.base import Section
 from grid.errors import ConfigError, Status
-from grid.planners.base import Message
+from grid.planners.requests import Message
 
 Row = dict[str, Any]
 Cells = Literal["all", "failed", "none"]

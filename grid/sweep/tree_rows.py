@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from grid.planners.base import Improvement
+from grid.planners.progress import Improvement
 from grid.planners.search.tree import Node
 from grid.types import Trajectory
 from grid.worlds.base import State

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
+from grid.engines.roles import ACTOR
 from grid.errors import StoreError
-from grid.planners.base import ACTOR
 from grid.replicas.client import PooledEngine
 from grid.sweep.attempts import ChunkResult, attempt_row
 from grid.sweep.build import Built, build, expect_code

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from grid.types import RESULT, Json, Observation, Reference, Step, ToolCall, to_json
+from grid.reference import Reference
+from grid.types import RESULT, Json, Observation, Step, ToolCall, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 

@@ -12,7 +12,8 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import HostedEngine, Prompt
+from grid.engines.base import Prompt
+from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.sweep.build import build_engine
 from launch.benchmarks.prompts import as_text, choice_prompt, model_config

@@ -13,7 +13,7 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import HostedEngine
+from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.sweep.build import build_engine
 from launch.benchmarks.choose import OPTIONS, prefill, seconds, spread

@@ -26,7 +26,8 @@ from analysis.report import wide
 from grid.chains import ERRORS, Chain, Verdict
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
 from grid.datasets.apb_synthetic.judged import judged_task, truth
-from grid.engines.base import Engine, HostedEngine
+from grid.engines.base import Engine
+from grid.engines.hosted import HostedEngine
 from grid.metrics.plan_judging import JudgedTask, plan_prompt
 from grid.seeds import derive_seed
 from grid.sweep.evaluation import Evaluation

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import Choice, ChoiceAnswer, HostedEngine, Prompt, Section
+from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
+from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.planners.asking import ASK_CALL, ASK_SUBSTEP
 from grid.sweep.build import build_engine

@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.engines.base import Choice, Prompt
-from grid.planners.acting import Acting, Action, Decision, View, begin, perform
+from grid.planners.acting import Acting, Action, Decision, begin, perform
 from grid.planners.asking import OptionLabels, choice_prompt
 from grid.planners.options import Options
+from grid.planners.view import View
 from grid.planners.votes import entropy
 from grid.seeds import derive_seed
 from grid.sweep.build import Built, build

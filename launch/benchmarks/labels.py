@@ -15,10 +15,12 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import Choice, HostedEngine, Prompt
+from grid.engines.base import Choice, Prompt
+from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import Labels
-from grid.planners.acting import Acting, View, begin
+from grid.planners.acting import Acting, begin
 from grid.planners.asking import choice_prompt
+from grid.planners.view import View
 from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting
 from grid.sweep.config import BudgetConfig

@@ -12,8 +12,10 @@ from typing import Any, ClassVar, NamedTuple, cast
 from hydra.utils import instantiate
 
 from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
-from grid.planners.base import JUDGE, Budget, Episode
+from grid.engines.roles import JUDGE
+from grid.planners.base import Episode
 from grid.planners.judging import Judging
+from grid.planners.progress import Budget
 from grid.planners.search.planner import TreeSearch
 from grid.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
 from grid.worlds.base import State, own_state

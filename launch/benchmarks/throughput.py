@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import HostedEngine
+from grid.engines.hosted import HostedEngine
 from grid.engines.vllm.engine import VLLM
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet

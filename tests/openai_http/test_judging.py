@@ -10,7 +10,8 @@ import pytest
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import ScoreAnswer
 from grid.engines.http.engine import OpenAIHTTP
-from grid.planners.base import JUDGE, Episode
+from grid.engines.roles import JUDGE
+from grid.planners.base import Episode
 from grid.types import Usage
 from tests.http_server import LocalServer, TinyModel, completion
 from tests.judged import ASKED, asking

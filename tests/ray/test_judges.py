@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.planners.base import ACTOR, JUDGE
+from grid.engines.roles import ACTOR, JUDGE
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, make
 from grid.sweep.check import Job, check_sweep

@@ -15,7 +15,8 @@ from typing import Any, cast
 import pytest
 import ray
 
-from grid.engines.base import HostedEngine, Prompt, Section, TextAnswer
+from grid.engines.base import Prompt, Section, TextAnswer
+from grid.engines.hosted import HostedEngine
 from grid.errors import EngineError
 from grid.replicas import pool
 from grid.replicas.fleet import LOST_SECONDS, Fleet

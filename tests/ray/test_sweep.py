@@ -17,7 +17,7 @@ from grid import store
 from grid.datasets.base import OUTLINE, Dataset, Outline, Problem
 from grid.datasets.slate.dataset import generate
 from grid.errors import ContextError, ModelError, ToolError
-from grid.planners.base import Budget
+from grid.planners.progress import Budget
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
 from grid.store.schema import EPISODES, SCHEMA_VERSION, TIMES

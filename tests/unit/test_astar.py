@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from grid.engines.base import PlanAnswer, Prompt
 from grid.planners.astar import AStar
-from grid.planners.base import Budget
 from grid.planners.memory import Memory, alike
+from grid.planners.progress import Budget
 from grid.text.untrusted import loads
 from grid.types import Demonstration, Plan, Substep, ToolCall, to_json
 from tests.places import place_of, written

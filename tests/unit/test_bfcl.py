@@ -15,7 +15,7 @@ import pytest
 
 from grid.datasets.base import Problem
 from grid.datasets.bfcl.dataset import BFCL
-from grid.datasets.bfcl.records import details
+from grid.datasets.parameters import details
 from grid.errors import ConfigError, DataError
 from grid.sweep.build import build
 from grid.sweep.cell import cells

@@ -60,7 +60,7 @@ def test_a_group_that_is_missing_or_no_mapping_is_named(tmp_path: Path, group: s
     ("group", "target"),
     [
         ("model", "grid.engines.base.Engine"),
-        ("planner", "grid.planners.base.Budget"),
+        ("planner", "grid.planners.progress.Budget"),
         ("planner", "grid.planners.base.Planner"),
         ("retriever", "grid.retrievers.bm25.BM25Index"),
     ],

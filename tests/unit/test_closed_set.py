@@ -7,8 +7,9 @@ import random
 import pytest
 
 from grid.metrics.closed_set import closed_set_scores
+from grid.reference import Reference
 from grid.text.references import reference, resolve
-from grid.types import Json, Observation, Reference, Step, Substep, ToolCall, Trajectory
+from grid.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 
 CALLS: dict[str, ToolCall | None] = {
     "0": ToolCall("OCR", {"image": "image/menu.jpg"}),

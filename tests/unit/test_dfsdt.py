@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from grid.engines.base import ToolCallAnswer
-from grid.planners.base import JUDGE, Budget
+from grid.engines.roles import JUDGE
 from grid.planners.dfsdt import DFSDT
+from grid.planners.progress import Budget
 from grid.types import GIVE_UP, NO_TOOL, Plan, Substep
 from tests.search import Letters, Script, Searched, searched
 

@@ -15,13 +15,15 @@ import pytest
 from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
 from grid.datasets.slate.dataset import Slate
 from grid.errors import ToolError
-from grid.planners.base import Budget, Episode, Planner
+from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits
+from grid.planners.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
+from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.sweep import build as building
 from grid.sweep.build import Built, build, invalid_reason
@@ -29,7 +31,7 @@ from grid.sweep.cell import Cell
 from grid.sweep.config import BudgetConfig
 from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, episode_of, run_cell, solve
-from grid.types import Observation, Reference, ToolCall
+from grid.types import Observation, ToolCall
 from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator

@@ -19,12 +19,13 @@ from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, Sco
 from grid.engines.lexical.engine import Lexical
 from grid.engines.roles import ACTOR, EVALUATOR
 from grid.errors import ConfigError, ModelError
-from grid.planners.base import Budget, Message
 from grid.planners.egb import EGBLogits
 from grid.planners.judging import Judging
+from grid.planners.progress import Budget
 from grid.planners.react import ReAct
-from grid.planners.requests import Requests
+from grid.planners.requests import Message, Requests
 from grid.pools.whole import Whole
+from grid.reference import Reference
 from grid.store.schema import EPISODES, TIMES
 from grid.sweep.attempts import Outcome
 from grid.sweep.build import Built, build
@@ -38,7 +39,7 @@ from grid.sweep.pooled import Pooled
 from grid.sweep.roles import by_pool
 from grid.sweep.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.sweep.transcripts import Keep, transcript_columns
-from grid.types import Case, Json, Observation, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec, Usage
+from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 from tests.configs import LABELS, job, setting_of, solvers

@@ -24,7 +24,8 @@ from grid.metrics.failure_patterns import (
     failure_patterns,
 )
 from grid.metrics.scores import PATTERNS
-from grid.types import Parameter, Reference, Step, Substep, ToolCall, ToolSpec
+from grid.reference import Reference
+from grid.types import Parameter, Step, Substep, ToolCall, ToolSpec
 
 DESCRIBED = {
     "Spot: Search": "Finds songs and albums by the words of a music query.",

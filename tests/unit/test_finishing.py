@@ -13,17 +13,19 @@ from grid.metrics.stepwise import score
 from grid.planners.acting import Acting, begin
 from grid.planners.asking import sections
 from grid.planners.astar import AStar
-from grid.planners.base import Budget, Episode, Planner
+from grid.planners.base import Episode, Planner
 from grid.planners.fh import FullHorizon
 from grid.planners.planning import whole_view
+from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
+from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical
 from grid.sweep.rows import step_of, step_rows
-from grid.types import FINISH, Case, Demonstration, Json, Plan, Reference, ToolCall, Trajectory, to_json
+from grid.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld
 from tests.kopl_world import kopl_world

@@ -22,7 +22,7 @@ from grid.engines.functions import LONGEST, handed_over, safe_names
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError
-from grid.planners.acting import Acting, View, begin
+from grid.planners.acting import Acting, begin
 from grid.planners.asking import (
     ASK_SEVERAL,
     ASK_SUBSTEP,
@@ -35,6 +35,7 @@ from grid.planners.asking import (
 from grid.planners.base import Episode
 from grid.planners.planning import ASK_AT_ONCE, plan_prompt
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT
+from grid.planners.view import View
 from grid.types import NO_TOOL, Parameter, Substep, ToolSpec
 from tests.configs import yaml
 from tests.models import CONTROL, make_model, make_tokenizer

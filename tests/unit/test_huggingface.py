@@ -19,16 +19,8 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM
 
-from grid.engines.base import (
-    CHOOSE,
-    SAMPLE,
-    ChoiceAnswer,
-    Occupancy,
-    Prompt,
-    Section,
-    TextAnswer,
-    ToolCallAnswer,
-)
+from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.engines.hosted import Occupancy
 from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.answers import read_call

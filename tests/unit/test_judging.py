@@ -15,10 +15,10 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.engines.roles import ASKED
+from grid.engines.roles import ASKED, JUDGE
 from grid.errors import BudgetError, ConfigError, ModelError
-from grid.planners.base import JUDGE, Budget
 from grid.planners.judging import SCORES
+from grid.planners.progress import Budget
 from grid.planners.restoring import Restoring
 from grid.store.schema import EPISODES
 from grid.sweep import make

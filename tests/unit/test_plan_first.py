@@ -10,8 +10,9 @@ import pytest
 
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
-from grid.planners.base import Budget, Episode
+from grid.planners.base import Episode
 from grid.planners.plan_first import PlanFirst
+from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.refining import Refining
 from grid.sweep.build import Built, build

@@ -11,8 +11,9 @@ import pytest
 
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.plan_shape import plan_shape
+from grid.reference import Reference
 from grid.text import references
-from grid.types import Reference, ToolCall
+from grid.types import ToolCall
 from tests.planning_horizon_code import official
 
 METRICS = "src/planning/task_characterization/metrics_utils.py"

@@ -9,7 +9,7 @@ import pytest
 from grid.engines.base import TextAnswer
 from grid.errors import BudgetError
 from grid.planners.acting import Action
-from grid.planners.base import Budget
+from grid.planners.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.retry import Retry

@@ -17,8 +17,9 @@ from grid.datasets.slate.dataset import Slate
 from grid.engines.base import Engine
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.planners.base import Budget, Episode, Planner
+from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits
+from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
 from grid.retrievers.base import Index

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from grid.planners.options import SOUGHT, Retrieved
+from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
 from grid.retrievers.scored import LONGEST, best, document, fused
@@ -19,7 +20,7 @@ from grid.sweep.build import build
 from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.run import Stamp, episode_of, run_chunk, solve
-from grid.types import Case, Observation, Parameter, Plan, Reference, Step, Substep, ToolCall, ToolSpec
+from grid.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from tests.configs import setting_of, solvers
 
 CASE = Case("c", "Plan my trip.", Plan(()))

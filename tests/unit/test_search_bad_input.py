@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from grid.errors import ModelError
-from grid.planners.base import Budget
 from grid.planners.mcts import MCTS
+from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from grid.types import Parameter, Plan, Substep, ToolSpec
 from tests.places import letter
@@ -135,7 +135,7 @@ def test_hardly_any_budget(planner: Any, part: str, most: int) -> None:
 
 LARGE = """
 import resource
-from grid.planners.base import Budget
+from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from tests.search import Script, searched
 

@@ -15,9 +15,10 @@ from grid.engines.simulated.engine import Simulated
 from grid.planners import prompts
 from grid.planners.options import Options
 from grid.planners.search.evaluating import PLANNED
+from grid.reference import Reference
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError
-from grid.types import GIVE_UP, Reference, ToolCall, to_json
+from grid.types import GIVE_UP, ToolCall, to_json
 from tests.world import TOOLS
 
 REFERENCE = Reference(

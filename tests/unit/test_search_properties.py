@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.planners.base import Budget
 from grid.planners.mcts import MCTS
+from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
 from grid.planners.tooltree import ToolTree
 from grid.seeds import derive_seed

@@ -24,9 +24,10 @@ from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
 from grid.errors import ConfigError
 from grid.planners.judging import SCORES
+from grid.reference import Reference
 from grid.sweep.build import invalid_reason
 from grid.sweep.make import make
-from grid.types import Reference, ToolCall, ToolSpec
+from grid.types import ToolCall, ToolSpec
 from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes

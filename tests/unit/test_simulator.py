@@ -15,8 +15,8 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.engines.roles import ACTOR, SIMULATOR
 from grid.errors import ConfigError
-from grid.planners.base import Budget, Message
-from grid.planners.requests import Requests
+from grid.planners.progress import Budget
+from grid.planners.requests import Message, Requests
 from grid.seeds import derive_seed
 from grid.store.schema import EPISODES
 from grid.sweep.attempts import ChunkResult

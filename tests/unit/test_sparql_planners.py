@@ -12,13 +12,14 @@ import pytest
 
 from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
 from grid.pools.whole import Whole
+from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
 from grid.sweep.build import Built, build
 from grid.sweep.cell import Setting, cells
 from grid.sweep.config import BudgetConfig
 from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_chunk
-from grid.types import Case, Plan, Reference, Skipped, ToolSpec
+from grid.types import Case, Plan, Skipped, ToolSpec
 from grid.worlds.sparql.expressions import read
 from grid.worlds.sparql.programs import calls
 from grid.worlds.sparql.store import StoreGraph

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grid.planners.base import Budget
+from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
 from grid.planners.tooltree import ToolTree
 from grid.types import Plan, Substep

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from grid.engines.base import Prompt, VoteAnswer
+from grid.engines.roles import JUDGE
 from grid.errors import ModelError
-from grid.planners.base import JUDGE, Budget
+from grid.planners.progress import Budget
 from grid.planners.search.evaluating import PLANNED
 from grid.planners.tot import TreeOfThoughts
 from grid.types import GIVE_UP, Plan, Substep

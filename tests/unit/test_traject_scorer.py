@@ -22,7 +22,8 @@ import pytest
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.metrics.trajectory import trajectory_scores
 from grid.metrics.usage import normalised, same_arguments
-from grid.types import Json, Reference, Step, Substep, ToolCall
+from grid.reference import Reference
+from grid.types import Json, Step, Substep, ToolCall
 from tests.traject_mutations import SAME, Pair, gold_of, pairs
 
 FROZEN = Path(__file__).parent / "data" / "traject_scores.json"

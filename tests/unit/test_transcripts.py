@@ -15,8 +15,9 @@ from omegaconf import OmegaConf
 from grid import store
 from grid.engines.base import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
 from grid.errors import ConfigError, StoreError, ToolError
-from grid.planners.base import Budget, Message
+from grid.planners.progress import Budget
 from grid.planners.react import ReAct
+from grid.planners.requests import Message
 from grid.pools.whole import Whole
 from grid.store.__main__ import main
 from grid.store.schema import TIMES

@@ -16,9 +16,11 @@ from grid.engines.roles import JUDGE
 from grid.engines.simulated.engine import Simulated
 from grid.errors import BudgetError
 from grid.metrics.stepwise import scored
-from grid.planners.base import Budget, Episode, Planner
+from grid.planners.base import Episode, Planner
 from grid.planners.judging import Judging
+from grid.planners.progress import Budget
 from grid.planners.turns import all_turns
+from grid.reference import Reference
 from grid.sweep.build import build
 from grid.sweep.cell import cells
 from grid.sweep.config import BudgetConfig
@@ -32,7 +34,6 @@ from grid.types import (
     Observation,
     Parameter,
     Plan,
-    Reference,
     Step,
     Substep,
     ToolCall,

@@ -11,7 +11,8 @@ import pytest
 
 from grid.engines.base import Prompt, Sampled, ToolCallAnswer
 from grid.errors import ConfigError
-from grid.planners.base import Budget, Episode
+from grid.planners.base import Episode
+from grid.planners.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
 from grid.seeds import derive_seed
 from grid.sweep.make import make

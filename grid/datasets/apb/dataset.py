@@ -24,8 +24,9 @@ from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
 from grid.metrics.plan_judging import JudgedTask, by_rule, plan_examine
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import REJECT, Case, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.recording import RecordingWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

@@ -31,9 +31,10 @@ from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.metrics.plan_judging import plan_examine
+from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.types import Case, Observation, Plan, Reference, Skipped, Step, Substep, ToolCall, ToolSpec
+from grid.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

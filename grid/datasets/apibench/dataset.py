@@ -29,8 +29,9 @@ from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory, to_json
+from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or scores."""

@@ -30,8 +30,9 @@ from grid.datasets.bfcl.records import (
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Reference, Skipped, ToolSpec
+from grid.types import Case, Skipped, ToolSpec
 from grid.worlds.base import World
 
 ADAPTER = 1

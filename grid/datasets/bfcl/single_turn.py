@@ -20,8 +20,9 @@ from grid.datasets.bfcl.records import (
     gold_of,
     query_of,
 )
+from grid.reference import Reference
 from grid.seeds import derive_seed
-from grid.types import Case, Observation, Plan, Reference, ToolCall, ToolSpec, Trajectory, to_json
+from grid.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
 from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 

@@ -24,22 +24,11 @@ from grid.datasets.gta.records import FILE, Record, read
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
 from grid.metrics.closed_set import closed_set_scores
+from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.strict import STRICT
-from grid.types import (
-    Case,
-    Observation,
-    Plan,
-    Reference,
-    Skipped,
-    Step,
-    Substep,
-    ToolCall,
-    ToolSpec,
-    Trajectory,
-    to_json,
-)
+from grid.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
 
 ADAPTER = 1

@@ -22,8 +22,9 @@ from grid.datasets.gta_generated import counting, lookups, pictures, prices, she
 from grid.datasets.gta_generated.draft import Draft, Record
 from grid.datasets.sampling import Order, ordered
 from grid.metrics.closed_set import closed_set_scores
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
+from grid.types import Case, Plan, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
 

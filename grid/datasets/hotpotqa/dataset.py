@@ -26,6 +26,7 @@ from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Order, ordered
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
+from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
@@ -33,7 +34,7 @@ from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.strict import STRICT
 from grid.text.short_answers import exact_match, f1, parts_of
-from grid.types import Case, Demonstration, Plan, Reference, Skipped, ToolSpec, Trajectory
+from grid.types import Case, Demonstration, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.world import TOOLS, QuestionWorld
 

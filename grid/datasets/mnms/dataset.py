@@ -25,8 +25,9 @@ from grid.datasets.mnms.world import MadeState, MnmsWorld
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
 from grid.metrics.closed_set import closed_set_scores
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""

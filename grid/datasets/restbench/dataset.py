@@ -23,9 +23,10 @@ from grid.datasets.restbench.spec import Service, read_service
 from grid.datasets.sampling import Order, ordered
 from grid.engines.base import Prompt, ScoreAnswer, Section
 from grid.errors import ConfigError, DataError
+from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolSpec, Trajectory
+from grid.types import Case, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.rest.world import RestWorld
 
 ADAPTER = 1

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from grid.datasets.files import read_jsonl
 from grid.errors import DataError
+from grid.reference import Reference
 from grid.text import references
-from grid.types import Json, Parameter, Plan, Reference, Substep, ToolCall, ToolSpec
+from grid.types import Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import build_entries
 
 TOOLS, CASES = "tools.jsonl", "cases.jsonl"

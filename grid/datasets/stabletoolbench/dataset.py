@@ -33,8 +33,9 @@ from grid.datasets.stabletoolbench.records import (
 )
 from grid.datasets.stabletoolbench.server import ApiServer
 from grid.errors import ConfigError
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Parameter, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.simulated import ServedWorld
 
 ADAPTER = 1

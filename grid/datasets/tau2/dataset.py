@@ -26,8 +26,9 @@ from grid.datasets.tau2.scoring import baselines, examine, measure
 from grid.datasets.tau2.tools import library
 from grid.errors import ConfigError
 from grid.metrics.plan_judging import JudgedTask, executed_examine
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec
+from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec
 from grid.worlds.tau2.databases import Version
 from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged
 from grid.worlds.tau2.running import run

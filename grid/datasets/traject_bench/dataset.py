@@ -42,8 +42,9 @@ from grid.datasets.traject_bench.tools import Tools, library, respelled
 from grid.datasets.traject_bench.world import arguments, called, world
 from grid.errors import ConfigError
 from grid.metrics.failure_patterns import Likeness, failure_patterns
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""

@@ -20,8 +20,9 @@ from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.workbench.records import FILES, QUERIES, Query, read_queries, read_workplace
 from grid.errors import ConfigError
+from grid.reference import Reference
 from grid.strict import STRICT
-from grid.types import Case, Plan, Reference, Skipped, ToolCall, ToolSpec, Trajectory
+from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.workbench.tool import NOW, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 

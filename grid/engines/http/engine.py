@@ -15,21 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines import names
-from grid.engines.base import (
-    CHOOSE,
-    NATIVE,
-    SAMPLE,
-    Choice,
-    ChoiceAnswer,
-    Home,
-    Occupancy,
-    Prompt,
-    Sampled,
-    Tools,
-    option_numbers,
-)
+from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, Tools, option_numbers
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
+from grid.engines.hosted import Occupancy
 from grid.engines.http import sampler as http_sampler
 from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
 from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, read_key

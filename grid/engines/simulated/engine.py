@@ -29,9 +29,10 @@ from grid.engines.simulated.plan_judge import PlantedVerdicts
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
+from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.types import Reference, ToolSpec
+from grid.types import ToolSpec
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from grid.engines.base import Occupancy
+from grid.engines.hosted import Occupancy
 from grid.engines.progress import Progress
 from grid.errors import EngineDiedError, EngineError, GridError
 

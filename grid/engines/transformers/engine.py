@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Occupancy, Prompt, Sampled
+from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Prompt, Sampled
 from grid.engines.choice import ChoiceSearch
+from grid.engines.hosted import Occupancy
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.transformers.batches import Batches, Ongoing

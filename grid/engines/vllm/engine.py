@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import SEPARATORS, answer_schema
-from grid.engines.base import Choice, FunctionsAnswer, JsonAnswer, Occupancy, Prompt, Sampled
+from grid.engines.base import Choice, FunctionsAnswer, JsonAnswer, Prompt, Sampled
+from grid.engines.hosted import Occupancy
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from grid.engines import own_log
-from grid.engines.base import Occupancy
+from grid.engines.hosted import Occupancy
 from grid.engines.progress import Progress
 from grid.engines.vllm.offspring import Offspring
 from grid.errors import ConfigError, EngineDiedError

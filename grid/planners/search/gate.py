@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from grid.planners.acting import Action, View
+from grid.planners.acting import Action
 from grid.planners.search.tree import Node, Pruned
+from grid.planners.view import View
 from grid.text.arguments import misfit
 from grid.types import ToolCall
 

@@ -11,14 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from grid.planners.acting import Acting, Action, Decision, Path, View, begin, imagine, next_point, perform, trajectory
+from grid.planners.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
 from grid.planners.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
-from grid.planners.base import Episode, Executed
+from grid.planners.base import Episode
+from grid.planners.progress import Executed
 from grid.planners.search import evaluating
 from grid.planners.search.gate import Repeats, unfit
 from grid.planners.search.scores import Scores, once, question
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
+from grid.planners.view import Path, View
 from grid.text import references
 from grid.types import Step, ToolCall, Trajectory, Usage
 from grid.worlds.base import State

@@ -11,11 +11,13 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
+from grid.engines.roles import JUDGE
 from grid.errors import BudgetError
-from grid.planners.acting import Acting, View
-from grid.planners.base import JUDGE, Episode
+from grid.planners.acting import Acting
+from grid.planners.base import Episode
 from grid.planners.search.gate import Repeats
 from grid.planners.search.kernel import Search
+from grid.planners.view import View
 from grid.strict import STRICT
 from grid.types import Trajectory
 
