@@ -18,6 +18,7 @@ from grid.text.misspelling import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
 from grid.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
 from grid.worlds.base import World
+from grid.worlds.layers import ended
 from grid.worlds.retrieving import RetrievingWorld
 
 
@@ -125,4 +126,6 @@ async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -
     if problem.case.answered:
         finish = ToolCall(FINISH, {"answer": answering(problem.reference.resolution)})
         state, _ = await problem.world.apply(state, resolve(finish, outputs))
+    else:
+        state = ended(problem.world, state, problem.reference.answer)
     return problem.world.resolved(state)
