@@ -200,7 +200,8 @@ def _has(baselines: pd.DataFrame, name: str) -> bool:
 def _rates(row: Mapping[Any, Any], counts: Sequence[str], solvable: bool) -> list[str]:
     success, *others = (_rate(row[f"{rate}_mean"], row[f"{rate}_std"]) for rate in tables.RATES)
     counted = [f"{row[count]:,}" for count in ("cases", *counts)]
-    return [*(row[name] for name in _LABELS), *counted, success, *[_figure(row["success_solvable"])] * solvable, *others]
+    fair = [_figure(row["success_solvable"])] * solvable
+    return [*(row[name] for name in _LABELS), *counted, success, *fair, *others]
 
 
 def _baseline(row: Mapping[Any, Any], counts: Sequence[str], solvable: bool) -> list[str]:
