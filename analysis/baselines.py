@@ -1,4 +1,4 @@
-"""What needs no model: the retriever's first tool, chance, constant answers, and how many cases are solvable at all.
+"""What needs no model: the retriever's first tool, chance, constant answers and ends, and how many cases are solvable.
 
 The first two come from the first passes' decisions on a followed outline, which know how many options there were and
 where the reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
@@ -17,7 +17,11 @@ from grid import store
 
 FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
 CONSTANT, BY_FUNCTION = "constant answer", "constant answer by last function"
-OF_CASES = {SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success"}
+NOTHING, TRANSFER = "doing nothing", "transfer at once"
+OF_CASES = {
+    SOLVABLE: "solvable", CONSTANT: "constant_success", BY_FUNCTION: "constant_by_function_success",
+    NOTHING: "nothing_success", TRANSFER: "transfer_success",
+}  # fmt: skip
 """The baselines whose success is the share of cases of which a column of `episodes` is true."""
 PLACE = ["model", "dataset", "robustness"]
 _FOUND = [*PLACE, "retriever", "pool"]
@@ -34,7 +38,8 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     probability. Both have a tool match and an action accuracy, but no arguments, and so no success. The success of
     `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
     questions; by last function it is told in which function the question's program ends, and gives the commonest
-    answer of the training questions that end in it. Columns: `SETTING`, `cases` and the rates, NaN where not defined.
+    answer of the training questions that end in it. `doing nothing` ends the work without a call, `transfer at once`
+    behind the one call that hands the user over to a person. Columns: `SETTING`, `cases` and the rates, NaN where not defined.
     No row where nothing is known: no outline was followed, or the column of no case is known.
     """
     found = [_of_retrieval(decisions(root, episodes)), *(_of_cases(episodes, name) for name in OF_CASES)]

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from grid import store
+from grid.datasets.base import BASELINES
 from grid.engines.roles import ASKED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
@@ -25,13 +26,13 @@ _TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "unassigned", "solvable", "resolved_checks",
-    "branched_steps", "constant_success", "constant_by_function_success",
+    "branched_steps", *BASELINES,
     "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
 ]  # fmt: skip
 _FACTORS = ["last_step", "controls", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = [
     "success", "solvable", "exact_match", "repeated_call", "repeated_call_in_a_row", "finished", "correct_path",
-    "constant_success", "constant_by_function_success",
+    *BASELINES, "success_db",
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]

@@ -64,7 +64,7 @@ def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
         f"{latest(root, _of(model, dataset))}{decisions}\nSELECT {_SETTING}, trial,\n"
         "  count(DISTINCT case_id) AS cases, count(DISTINCT cluster) AS clusters, count(*) AS cells,\n"
         "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
-        "  avg(success::INT) FILTER (solvable) AS success_solvable,\n"
+        "  avg(success::INT) FILTER (solvable) AS success_solvable, count(*) - count(success) AS unknown,\n"
         "  avg(tool_match_rate) AS tool_match_rate, avg(action_accuracy) AS action_accuracy,\n"
         "  avg(input_tokens) AS input_tokens, avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
         "  avg(forward_passes) AS forward_passes, avg(judge_input_tokens) AS judge_input_tokens,\n"

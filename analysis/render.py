@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +35,7 @@ class Sheet:
     values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
     `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
     others. `wraps`: its texts are long, and take several lines. `printed` are the rows as a terminal shows them, where
-    it has less room; elsewhere they are `rows`.
+    it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Sheet:
     section: str = ""
     wraps: bool = False
     printed: Sequence[Sequence[str]] = ()
+    unprinted: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""
@@ -72,12 +74,14 @@ def terminal(sheet: Sheet) -> Table:
     )
     for name in sheet.labels:
         table.add_column(_rich(name), no_wrap=True)
+    kept = [True] * len(sheet.labels) + [name not in sheet.unprinted for name in sheet.figures]
     for name in sheet.figures:
-        table.add_column(_rich(name), justify="right", no_wrap=True)
+        if name not in sheet.unprinted:
+            table.add_column(_rich(name), justify="right", no_wrap=True)
     for place, row in enumerate(sheet.printed or sheet.rows):
         if place in sheet.breaks:
             table.add_section()
-        table.add_row(*map(_rich, row))
+        table.add_row(*map(_rich, itertools.compress(row, kept)))
     return table
 
 

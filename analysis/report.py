@@ -14,11 +14,13 @@ from analysis import (
     lacking,
     load,
     made_up,
+    pass_k,
     patterns,
     planted,
     provenance,
     replacements,
     restoration,
+    rewards,
     sheets,
     study,
     tables,
@@ -55,7 +57,8 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     console.print(shown(provenance.first_line(episodes)), markup=False)
-    found = [*_sheets(root, episodes), *planted.sheet(root, episodes)]
+    found = [*_sheets(root, episodes), *pass_k.sheets(root, episodes), *rewards.sheets(root)]
+    found += planted.sheet(root, episodes)
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)

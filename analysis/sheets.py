@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from analysis import intervals, queries, tables
-from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, OF_CASES, SOLVABLE
+from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.load import SETTING
 from analysis.render import Sheet
 
@@ -29,6 +29,11 @@ _CONSTANTS = (
     f"{CONSTANT} gives every question the commonest answer of the training questions; {BY_FUNCTION}, which is told in "
     "which function the question's program ends, the commonest of those that end in it: neither reads the question"
 )
+_ENDS = (
+    f"{NOTHING} ends the work without a call, {TRANSFER} hands the user over to a person and does nothing else: rates "
+    "of cases, no model is asked"
+)
+_UNKNOWN = "unknown: cells of which nobody can tell whether they succeeded; success leaves them out"
 _COSTS = {
     "input_tokens": ("tokens in", ",.0f"),
     "output_tokens": ("out", ",.0f"),
@@ -69,23 +74,25 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
     """Rates of planner x robustness for one model and dataset, under each robustness setting the baselines."""
     place = _place(results)
     solvable = bool(results["success_solvable"].notna().any())
+    counts = ["cells", "failed", *["unknown"] * bool(results["unknown"].any())]
     rows: list[list[str]] = []
     breaks: set[int] = set()
     for robustness, group in results.groupby("robustness", sort=False, observed=True):
         breaks.add(len(rows))
-        rows += [_rates(row, solvable) for row in group.to_dict("records")]
+        rows += [_rates(row, counts, solvable) for row in group.to_dict("records")]
         own = baselines[baselines["robustness"] == robustness]
-        rows += [_baseline(row, solvable) for row in own.to_dict("records")]
+        rows += [_baseline(row, counts, solvable) for row in own.to_dict("records")]
     retrieved = _has(baselines, FIRST)
     shown = [name for name in OF_CASES if (baselines["planner"] == name).any()]
     caption = _RATES + f"; {_OF_SOLVABLE}" * solvable + f"; {_BASELINES}" * retrieved
-    caption += f"; {_CONSTANTS}" * (CONSTANT in shown)
+    caption += f"; {_CONSTANTS}" * (CONSTANT in shown) + f"; {_ENDS}" * bool({NOTHING, TRANSFER} & set(shown))
+    caption += f"; {_UNKNOWN}" * ("unknown" in counts)
     return Sheet(
         name=f"results {place.model} {place.dataset}",
         title=place.title,
         caption=caption,
         labels=_LABELS,
-        figures=["cases", "cells", "failed", "success", *["solvable"] * solvable, "tool match", "action acc."],
+        figures=["cases", *counts, "success", *["solvable"] * solvable, "tool match", "action acc."],
         rows=rows,
         values=_joined(results, baselines),
         query=queries.results(root, *place, *["retrieval"] * retrieved, *shown),
@@ -190,21 +197,22 @@ def _has(baselines: pd.DataFrame, name: str) -> bool:
     return any(str(label).startswith(name) for label in baselines["planner"])
 
 
-def _rates(row: Mapping[Any, Any], solvable: bool) -> list[str]:
+def _rates(row: Mapping[Any, Any], counts: Sequence[str], solvable: bool) -> list[str]:
     success, *others = (_rate(row[f"{rate}_mean"], row[f"{rate}_std"]) for rate in tables.RATES)
-    counts = [f"{row[count]:,}" for count in ("cases", "cells", "failed")]
-    return [*(row[name] for name in _LABELS), *counts, success, *[_figure(row["success_solvable"])] * solvable, *others]
+    counted = [f"{row[count]:,}" for count in ("cases", *counts)]
+    fair = [_figure(row["success_solvable"])] * solvable
+    return [*(row[name] for name in _LABELS), *counted, success, *fair, *others]
 
 
-def _baseline(row: Mapping[Any, Any], solvable: bool) -> list[str]:
+def _baseline(row: Mapping[Any, Any], counts: Sequence[str], solvable: bool) -> list[str]:
     success, *others = (_figure(row[f"{rate}_mean"], missing=_NOT_DEFINED) for rate in tables.RATES)
-    counts = [f"{row['cases']:,}", _NOT_DEFINED, _NOT_DEFINED]
-    return [*(str(row[name]) for name in _LABELS), *counts, success, *[_NOT_DEFINED] * solvable, *others]
+    counted = [f"{row['cases']:,}", *[_NOT_DEFINED] * len(counts)]
+    return [*(str(row[name]) for name in _LABELS), *counted, success, *[_NOT_DEFINED] * solvable, *others]
 
 
 def _joined(results: pd.DataFrame, baselines: pd.DataFrame) -> pd.DataFrame:
     """All rows of a table's values; counts stay whole numbers."""
-    counts = ["cases", "clusters", "cells", "failed"]
+    counts = ["cases", "clusters", "cells", "failed", "unknown"]
     texts = dict.fromkeys(SETTING, str)
     joined = pd.concat([results.astype(texts), baselines.astype(texts)], ignore_index=True)
     return joined.astype(dict.fromkeys(counts, "Int64")).drop(columns="repeated")

@@ -23,7 +23,7 @@ _GROUP = SETTING[:3]
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
-    """One row per setting: counts, rates and costs.
+    """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
     Each rate has its mean over trials (of the trial's mean over cases) and its standard deviation over trials (ddof
     1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so that there is nothing
@@ -41,6 +41,7 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
         clusters=(CLUSTER, "nunique"),
         cells=("cell_id", "size"),
         failed=("status", lambda s: int((s != "ok").sum())),
+        unknown=("success", lambda s: int(s.isna().sum())),
     )
     found = found.join(over_trials).join(means[["success_solvable"]].mean()).join(grouped[COSTS].mean())
     found = found.assign(repeated=_repeated(episodes))

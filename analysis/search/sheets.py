@@ -245,7 +245,7 @@ def _breaks(table: pd.DataFrame) -> frozenset[int]:
 def _unknown(table: pd.DataFrame) -> list[str]:
     return [
         f"{row['planner']} ({row['robustness']}): {row['unknown']:,} of {row['cells']:,} cells are left out of "
-        "success: they failed, and not by the model"
+        "success: nobody can tell whether they resolved their case"
         for row in table.to_dict("records")
         if row["unknown"]
     ]

@@ -93,7 +93,7 @@ def no_baselines() -> Mapping[str, bool]:
     return {}
 
 
-BASELINES = ("constant_success", "constant_by_function_success")
+BASELINES = ("constant_success", "constant_by_function_success", "nothing_success", "transfer_success")
 """The columns of `episodes` that `Problem.baselines` may fill."""
 
 

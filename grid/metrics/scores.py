@@ -33,6 +33,12 @@ class Scores:
     `extraneous_calls` counts calls of extraneous tools, `unresolved_arguments` those arguments of which the symbolic
     scorer cannot tell what they mean; `plan_cost` is the sum of the calls' costs, `least_cost` the least that solves.
 
+    Of tasks with a reward (τ²-bench): `reward` is the product over the task's reward basis, from 0 to 1, 0 unless the
+    run ended properly, and None where nobody could tell. `reward_parts` has the reward of each part of the basis: JSON,
+    `{"DB": 1.0, "COMMUNICATE": 0.0}`, null for a part of which nobody could tell. `success_db` says whether the
+    database is as the gold actions leave it; None where that cannot be said. `termination` is why the run ended:
+    agent_stop, user_stop, max_steps, too_many_errors or user_error.
+
     `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
     `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.
     """
@@ -53,6 +59,10 @@ class Scores:
     accuracy: bool | None = None
     passed: float | None = None
     passed_sd: float | None = None
+    reward: float | None = None
+    reward_parts: str | None = None
+    success_db: bool | None = None
+    termination: str | None = None
     instruction_accuracy: float | None = None
     tool_accuracy: float | None = None
     argument_accuracy: float | None = None

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from grid.engines.roles import ASKED
 from grid.store.plan_columns import PLAN_COLUMNS
+from grid.store.reward_columns import REWARD_COLUMNS
 
 SCHEMA_VERSION = "13"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
@@ -42,8 +43,7 @@ EPISODES = pa.schema(
         ("error_traceback", pa.string()),
         ("success", pa.bool_()),
         ("solvable", pa.bool_()),
-        ("constant_success", pa.bool_()),
-        ("constant_by_function_success", pa.bool_()),
+        *((f"{name}_success", pa.bool_()) for name in ("constant", "constant_by_function", "nothing", "transfer")),
         ("expected_success", pa.float64()),
         ("tool_match_rate", pa.float64()),
         ("action_accuracy", pa.float64()),
@@ -59,6 +59,7 @@ EPISODES = pa.schema(
         ("accuracy", pa.bool_()),
         ("passed", pa.float64()),
         ("passed_sd", pa.float64()),
+        *REWARD_COLUMNS,
         *((name, pa.float64()) for name in _SCORES),
         *((name, pa.bool_()) for name in _PLANS),
         ("edit_distance", pa.float64()),

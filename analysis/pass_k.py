@@ -1,0 +1,116 @@
+"""pass^k and pass@k over trials: whether all of k trials of a case succeed (τ-bench, Yao et al. 2024), or any does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import intervals, queries
+from analysis.intervals import CLUSTER
+from analysis.load import SETTING
+from analysis.plans.measures import Measure, measured
+from analysis.plans.sheet import Rows
+from analysis.render import Sheet
+
+_LABELS = SETTING[2:]
+_PRINTED = 4
+"""The largest k of which a terminal shows columns."""
+_CAPTION = (
+    "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
+    "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
+    f"the success rate over these cases; in brackets 95% intervals: {intervals.SHARES}"
+)
+_SPARED = f"; a terminal shows k up to {_PRINTED}, and no intervals"
+
+
+def all_of(successes: int, trials: int, k: int) -> float:
+    """pass^k of one case: C(c, k) / C(n, k), for 1 <= k <= n trials of which c succeeded."""
+    return math.comb(successes, k) / math.comb(trials, k)
+
+
+def any_of(successes: int, trials: int, k: int) -> float:
+    """pass@k of one case: 1 − C(n − c, k) / C(n, k), for 1 <= k <= n trials of which c succeeded."""
+    return 1 - all_of(trials - successes, trials, k)
+
+
+def sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
+    """A table for each model and dataset of which some case has two trials or more whose success is known."""
+    found = []
+    for (model, dataset), own in by_case(episodes).groupby(SETTING[:2], sort=False, observed=True):
+        most = int(own["trials"].max())
+        if most > 1:
+            found.append(_sheet(root, str(model), str(dataset), own, most))
+    return found
+
+
+def by_case(episodes: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting and case: `trials` whose success is known, and the `successes` among them."""
+    grouped = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["success"]
+    counted = grouped.agg(trials="count", successes="sum").reset_index()
+    return counted.astype({"trials": int, "successes": int})
+
+
+def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
+    """One row a planner and robustness setting: each of `measures(most)` with `_low`, `_high` and `_cases`.
+
+    Args:
+        cases: what `by_case` gives, of one model and dataset.
+        most: the largest k.
+
+    A case with fewer than k known trials is left out of pass^k and pass@k; `_cases` are the others. NaN without any.
+    """
+    pairs = list(zip(cases["successes"], cases["trials"], strict=True))
+    columns = {
+        f"{name}{k}": [of(won, trials, k) if trials >= k else math.nan for won, trials in pairs]
+        for name, of in (("all_", all_of), ("any_", any_of))
+        for k in range(1, most + 1)
+    }
+    values = pd.DataFrame(columns, index=cases.index, dtype="float64")
+    return measured(pd.concat([cases, values], axis=1), _LABELS, measures(most)).drop(columns="cells")
+
+
+def measures(most: int) -> list[Measure]:
+    """pass^1 to pass^most, then pass@2 to pass@most: pass@1 is pass^1."""
+    return [
+        *(Measure(f"all_{k}", f"pass^{k}") for k in range(1, most + 1)),
+        *(Measure(f"any_{k}", f"pass@{k}") for k in range(2, most + 1)),
+    ]
+
+
+def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int) -> Sheet:
+    table = rates(cases, most)
+    rows = Rows(table, {name: name for name in _LABELS}, measures(most), breaks=["robustness"])
+    place = queries.where({"model": [model], "dataset": [dataset]})
+    figures = [*rows.counts, *(measure.header for measure in rows.shown)]
+    return Sheet(
+        name=f"pass^k {model} {dataset}",
+        title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
+        caption=_CAPTION + _SPARED,
+        labels=_LABELS,
+        figures=figures,
+        rows=rows.texts(brief=False),
+        printed=rows.texts(brief=True),
+        unprinted=frozenset(measure.header for measure in set(measures(most)) - set(measures(_PRINTED))),
+        values=table,
+        query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
+        notes=_left_out(table.to_dict("records"), most),
+        breaks=rows.lines(),
+    )
+
+
+def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
+    """How many cases each row leaves out, by k."""
+    found = []
+    for row in rows:
+        missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in range(1, most + 1)}
+        told = ", ".join(f"{count:,} at k = {k}" for k, count in missing.items() if count)
+        if told:
+            found.append(
+                f"{row['planner']} ({row['robustness']}): of {row['cases']:,} cases left out, as fewer than k trials "
+                f"are known: {told}"
+            )
+    return found

@@ -1,0 +1,97 @@
+"""pass^k and pass@k against brute force over all subsets of trials, a planted rate, and what the report shows."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from analysis.pass_k import all_of, any_of, by_case, rates
+from analysis.render import FORMATS, Sheet
+from analysis.report import print_report
+from grid import store
+from tests import searched
+
+
+@pytest.mark.parametrize("trials", range(1, 8))
+def test_both_are_what_all_subsets_of_trials_have_on_average(trials: int) -> None:
+    for won, k in itertools.product(range(trials + 1), range(1, trials + 1)):
+        drawn = list(itertools.combinations([True] * won + [False] * (trials - won), k))
+        assert all_of(won, trials, k) == pytest.approx(sum(map(all, drawn)) / len(drawn))
+        assert any_of(won, trials, k) == pytest.approx(sum(map(any, drawn)) / len(drawn))
+
+
+def test_a_planted_rate_is_recovered_and_covered() -> None:
+    """Every trial succeeds with the same probability p: pass^k is p^k, pass@k is 1 − (1 − p)^k."""
+    p, cases, trials, studies = 0.6, 60, 4, 200
+    wanted = {f"all_{k}": p**k for k in range(1, 5)} | {f"any_{k}": 1 - (1 - p) ** k for k in range(2, 5)}
+    rng, found = np.random.default_rng(0), []
+    for _ in range(studies):
+        known = pd.DataFrame({"robustness": "none", "planner": "react", "trials": trials,
+                              "successes": rng.binomial(trials, p, cases)})  # fmt: skip
+        found.append(rates(known.assign(cluster=known.index, case_id=known.index), trials).iloc[0])
+    table = pd.DataFrame(found)
+    for name, rate in wanted.items():
+        assert table[name].mean() == pytest.approx(rate, abs=0.015), name
+        covered = ((table[f"{name}_low"] <= rate) & (rate <= table[f"{name}_high"])).mean()
+        assert 0.90 <= covered <= 0.99, name
+
+
+def written(root: Path, wins: dict[str, list[list[bool | None]]]) -> Sheet | None:
+    """The sheet of a sweep: by planner each case's trials; None: nobody can tell whether it succeeded."""
+    cells: list[dict[str, Any]] = [
+        searched.episode(planner, case, won, trial)
+        for planner, cases in wins.items()
+        for case, trials in enumerate(cases)
+        for trial, won in enumerate(trials)
+    ]
+    store.write(root, {"episodes": cells})
+    found = [sheet for sheet in print_report(root, Console(file=io.StringIO())) if sheet.name.startswith("pass^k")]
+    return found[0] if found else None
+
+
+def test_one_trial_has_no_table(tmp_path: Path) -> None:
+    assert written(tmp_path, {"react": [[True], [False]]}) is None
+
+
+def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
+    wins = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
+    sheet = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
+    assert sheet is not None
+    assert list(sheet.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
+    row = sheet.values.set_index("planner").loc["react"]
+    assert row["all_1"] == pytest.approx((2 / 3 + 1 + 0) / 3)
+    assert row["all_2"] == pytest.approx((1 / 3 + 1 + 0) / 3)
+    assert row["any_2"] == pytest.approx((1 + 1 + 0) / 3)
+    assert (row["all_3"], row["any_3"], row["all_3_cases"]) == (0.0, 0.5, 2)
+    (note,) = sheet.notes
+    assert note.endswith("1 at k = 1, 1 at k = 2, 2 at k = 3")
+    asked = duckdb.connect().execute(sheet.query).df().set_index(["planner", "case_id"])
+    assert asked["cells"]["react"].to_dict() == {"case-0": 3, "case-1": 2, "case-3": 3}
+    assert asked["success"]["react"].mean() == pytest.approx(row["all_1"])
+
+
+def test_a_terminal_shows_four_ks_and_files_all(tmp_path: Path) -> None:
+    sheet = written(tmp_path, {"react": [[True] * 3 + [False] * 3, [True] * 6]})
+    assert sheet is not None
+    out = io.StringIO()
+    print_report(tmp_path, Console(file=out, width=120))
+    assert "pass^4" in out.getvalue()
+    assert "pass@4" in out.getvalue()
+    assert "pass^5" not in out.getvalue()
+    assert "pass@5" not in out.getvalue()
+    assert "pass@6" in sheet.figures
+    assert FORMATS["md"](sheet).count("pass@6") == 1
+
+
+def test_trials_are_counted_by_setting_and_case() -> None:
+    cells = pd.DataFrame([searched.episode("react", case, case == trial, trial) for case in (0, 1) for trial in (0, 1)])
+    found = by_case(cells.assign(success=cells["success"].astype(float)))
+    assert found[["trials", "successes"]].to_numpy().tolist() == [[2, 1], [2, 1]]
