@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.errors import AnalysisError
 from grid.errors import one_line, shown_value
+from grid.text.plain_yaml import LOADER
 
 MAX_CHARACTERS = 50_000
 MAX_DEPTH = 20
@@ -36,7 +37,7 @@ def read(path: Path) -> object:
         with path.open(encoding="utf-8") as file:
             text = file.read(MAX_CHARACTERS + 1)
         _check_size(text, place)
-        found: object = yaml.safe_load(text)
+        found: object = yaml.load(text, LOADER)  # noqa: S506 - it loads plain values only
     except (OSError, ValueError, yaml.YAMLError) as error:  # ValueError: NUL in a path, no UTF-8, no date
         raise AnalysisError(one_line(f"{place}: cannot be read ({error})", 500)) from None
     return found
@@ -54,7 +55,7 @@ def _check_size(text: str, place: str) -> None:
     if len(text) > MAX_CHARACTERS:
         raise AnalysisError(f"{place}: more than {MAX_CHARACTERS:,} characters")
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.AliasEvent):
             raise AnalysisError(f"{place}: an alias (*{event.anchor:.40}); write it out")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

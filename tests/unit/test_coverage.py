@@ -21,7 +21,7 @@ SHIPPED = read_spec(study.PLANNING_HORIZON)
 
 
 @pytest.fixture(scope="module")
-def shapes() -> pd.DataFrame:
+def shapes(own_cache: None) -> pd.DataFrame:
     return coverage.questions()
 
 

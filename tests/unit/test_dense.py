@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("sentence_transformers")
-
 from grid.engines.sources import Hub
 from grid.errors import ConfigError, DataError
 from grid.retrievers.bm25 import BM25
@@ -31,6 +29,12 @@ TOOLS = {
     f"{first}_{second}": ToolSpec(f"{first}_{second}", f"{first} a {second}", (Parameter("x", "string", third),))
     for first, second, third in zip(WORDS, WORDS[1:], WORDS[2:], strict=False)
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def package() -> None:
+    """Imported where these tests run, not in every process that collects them: it takes seconds."""
+    pytest.importorskip("sentence_transformers")
 
 
 @pytest.fixture(autouse=True)
