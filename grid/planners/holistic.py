@@ -59,4 +59,6 @@ class Holistic(Acting):
             return as_predicted(episode, view, plan, usage, draft)
         # A plan without calls says that nothing has to be done; its summary is what is told.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
+        if not view.guided and not actions[-1].finished:
+            actions.append(Action(None, finished=True))  # who has no call left ends the work
         return trajectory(episode, await run_plan(episode, view, actions, usage, self))

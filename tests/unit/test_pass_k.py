@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_a_planted_rate_is_recovered_and_covered() -> None:
         assert 0.90 <= covered <= 0.99, name
 
 
-def written(root: Path, wins: dict[str, list[list[bool | None]]]) -> Sheet | None:
+def written(root: Path, wins: Mapping[str, Sequence[Sequence[bool | None]]]) -> Sheet | None:
     """The sheet of a sweep: by planner each case's trials; None: nobody can tell whether it succeeded."""
     cells: list[dict[str, Any]] = [
         searched.episode(planner, case, won, trial)
@@ -62,8 +63,9 @@ def test_one_trial_has_no_table(tmp_path: Path) -> None:
 
 
 def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
-    wins = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
-    sheet = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
+    wins: list[list[bool | None]] = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
+    every: list[list[bool | None]] = [[True] * 3] * 4
+    sheet = written(tmp_path, {"react": wins, "egb": every})
     assert sheet is not None
     assert list(sheet.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
     row = sheet.values.set_index("planner").loc["react"]

@@ -54,7 +54,7 @@ def test_what_there_is_not_stays_in_a_plan_that_is_diagnosed_and_is_asked_for_ag
     engine = Says([wrong, chain(("find", {"order": "A-1"}))])
     run = plan_episode(engine, diagnosed=False)
     ran = asyncio.run(Holistic().solve(run))
-    assert [step.observation is not None for step in ran.steps] == [True]
+    assert [(step.observation is not None, step.finished) for step in ran.steps] == [(True, False), (False, True)]
     assert "was not offered" in engine.prompts[1].text()
     assert run.tool_calls == 1
 
@@ -63,7 +63,8 @@ def test_a_plan_runs_to_the_end_where_it_is_no_diagnosis() -> None:
     run = plan_episode(simulated(), diagnosed=False, may_refuse=False)
     found = asyncio.run(Holistic().solve(run))
     assert (run.usage.llm_calls, run.tool_calls) == (1, 3)
-    assert found.steps[-1].observation is not None
+    assert found.steps[-2].observation is not None
+    assert found.steps[-1].finished
     assert found.steps[-1].observation.content == {"booking": "B-9"}
 
 
