@@ -65,7 +65,7 @@ def test_a_plan_runs_to_the_end_where_it_is_no_diagnosis() -> None:
     assert (run.usage.llm_calls, run.tool_calls) == (1, 3)
     assert found.steps[-2].observation is not None
     assert found.steps[-1].finished
-    assert found.steps[-1].observation.content == {"booking": "B-9"}
+    assert found.steps[-2].observation.content == {"booking": "B-9"}
 
 
 @pytest.mark.parametrize(("k", "answers"), [(None, 4), (1, 4), (2, 2), (3, 2)])
