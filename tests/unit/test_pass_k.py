@@ -63,7 +63,7 @@ def test_one_trial_has_no_table(tmp_path: Path) -> None:
 
 
 def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
-    wins = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
+    wins: list[list[bool | None]] = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
     sheet = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
     assert sheet is not None
     assert list(sheet.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
