@@ -49,15 +49,16 @@ def sheets(root: Path) -> list[Sheet]:
 def disturbances(cells: pd.DataFrame) -> pd.DataFrame:
     """One row a robustness setting and planner of one model and dataset, but the undisturbed ones.
 
-    success, undisturbed and difference (with low and high) are shares; called is how many cells called a broken tool
-    and the columns of BEHAVIOURS what share of them did what; refused is a share; cost, with cost_low and cost_high,
-    is the ratio of costs on solved cells. NaN where nothing is known.
+    success, undisturbed and difference (with low and high) are shares of the cases whose success is known, and
+    cases and clusters count these; called is how many cells called a broken tool and the columns of BEHAVIOURS what
+    share of them did what; refused is a share; cost, with cost_low and cost_high, is the ratio of costs on solved
+    cells. NaN where nothing is known.
     """
     plain = cells[~cells["disturbed"]]
     undisturbed = plain.groupby(["planner", CLUSTER, "case_id"], observed=True)["success"].mean()
     rows = []
     for (robustness, planner), own in cells[cells["disturbed"]].groupby(_LABELS, sort=False, observed=True):
-        success = own.groupby([CLUSTER, "case_id"], observed=True)["success"].mean()
+        success = own.groupby([CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
         known = planner in undisturbed.index.get_level_values("planner")
         before = undisturbed.xs(planner, level="planner").reindex(success.index) if known else success * math.nan
         difference = (success - before).dropna()

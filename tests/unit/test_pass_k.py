@@ -31,7 +31,7 @@ def test_both_are_what_all_subsets_of_trials_have_on_average(trials: int) -> Non
 
 def test_a_planted_rate_is_recovered_and_covered() -> None:
     """Every trial succeeds with the same probability p: pass^k is p^k, pass@k is 1 − (1 − p)^k."""
-    p, cases, trials, studies = 0.6, 60, 4, 200
+    p, cases, trials, studies = 0.6, 150, 4, 300
     wanted = {f"all_{k}": p**k for k in range(1, 5)} | {f"any_{k}": 1 - (1 - p) ** k for k in range(2, 5)}
     rng, found = np.random.default_rng(0), []
     for _ in range(studies):
@@ -64,8 +64,7 @@ def test_one_trial_has_no_table(tmp_path: Path) -> None:
 
 def test_a_case_with_fewer_known_trials_is_left_out_and_counted(tmp_path: Path) -> None:
     wins: list[list[bool | None]] = [[True, True, False], [True, None, True], [None, None, None], [False, False, False]]
-    every: list[list[bool | None]] = [[True] * 3] * 4
-    sheet = written(tmp_path, {"react": wins, "egb": every})
+    sheet = written(tmp_path, {"react": wins, "egb": [[True] * 3] * 4})
     assert sheet is not None
     assert list(sheet.figures) == ["cases", "clusters", "pass^1", "pass^2", "pass^3", "pass@2", "pass@3"]
     row = sheet.values.set_index("planner").loc["react"]

@@ -65,14 +65,16 @@ def test_parts_that_cannot_be_read_are_refused_by_cell(tmp_path: Path, text: str
 def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: int) -> None:
     """Two planners and two trials, all or half of the cases unknown: every table is made, and the page."""
     cells = [
-        rewarded(case, case % 2 == 0 if case < known else None, trial=trial) | {"planner": planner}
+        rewarded(case, case % 2 == 0 if case < known else None, trial=trial, behaviour="retry")
+        | {"planner": planner, "robustness": robustness}
         for planner in ("react", "sh", "fh")
+        for robustness in ("none", "broken_tool")
         for case in range(8)
         for trial in range(2)
     ]
     for cell in cells:
-        cell["cell_id"] = cell["cell_key"] = f"{cell['planner']}/{cell['case_id']}/{cell['trial']}"
-        cell["setting_id"] = cell["planner"]
+        cell["cell_id"] = cell["cell_key"] = f"{cell['planner']}/{cell['robustness']}/{cell['case_id']}/{cell['trial']}"
+        cell["setting_id"] = f"{cell['planner']}/{cell['robustness']}"
     store.write(tmp_path, {"episodes": cells})
     sheets = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}
     results = sheets["results tiny slate"]
@@ -83,6 +85,8 @@ def test_a_report_bears_a_success_that_nobody_can_tell(tmp_path: Path, known: in
     asked = duckdb.connect().execute(results.query).df()
     assert set(asked["unknown"]) == {8 - known}
     assert ("pass^k tiny slate" in sheets) == bool(known)
+    disturbed = sheets["disturbances tiny slate"]
+    assert {(row[2], row[4]) for row in disturbed.rows} == {(str(known), "50.0" if known else "–")}
     assert "nobody can tell" in write_page(tmp_path, list(sheets.values())).read_text(encoding="utf-8")
 
 
