@@ -171,8 +171,7 @@ class Search:
     async def simulate(self, node: Node) -> Node:
         """One sampled action after another, to the path's end or a repeated call; the last node. The tree stays."""
         while (view := self.view(node)) is not None:
-            name = f"simulated{node.label}"
-            decision = await single_pass(self.episode, view, name, self.acting, several=False)
+            decision = await single_pass(self.episode, view, f"simulated{node.label}", self.acting, several=False)
             step = Node(f"{node.label}.s", len(self.nodes), node, decision.action, spent=decision.usage)
             step.pruned = unfit(node, view, decision.action, self.repeats)
             self.nodes.append(step)
