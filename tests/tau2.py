@@ -155,3 +155,34 @@ def package_environment(dataset: Tau2, solo: bool) -> Any:
 def dataset_at(path: Path | str, domain: DomainName) -> Tau2:
     """A domain without a model as its user."""
     return Tau2(path=str(path), domain=domain, user="instructions")
+
+
+def airline_files(root: Path) -> Path:
+    """A folder with the domain `airline`: one customer with one reservation, who wants it cancelled."""
+    where, users = root / "domains" / "airline", root / "user_simulator"
+    where.mkdir(parents=True)
+    users.mkdir()
+    customer = {
+        "user_id": "ada_fen_1", "name": {"first_name": "Ada", "last_name": "Fen"}, "email": "ada@mail",
+        "dob": "1990-01-01", "address": {"address1": "1 Way", "city": "Hull", "country": "UK", "state": "", "zip": "1"},
+        "payment_methods": {}, "saved_passengers": [], "membership": "regular", "reservations": ["AAA111"],
+    }  # fmt: skip
+    reservation = {
+        "reservation_id": "AAA111", "user_id": "ada_fen_1", "origin": "JFK", "destination": "LAX",
+        "flight_type": "one_way", "cabin": "economy", "flights": [], "passengers": [], "payment_history": [],
+        "created_at": "2024-05-02T03:10:19",
+        "total_baggages": 0, "nonfree_baggages": 0, "insurance": "no",
+    }  # fmt: skip
+    database = {"flights": {}, "users": {"ada_fen_1": customer}, "reservations": {"AAA111": reservation}}
+    (where / "db.json").write_text(json.dumps(database))
+    (where / "policy.md").write_text("Cancel what the customer wants to have cancelled, once they have said yes.")
+    (users / "simulation_guidelines.md").write_text("You play a customer. Say ###STOP### when you have what you want.")
+    action = {"action_id": "0", "name": "cancel_reservation", "arguments": {"reservation_id": "AAA111"}}
+    told = {"reason_for_call": "Your reservation AAA111 is to be cancelled.", "known_info": "You are Ada Fen."}
+    task = {
+        "id": "cancel",
+        "user_scenario": {"persona": None, "instructions": {"task_instructions": "You are brief.", **told}},
+        "evaluation_criteria": {"actions": [action], "reward_basis": ["DB", "COMMUNICATE"], "communicate_info": []},
+    }
+    (where / "tasks.json").write_text(json.dumps([task]))
+    return root
