@@ -37,7 +37,7 @@ class Scores:
     run ended properly, and None where nobody could tell. `reward_parts` has the reward of each part of the basis: JSON,
     `{"DB": 1.0, "COMMUNICATE": 0.0}`, null for a part of which nobody could tell. `success_db` says whether the
     database is as the gold actions leave it; None where that cannot be said. `termination` is why the run ended:
-    agent_stop, user_stop, max_steps, too_many_errors or user_error.
+    agent_stop, user_stop, unfinished, too_many_errors or user_error.
 
     `tool_counts` has hits, predictions and references by kind of tool, for scores that are taken over all cases: JSON,
     `{kind: [hits, predicted, gold]}`. The benchmark's own docstrings define what is theirs.

@@ -20,7 +20,7 @@ from tests import searched
 
 CELLS: list[dict[str, Any]] = [
     {"success": True, "reward": 1.0, "reward_parts": '{"DB": 1.0, "NL_ASSERTION": 1.0}', "success_db": True},
-    {"success": False, "reward": 0.0, "reward_parts": '{"DB": 0.0}', "success_db": False, "termination": "max_steps"},
+    {"success": False, "reward": 0.0, "reward_parts": '{"DB": 0.0}', "success_db": False, "termination": "unfinished"},
     {"success": None, "reward": None, "reward_parts": '{"DB": 1.0, "NL_ASSERTION": null}', "success_db": True},
     {"success": False, "reward": 0.0, "reward_parts": '{"DB": 1.0}', "success_db": True, "termination": None},
 ]
@@ -40,11 +40,11 @@ def test_means_leave_out_what_nobody_can_tell_and_say_so(tmp_path: Path) -> None
     row = sheets["rewards"].values.iloc[0]
     assert (row["reward"], row["reward_cases"], row["unknown"]) == (pytest.approx(1 / 3), 3, 1)
     assert row["success_db"] == 0.75
-    assert (row["end_agent_stop"], row["end_max_steps"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
+    assert (row["end_agent_stop"], row["end_unfinished"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     assert list(sheets["rewards"].figures[:3]) == ["cases", "cells", "no reward"]
     assert list(sheets["rewards"].rows[0][2:5]) == ["4", "4", "1"]
     asked = duckdb.connect().execute(sheets["rewards"].query).df()
-    assert asked[["reward", "success_db", "end_max_steps"]].mean().to_list() == pytest.approx([1 / 3, 0.75, 1 / 3])
+    assert asked[["reward", "success_db", "end_unfinished"]].mean().to_list() == pytest.approx([1 / 3, 0.75, 1 / 3])
 
 
 def test_parts_have_the_cases_whose_basis_they_are_in(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.datasets.tau2.dataset import Tau2
-from grid.datasets.tau2.scoring import MAX_STEPS, baselines, measure
+from grid.datasets.tau2.scoring import UNFINISHED, baselines, measure
 from grid.types import ToolCall, Trajectory
 from grid.worlds.talking import Said
 from grid.worlds.tau2.package import DomainName
@@ -93,7 +93,7 @@ def test_a_run_that_nobody_ended_is_worth_0(mock: Tau2) -> None:
     state, _ = world.call(world.start(), DONE)
     found = scores(world, state)
     assert found["reward"] == 0.0
-    assert found["termination"] == MAX_STEPS
+    assert found["termination"] == UNFINISHED
     assert found["success_db"] is False
     assert scores(world, world.ended(state, None))["termination"] == "agent_stop"
 

@@ -100,7 +100,7 @@ def test_the_agent_may_end_it_too(path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_user_who_never_stops_is_ended_by_the_planners_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = Ran(path, calls(CANCEL, DONE), [FIRST, "And then?"], monkeypatch, max_calls=6)
-    assert (ran.row["reward"], ran.row["termination"], ran.row["n_steps"]) == (0.0, "max_steps", 6)
+    assert (ran.row["reward"], ran.row["termination"], ran.row["n_steps"]) == (0.0, "unfinished", 6)
     assert ran.row["status"] == "ok"
 
 

@@ -14,8 +14,8 @@ from grid.worlds.tau2.reward import Parts, reward, same_databases
 from grid.worlds.tau2.state import Talk
 from grid.worlds.tau2.world import TRANSFER, Tau2World
 
-MAX_STEPS = "max_steps"
-"""Why a run ended that was not ended by anybody: the planner's limits, or an error."""
+UNFINISHED = "unfinished"
+"""How a run ended that nobody ended: by a limit of the planner's, or an error."""
 ROLE = Section(
     "role",
     (
@@ -32,7 +32,7 @@ def measure(world: Tau2World, trajectory: Trajectory) -> Mapping[str, Any]:
     """reward, reward_parts, success, success_db and termination; reward and success are null where a judge must say."""
     talk = own_state(trajectory.end, Talk)
     database = same_databases(world.domain, world.gold, talk)
-    return {**_rewarded(world.parts(talk), talk), "success_db": database, "termination": talk.ended or MAX_STEPS}
+    return {**_rewarded(world.parts(talk), talk), "success_db": database, "termination": talk.ended or UNFINISHED}
 
 
 async def examine(world: Tau2World, judged: Examine, trajectory: Trajectory, evaluator: Evaluator) -> Mapping[str, Any]:

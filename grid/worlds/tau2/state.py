@@ -11,7 +11,7 @@ from grid.worlds.talking import Said
 from grid.worlds.tau2.databases import Version
 
 Ended = Literal["agent_stop", "user_stop", "too_many_errors", "user_error"]
-"""Why a run ended; where a planner's own limit ends it, it is `max_steps`."""
+"""Why a run ended; where nobody ended it, but a limit of the planner's or an error, it is `unfinished`."""
 PROPERLY: tuple[Ended, ...] = ("agent_stop", "user_stop")
 
 
