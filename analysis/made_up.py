@@ -1,20 +1,23 @@
-"""What a report says of benchmarks whose tools are simulated, or whose facts are invented."""
+"""What a report says of benchmarks whose tools are simulated, whose facts are invented, or whose user is a ticket."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-MADE_UP, INVENTED = "-simulated", "-witness"
+MADE_UP, INVENTED, TICKET = "-simulated", "-witness", "-ticket"
 """What the versions of such datasets hold."""
 SYNTHETIC = "real questions, logical forms and schema; synthetic facts"
+TOLD_ALL = "the user's instructions are the ticket: an easier task, comparable with itself alone"
 
 
 def told(episodes: pd.DataFrame) -> str:
-    """What every caption begins with where tools of any dataset were simulated, or facts invented; else nothing."""
-    simulated, invented = _named(episodes, MADE_UP), _named(episodes, INVENTED)
+    """What every caption begins with where any dataset is one of those; else nothing."""
+    simulated, invented, ticket = (_named(episodes, mark) for mark in (MADE_UP, INVENTED, TICKET))
     return (
-        f"simulated tools ({simulated}): what they return is made up, no server was reached; " if simulated else ""
-    ) + (f"{invented}: {SYNTHETIC}; " if invented else "")
+        (f"simulated tools ({simulated}): what they return is made up, no server was reached; " if simulated else "")
+        + (f"{invented}: {SYNTHETIC}; " if invented else "")
+        + (f"{ticket}: {TOLD_ALL}; " if ticket else "")
+    )
 
 
 def _named(episodes: pd.DataFrame, mark: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
-from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC
+from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC, TICKET, TOLD_ALL
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
@@ -49,7 +49,7 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
     told = {}
     for row in episodes.drop_duplicates(["dataset", "dataset_version", "config"]).to_dict("records"):
         data = _data(str(row["dataset"]), str(row["dataset_version"]), row["config"])
-        if _READ not in data or MADE_UP in str(row["dataset_version"]):
+        if _READ not in data or any(mark in str(row["dataset_version"]) for mark in (MADE_UP, TICKET)):
             told[str(row["dataset"])] = (
                 f"{data}: what differs between settings can be held beside the paper's, levels not"
             )
@@ -66,7 +66,7 @@ def _model(name: str, engine: object) -> str:
 def _data(name: str, version: str, config: object) -> str:
     """A data set's kind, from its file in conf/dataset and its version."""
     plain = name.partition("[")[0].partition(" ")[0]
-    made_up = ", tools simulated" if MADE_UP in version else ""
+    made_up = ", tools simulated" if MADE_UP in version else f", {TOLD_ALL}" if TICKET in version else ""
     if INVENTED in version:
         return f"{name} ({SYNTHETIC})"
     read = plain not in _GENERATED or bool(_path(config))

@@ -90,10 +90,11 @@ class Tau2:
 
     @cached_property
     def version(self) -> str:
-        """The adapter's version, the package's, and the files' fingerprint."""
+        """The adapter's version, the package's, whether the user is a ticket, and the files' fingerprint."""
         where = self._folders
         files = [where.domain / name for name in FILES[self.domain]] + [where.user / GUIDELINES] * self._talks
-        return f"tau2-a{ADAPTER}-{installed()}-{fingerprint(*files)}"
+        ticket = "" if self._solo or self._talks else "-ticket"
+        return f"tau2-a{ADAPTER}-{installed()}{ticket}-{fingerprint(*files)}"
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:
