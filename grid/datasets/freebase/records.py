@@ -67,7 +67,7 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The S-expression without its entities, literals and times: questions of one template differ in these alone."""
+        """The S-expression without entities, literals and times: questions of one template differ in these alone."""
         return written(self.expression, masked=True)
 
     @property

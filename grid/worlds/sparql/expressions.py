@@ -22,7 +22,7 @@ NOW = "NOW"
 MASK = "*"
 """What stands for an entity, a literal or a time in a template."""
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
-_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()]+))')
+_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()"][^\s()]*))')
 
 Comparison: TypeAlias = One["lt", "le", "gt", "ge"]
 Extreme: TypeAlias = One["ARGMAX", "ARGMIN"]
