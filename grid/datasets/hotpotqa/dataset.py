@@ -51,8 +51,8 @@ class HotpotQAMulti:
 
     A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
     and `answer_f1` are the means over parts. Its cluster is the order of its parts' types; of one question it is the
-    question. Cases share questions, so that intervals speak of other cases of these questions (`--stats` says how many
-    cases share).
+    question. It is shown no question that differs from one of its own in names alone. Cases share questions, so that
+    intervals speak of other cases of these questions (`--stats` says how many cases share).
 
     Args:
         path: the file, or a folder that holds it.
