@@ -62,9 +62,14 @@ def record(
     }
 
 
+def quiz(number: int) -> str:
+    """How a question begins: in other words than the others, so that no two are of one template."""
+    return f"In round {chr(ord('a') + number)} of a quiz:"
+
+
 def bridge(number: int) -> Record:
     """Who wrote a book, and when they were born."""
-    asked = f"In what year was the author of the novel The Ledger of {number} Winters born?"
+    asked = f"{quiz(number)} in what year was the author of the novel The Ledger of {number} Winters born?"
     return record(f"b{number:02d}", asked, str(1901 + 3 * number), "bridge", (book(number), person(number)), number)
 
 
@@ -72,7 +77,7 @@ def comparison(number: int) -> Record:
     """Which of two people was born first: the first of them."""
     one, other = NAMES[number], NAMES[(number + 1) % len(NAMES)]
     answer = min((number, one), ((number + 1) % len(NAMES), other))[1]
-    asked = f"Who was born first, {one} or {other}?"
+    asked = f"{quiz(number)} who was born first, {one} or {other}?"
     pair = person(number), person((number + 1) % len(NAMES))
     return record(f"c{number:02d}", asked, answer, "comparison", pair, number)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
@@ -28,31 +28,44 @@ class Nearest:
         texts: Sequence[str],
         solved: Callable[[int], Demonstration],
         scorer: Scorer,
+        templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
         """`solved` makes the demonstration of the question at a place, `scorer` scores all of them for a text.
 
-        `parts` are what each question is made of, where questions share some.
+        `templates` are those that each question is an instance of, several where it asks several things; `parts` are
+        what each question is made of, where questions share some.
         """
         self._texts, self._solved, self._score, self._parts = texts, solved, scorer, parts
+        self._of_text, self._of_template = _places([text] for text in texts), _places(templates)
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
-    def __call__(self, text: str, count: int) -> tuple[Demonstration, ...]:
-        """At most `count`, nearest first, never the question itself; ties in the order of the questions.
+    def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[Demonstration, ...]:
+        """At most `count`, nearest first; ties in the order of the questions.
 
-        Where questions are made of parts, those that share none come before others: ten with one part would show it
-        ten times.
+        Never the question itself, nor one that shares any of its `templates`: that would be the question with other
+        names in it. Others take their places; where too few are left there are fewer demonstrations. Where questions
+        are made of parts, those that share none come before others: ten with one part would show it ten times.
         """
-        return self._found(text, count)
+        return self._found(text, count, frozenset(templates))
 
-    def _nearest(self, text: str, count: int) -> tuple[Demonstration, ...]:
+    def _nearest(self, text: str, count: int, templates: frozenset[str]) -> tuple[Demonstration, ...]:
         if not self._texts:
             return ()
-        own = {place for place, known in enumerate(self._texts) if known == text}
+        own = set(self._of_text.get(text, ())).union(*(self._of_template.get(name, ()) for name in templates))
         wanted = len(self._texts) if self._parts else count + len(own)
         others = (place for place in map(int, best(self._score(text), wanted)) if place not in own)
         found = list(islice(others, count)) if self._parts is None else _apart(others, self._parts, count)
         return tuple(map(self._solved, found))
+
+
+def _places(keys: Iterable[Iterable[str]]) -> Mapping[str, Sequence[int]]:
+    """By key the places of those that have it."""
+    found: dict[str, list[int]] = {}
+    for place, own in enumerate(keys):
+        for key in own:
+            found.setdefault(key, []).append(place)
+    return found
 
 
 def _apart(ranked: Iterable[int], parts: Sequence[Set[str]], count: int) -> list[int]:

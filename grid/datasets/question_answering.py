@@ -39,6 +39,11 @@ class Planned(Solved, Protocol):
         """The answer for a reader of a demonstration."""
         ...
 
+    @property
+    def template(self) -> str:
+        """Its logical form without entities and values: questions of one template differ in these alone."""
+        ...
+
 
 Q = TypeVar("Q", bound=Planned)
 
@@ -94,8 +99,13 @@ class QuestionAnswering(Generic[Q]):
         )
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2)."""
-        return self._nearest(self.questions[case_id].text, count)
+        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), none of the case's template.
+
+        The paper takes whatever is nearest. Then a demonstration may be the question itself about other entities,
+        whose plan only has to be copied.
+        """
+        question = self.questions[case_id]
+        return self._nearest(question.text, count, {question.template})
 
     def _model_version(self) -> str:
         """What a version ends with: the fingerprint of a sentence model's folder; a hub's model is in the config."""
@@ -109,7 +119,7 @@ class QuestionAnswering(Generic[Q]):
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return Nearest(self._texts(), self._solved, self._scorer())
+        return Nearest(self._texts(), self._solved, self._scorer(), [{one.template} for one in self.trainings])
 
     def _scorer(self) -> Scorer:
         if self.demonstrations_by == "bm25":

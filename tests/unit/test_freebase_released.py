@@ -55,3 +55,16 @@ def test_an_oracle_resolves_released_questions(name: str, planner: str, robustne
     rows = told(setting_of(values, dataset=name, planner=planner, robustness=robustness))
     assert len(rows) > 480
     assert [row["case_id"] for row in rows if row["success"] is not True] == []
+
+
+def test_no_released_question_is_shown_one_of_its_template(reports: list[Report]) -> None:
+    planted = 0
+    for dataset in (report.dataset for report in reports):
+        templates = {one.text: one.template for one in dataset.trainings}
+        for case_id in dataset.case_ids():
+            own = dataset.questions[case_id].template
+            planted += own in templates.values()
+            shown = dataset.demonstrations(case_id, 10)
+            assert len(shown) == 10
+            assert own not in {templates[one.question] for one in shown}
+    assert planted > 500, "as many have one to be left out"

@@ -174,22 +174,24 @@ def test_a_bridge_is_two_searches_in_a_chain() -> None:
     (part,) = parts(bridge(4))
     first, second = part.steps
     assert first.asked([]) == "Who or what is meant here: the author of the novel The Ledger of 4 Winters?"
-    assert second.asked(["7"]) == "In what year was OUTPUT_FROM_STEP_7.result born?"
+    assert second.asked(["7"]) == "In round e of a quiz: in what year was OUTPUT_FROM_STEP_7.result born?"
     assert (first.result, first.title, second.result, second.title) == (
         *("Emil Farrow", "The Ledger of 4 Winters"),
         *("1913", "Emil Farrow"),
     )
-    assert list(part.evidence()) == [first.asked([]), "In what year was Emil Farrow born?"]
+    assert list(part.evidence()) == [first.asked([]), "In round e of a quiz: in what year was Emil Farrow born?"]
 
 
 def test_a_comparison_is_two_searches_and_a_comparison() -> None:
     (part,) = parts(comparison(4))
     one, other, last = (step.asked(["2", "3"]) for step in part.steps)
-    assert one == "What about Emil Farrow decides this: Who was born first, the one or the other?"
-    assert other == "What about Fay Gantry decides this: Who was born first, the one or the other?"
+    alike = "In round e of a quiz: who was born first, the one or the other?"
+    assert one == f"What about Emil Farrow decides this: {alike}"
+    assert other == f"What about Fay Gantry decides this: {alike}"
     assert last == (
         "Of Emil Farrow this is known: OUTPUT_FROM_STEP_2.result "
-        "Of Fay Gantry this is known: OUTPUT_FROM_STEP_3.result By that: Who was born first, Emil Farrow or Fay Gantry?"
+        "Of Fay Gantry this is known: OUTPUT_FROM_STEP_3.result "
+        "By that: In round e of a quiz: who was born first, Emil Farrow or Fay Gantry?"
     )
     assert part.steps[0].result == "Emil Farrow (born 1913) is a violinist from Tarnfield."
     assert [step.tool for step in part.steps] == ["search", "search", "commonsense"]

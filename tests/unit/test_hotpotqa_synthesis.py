@@ -17,7 +17,7 @@ from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON, question
 from grid.datasets.hotpotqa.synthesis import Sample, bounds, draw
 from grid.text import references
 from grid.types import Json
-from tests.hotpotqa import bridge, comparison, records
+from tests.hotpotqa import bridge, comparison, quiz, records
 from tests.planning_horizon_code import official
 
 PARTS = [part_of(question(one)) for one in records()]
@@ -126,7 +126,8 @@ def test_the_plan_is_the_parts_plans_one_behind_the_other(parts: list[Part]) -> 
 
 
 def test_what_two_parts_ask_alike_is_asked_once() -> None:
-    sample = Sample("case", tuple(part_of(question(comparison(number))) for number in (0, 1)))
+    same = comparison(1) | {"question": comparison(1)["question"].replace(quiz(1), quiz(0))}
+    sample = Sample("case", tuple(part_of(question(one)) for one in (comparison(0), same)))
     calls = sample.calls()
     assert len(calls) == 5
     assert [call.tool for call in calls.values()] == ["search", "search", "commonsense", "search", "commonsense"]

@@ -120,10 +120,10 @@ def test_the_nearest_by_meaning_are_those_of_the_highest_cosine(monkeypatch: pyt
     monkeypatch.setattr(texts, "_AT_ONCE", 2)
     known = ("abba", "jig", "cab", "a bad cad", "fig")
     scorer = dense_texts(lambda: known, lambda: cast(Embedder, model))
-    nearest = Nearest(known, lambda place: solved(known[place]), scorer)
-    assert [shown.question for shown in nearest("big jig", 2)] == ["jig", "fig"]
-    assert [shown.question for shown in nearest("abba", 1)] == ["cab"], "never the question itself"
-    assert len(nearest("x", 9)) == 5
+    nearest = Nearest(known, lambda place: solved(known[place]), scorer, [{text} for text in known])
+    assert [shown.question for shown in nearest("big jig", 2, set())] == ["jig", "fig"]
+    assert [shown.question for shown in nearest("abba", 1, set())] == ["cab"], "never the question itself"
+    assert len(nearest("x", 9, set())) == 5
     assert model.embedded == 5
 
 
@@ -141,8 +141,9 @@ def test_a_model_that_is_not_there_is_a_config_error(small: Path, monkeypatch: p
 
 def test_a_question_is_never_its_own_demonstration_by_words_either() -> None:
     known = ("how many are there", "how many")
-    nearest = Nearest(known, lambda place: solved(known[place]), bm25_texts(lambda: known, question_words))
-    assert [shown.question for shown in nearest("how many", 2)] == ["how many are there"]
+    scorer = bm25_texts(lambda: known, question_words)
+    nearest = Nearest(known, lambda place: solved(known[place]), scorer, [set[str]()] * 2)
+    assert [shown.question for shown in nearest("how many", 2, set())] == ["how many are there"]
 
 
 def test_constant_answers_are_those_of_the_training_questions() -> None:

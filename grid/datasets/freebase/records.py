@@ -11,7 +11,7 @@ from typing import Any
 from grid.datasets.json_lists import read_json_list
 from grid.errors import DataError, one_line
 from grid.types import BETWEEN, Skipped, ToolCall
-from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, Value, read, walk, written
+from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
 from grid.worlds.sparql.programs import FINISHING, calls
 
 MAX_RECORDS = 200_000
@@ -67,14 +67,8 @@ class Question:
 
     @cached_property
     def template(self) -> str:
-        """The S-expression without its entities and literals: questions of one template differ in nothing else."""
-        parts = sorted(
-            (written(p) for p in walk(self.expression) if isinstance(p, (Entity, Value))), key=len, reverse=True
-        )
-        found = self.form
-        for part in parts:
-            found = found.replace(f" {part}", " *")
-        return found
+        """The S-expression without entities, literals and times: questions of one template differ in these alone."""
+        return written(self.expression, masked=True)
 
     @property
     def unnamed(self) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Report:
         table.add_row(f"{len(self.dataset.trainings):,}", "shown solved")
         known = {question.template for question in self.dataset.trainings}
         alike = sum(question.template in known for question in self.dataset.questions.values())
-        table.add_row(f"{alike:,}", "cases of which one shown differs in entities and literals only")
+        table.add_row(f"{alike:,}", "cases to which some are not shown: they differ in entities and literals alone")
         return table
 
     def nodes(self) -> Table:

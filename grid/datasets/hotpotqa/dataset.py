@@ -38,7 +38,7 @@ from grid.types import Case, Demonstration, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.world import TOOLS, QuestionWorld
 
-ADAPTER = 1
+ADAPTER = 2
 """Raise when the same files give other cases or outcomes."""
 SEVERAL = "A request with numbered questions is answered by finishing with one numbered line for each, in their order."
 SHORT = "An answer is short: a name, a date, a number, yes or no."
@@ -51,8 +51,8 @@ class HotpotQAMulti:
 
     A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
     and `answer_f1` are the means over parts. Its cluster is the order of its parts' types; of one question it is the
-    question. Cases share questions, so that intervals speak of other cases of these questions (`--stats` says how many
-    cases share).
+    question. It is shown no question that differs from one of its own in names alone. Cases share questions, so that
+    intervals speak of other cases of these questions (`--stats` says how many cases share).
 
     Args:
         path: the file, or a folder that holds it.
@@ -184,9 +184,12 @@ class HotpotQAMulti:
         return QuestionWorld(self.searched, wanted, sample.evidence(), self.paragraphs, self.outline == HIDDEN)
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The cases of as many other questions that are nearest to a case, nearest first."""
+        """The cases of as many other questions that are nearest to a case, nearest first (B.1.3).
+
+        None with a part of a template that the case has, which the paper does not leave out.
+        """
         sample = self.samples[case_id]
-        return self._nearest[len(sample.parts)](sample.query, count)
+        return self._nearest[len(sample.parts)](sample.query, count, sample.templates)
 
     @cached_property
     def searched(self) -> Corpus:
@@ -243,7 +246,8 @@ class HotpotQAMulti:
         samples = [Sample(str(place), parts) for place, parts in enumerate(drawn)]
         texts = [sample.query for sample in samples]
         parts = [frozenset(part.id for part in sample.parts) for sample in samples]
-        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts), parts)
+        templates = [sample.templates for sample in samples]
+        return Nearest(texts, lambda place: _demonstration(samples[place]), self._scorer(texts), templates, parts)
 
     def _scorer(self, texts: Sequence[str]) -> Scorer:
         if self.demonstrations_by == "bm25":

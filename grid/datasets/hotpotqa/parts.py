@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from grid.datasets.hotpotqa.records import BRIDGE, Context, Question
@@ -70,6 +71,12 @@ class Part:
         """Whether its last call compares what the others found."""
         return self.steps[-1].tool == COMMONSENSE
 
+    @cached_property
+    def template(self) -> str:
+        """Its words without the names of its paragraphs: questions of one template differ in these names alone."""
+        names = sorted({bare(step.title) for step in self.steps} - {""}, key=len, reverse=True)
+        return normalised(re.sub("|".join(map(_named, names)), " ", self.question, flags=re.IGNORECASE))
+
     def evidence(self) -> dict[str, Evidence]:
         """By question, with earlier results filled in, what each call finds."""
         results = [step.result for step in self.steps]
@@ -114,7 +121,7 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
     text, places = question.text, dict[tuple[int, int], Context]()
     for context in (one, other):
         name = bare(context.title)
-        match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        match = re.search(_named(name), text, re.IGNORECASE)
         if match is None:
             raise ValueError(f"it does not name {name!r:.60}")
         places[match.span()] = context
@@ -130,6 +137,11 @@ def _comparison(question: Question, one: Context, other: Context) -> tuple[PartS
     )
     told = (f"Of {found[0][0]} this is known: ", 0, f" Of {found[1][0]} this is known: ", 1, f" By that: {text}")
     return (*searches, PartStep(COMMONSENSE, told, question.answer))
+
+
+def _named(name: str) -> str:
+    """A pattern: a name that stands by itself."""
+    return rf"(?<!\w){re.escape(name)}(?!\w)"
 
 
 def _facts(context: Context) -> str:

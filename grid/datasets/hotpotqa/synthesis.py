@@ -42,6 +42,11 @@ class Sample:
         """Of the parts, in their order."""
         return tuple(part.kind for part in self.parts)
 
+    @cached_property
+    def templates(self) -> frozenset[str]:
+        """Of the parts."""
+        return frozenset(part.template for part in self.parts)
+
     def calls(self) -> dict[str, ToolCall]:
         """The reference's calls by their numbers, from 0; what two parts ask alike is asked once."""
         return self._plan[0]

@@ -32,7 +32,7 @@ from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.reading import read
 from grid.worlds.kopl.world import KoplWorld
 
-ADAPTER = 1
+ADAPTER = 2
 """Raise when the same files give other cases or outcomes."""
 
 
@@ -129,7 +129,7 @@ class KqaPro(Kqa):
 
     What is drawn is balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the
     questions that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever
-    way.
+    way. It is shown no question of its own template: the same functions and texts but for entities and values.
 
     Args:
         demonstrations_from: draw so many training questions first, as the questions are; None: all whose programs

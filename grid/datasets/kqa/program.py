@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from grid.text import references
-from grid.types import RESULT, Json, ToolCall
+from grid.types import RESULT, Json, ToolCall, to_json
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS
@@ -16,6 +16,10 @@ from grid.worlds.kopl.results import is_empty, texts
 
 MAX_STEPS = 100
 MAX_INPUT_CHARACTERS = 10_000
+MASK = "*"
+"""What stands for an entity or a value in a template."""
+_MASKED = frozenset({"name", "value", "qvalue", "t_value"})
+"""Functions' arguments that are an entity or a value."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,16 @@ def depth(program: Sequence[ProgramStep]) -> int:
 def breadth(program: Sequence[ProgramStep]) -> float:
     """Average parallelism: steps / depth (§3.1). Give the DAG: a tree counts repeated steps as often as they stand."""
     return len(program) / depth(program)
+
+
+def masked(program: Sequence[ProgramStep]) -> str:
+    """The program without its entities and values: every step's function, other texts and dependencies."""
+    steps = []
+    for step in program:
+        names = FUNCTIONS[step.function].texts
+        texts = [MASK if name in _MASKED else text for name, text in zip(names, step.inputs, strict=True)]
+        steps.append([step.function, texts, list(step.dependencies)])
+    return to_json(steps)
 
 
 def calls(program: Sequence[ProgramStep]) -> dict[str, ToolCall]:

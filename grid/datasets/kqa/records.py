@@ -11,7 +11,7 @@ from typing import Any
 
 from grid.datasets.balance import balanced
 from grid.datasets.files import read_json
-from grid.datasets.kqa.program import Executor, Program, breadth, calls, depth, merged, read_program
+from grid.datasets.kqa.program import Executor, Program, breadth, calls, depth, masked, merged, read_program
 from grid.errors import DataError
 from grid.types import Skipped, ToolCall
 from grid.worlds.kopl.errors import KoplError
@@ -39,6 +39,11 @@ class Question:
     def calls(self) -> dict[str, ToolCall]:
         """The DAG as tool calls by step number."""
         return calls(self.dag)
+
+    @cached_property
+    def template(self) -> str:
+        """The DAG without its entities and values: questions of one template differ in these alone."""
+        return masked(self.dag)
 
     @property
     def told(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal as One
 from typing import TypeAlias, get_args
 
@@ -18,8 +19,10 @@ ENTITY = re.compile(r"[mg]\.[0-9a-z_]{1,64}")
 NAME = re.compile(r"[a-z][a-z0-9_]{0,99}(\.[A-Za-z0-9_\-]{1,100}){1,6}")
 """A class or a relation of the schema: `film.film`, `film.film.genre`."""
 NOW = "NOW"
+MASK = "*"
+"""What stands for an entity, a literal or a time in a template."""
 _TIME = re.compile(rf"[0-9]{{4}}|{NOW}")
-_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()]+))')
+_TOKEN = re.compile(r'\s*(?:([()])|("(?:[^"\\]|\\.)*"(?:\^\^[^\s()]+)?|[^\s()"][^\s()]*))')
 
 Comparison: TypeAlias = One["lt", "le", "gt", "ge"]
 Extreme: TypeAlias = One["ARGMAX", "ARGMIN"]
@@ -135,25 +138,28 @@ def read(text: object) -> Expression:
     return _expression(_tree(text))
 
 
-def written(expression: Expression) -> str:
-    """The S-expression as a text, as GrailQA writes it."""
+def written(expression: Expression, masked: bool = False) -> str:
+    """The S-expression as a text, as GrailQA writes it; `masked`: with `*` for every entity, literal and time."""
+    inner = partial(written, masked=masked)
     match expression:
+        case Entity() | Value() if masked:
+            return MASK
         case Entity(identity) | Class(identity):
             return identity
         case Value():
             return _literal(expression)
         case Join(relation, target, reverse):
-            return f"(JOIN {f'(R {relation})' if reverse else relation} {written(target)})"
+            return f"(JOIN {f'(R {relation})' if reverse else relation} {inner(target)})"
         case And(left, right):
-            return f"(AND {written(left)} {written(right)})"
+            return f"(AND {inner(left)} {inner(right)})"
         case Arg(mode, operand, relation):
-            return f"({mode} {written(operand)} {relation})"
+            return f"({mode} {inner(operand)} {relation})"
         case Compare(operator, relation, value):
-            return f"({operator} {relation} {_literal(value)})"
+            return f"({operator} {relation} {inner(value)})"
         case TimeConstraint(operand, relation, time):
-            return f"(TC {written(operand)} {relation} {time})"
+            return f"(TC {inner(operand)} {relation} {MASK if masked else time})"
         case Count(operand):
-            return f"(COUNT {written(operand)})"
+            return f"(COUNT {inner(operand)})"
 
 
 def atom(text: str) -> Entity | Class | Value:
