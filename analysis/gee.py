@@ -14,10 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from scipy import stats
-from statsmodels.genmod.cov_struct import Exchangeable, Independence
-from statsmodels.genmod.families import Binomial
-from statsmodels.genmod.generalized_estimating_equations import GEE
+from scipy.special import ndtr, ndtri
 
 from analysis.design import Design, Floats, design
 from analysis.errors import AnalysisError
@@ -34,7 +31,6 @@ RAW = [f"raw_{name}" for name in ("coefficient", "se", "p", "low", "high")]
 _COLUMNS = ["name", *FIGURES, *RAW]
 NOTHING = pd.DataFrame(columns=_COLUMNS)
 _ITERATIONS = 100
-_CORRELATIONS = {"independence": Independence, "exchangeable": Exchangeable}
 Key: TypeAlias = dict[str, str]
 
 
@@ -102,6 +98,11 @@ def estimate(found: Design, correlation: Correlation, *, bias_reduced: bool) -> 
     Raises:
         AnalysisError: statsmodels finds no solution, or none within 100 iterations, or no covariance.
     """
+    # Most reports have no regression, and these take half a second.
+    from statsmodels.genmod import cov_struct, families
+    from statsmodels.genmod.generalized_estimating_equations import GEE
+
+    working = {"independence": cov_struct.Independence, "exchangeable": cov_struct.Exchangeable}[correlation]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # what they warn of is checked below, and named
         try:
@@ -109,8 +110,8 @@ def estimate(found: Design, correlation: Correlation, *, bias_reduced: bool) -> 
                 found.outcome,
                 found.matrix,
                 groups=found.clusters,
-                family=Binomial(),
-                cov_struct=_CORRELATIONS[correlation](),
+                family=families.Binomial(),
+                cov_struct=working(),
             )
             result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")
         except np.linalg.LinAlgError:
@@ -170,6 +171,6 @@ def _table(found: Design, params: Floats, covariance: Floats) -> pd.DataFrame:
 def _figures(params: Floats, covariance: Floats) -> dict[str, Floats]:
     errors = np.sqrt(np.diag(covariance))
     statistic = params / errors
-    half = stats.norm.ppf(0.975) * errors
-    p = 2 * stats.norm.sf(np.abs(statistic))
+    half = ndtri(0.975) * errors
+    p = 2 * ndtr(-np.abs(statistic))
     return dict(zip(FIGURES, (params, errors, statistic, p, params - half, params + half), strict=True))

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 import pandas as pd
-from scipy import stats
+from scipy.special import stdtrit
 
 CLUSTER = "cluster"
 """The level of an index that holds each case's cluster."""
@@ -59,7 +59,7 @@ def share(values: pd.Series[float], most: float = 1.0) -> Interval:
     part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
     spread = part * (1 - part)
     size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
-    square = float(stats.t.ppf(0.975, freedom)) ** 2 / size
+    square = float(stdtrit(freedom, 0.975)) ** 2 / size
     centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
     low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
     return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))
@@ -74,11 +74,11 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
         return UNKNOWN
     mean, error, clusters = float(values.mean()), _error(values), _effective(values)
     if error is not None:
-        half = float(stats.t.ppf(0.975, error.freedom)) * error.size
+        half = float(stdtrit(error.freedom, 0.975)) * error.size
         return Interval(mean, mean - half, mean + half)
     if clusters is None or reach is None:
         return Interval(mean, math.nan, math.nan)
-    square = float(stats.t.ppf(0.975, clusters - 1)) ** 2
+    square = float(stdtrit(clusters - 1, 0.975)) ** 2
     unseen = square / (clusters + square)
     return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
 
@@ -94,7 +94,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     error = _error(above / top - below / bottom)
     if error is None:
         return Interval(top / bottom, math.nan, math.nan)
-    half = float(stats.t.ppf(0.975, error.freedom)) * error.size
+    half = float(stdtrit(error.freedom, 0.975)) * error.size
     return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.multitest import multipletests
 
 from analysis import gee, queries
 from analysis.render import Sheet
@@ -78,6 +77,8 @@ def coefficients(fits: Fits) -> pd.DataFrame:
     Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
     Levels of factors are controls, and the intercept answers no question.
     """
+    from statsmodels.stats.multitest import multipletests  # here for the reason that `gee.estimate` has
+
     tables = [
         (fit.coefficients if isinstance(fit, gee.Fit) else gee.NOTHING).assign(**key, fit=place)
         for place, (key, fit) in enumerate(fits)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow.compute as pc
-from scipy import stats
+from scipy.special import ndtri
 
 from analysis import load, queries
 from analysis.intervals import CLUSTER, Interval, count, interval
@@ -57,8 +57,9 @@ def wrong_share(cells: pd.DataFrame) -> Interval:
     share = float(wrong.sum() / replaced.sum())
     if share in (0.0, 1.0):
         clusters = count(cases[replaced > 0])
-        bounds = stats.binomtest(round(share) * clusters, clusters).proportion_ci(method="wilson")
-        return Interval(share, float(bounds.low), float(bounds.high))
+        square = float(ndtri(0.975)) ** 2
+        unseen = square / (clusters + square)  # Wilson's interval where all are alike
+        return Interval(share, share * (1 - unseen), share + (1 - share) * unseen)
     found = interval(share + (wrong - share * replaced) / replaced.mean())  # the ratio's linear part
     return Interval(share, max(found.low, 0.0), min(found.high, 1.0))
 

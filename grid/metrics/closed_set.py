@@ -15,12 +15,11 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from grid.reference import Reference
 from grid.text import references
 from grid.types import Json, Step, ToolCall, Trajectory, to_json
-from grid.worlds.equivalence import equivalent
+from grid.worlds.equivalence import equivalent, paired_off
 
 Outcome: TypeAlias = Mapping[str, Json]
 
@@ -169,7 +168,7 @@ def _argument_f1(
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
     """How many can be paired off (`equivalent` is not transitive, so that counting groups would not do)."""
     same = np.array([[_same(about, one, other) for other in gold] for one in predicted])
-    return int(same[linear_sum_assignment(same, maximize=True)].sum())
+    return paired_off(same)
 
 
 def _same(about: str, one: _Argument, other: _Argument) -> bool:
