@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from grid.datasets.tau2.dataset import Tau2
 from grid.types import Json, ToolCall
 from grid.worlds.tau2.package import DomainName
+from grid.worlds.tau2.world import Tau2World
 
 RELEASED = "AGENT_GRID_TAU2"
 """Names the folder of the released data."""
@@ -186,3 +188,20 @@ def airline_files(root: Path) -> Path:
     }
     (where / "tasks.json").write_text(json.dumps([task]))
     return root
+
+
+def agree(dataset: Tau2, row: Mapping[str, Any], case_id: str, changed: Run) -> None:
+    """Assert that a run is worth what the package says, part by part."""
+    world = dataset.problem(case_id).world
+    assert isinstance(world, Tau2World)
+    talk = world.start()
+    for call in changed.calls:
+        talk, _ = replace(world, max_errors=1000).call(talk, call)
+    mine = {**world.parts(world.ended(talk, changed.answer))}
+    mine.pop("NL_ASSERTION", None)
+    try:
+        theirs = package_parts(dataset, row, changed)
+    except ValueError:  # an assertion breaks, and with it their evaluation
+        assert mine["ENV_ASSERTION"] == 0.0
+        return
+    assert mine == {name: theirs.get(name) for name in mine}, (case_id, changed)

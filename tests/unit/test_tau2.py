@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,22 @@ import pytest
 
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
+from grid.chains import Verdict
 from grid.datasets.tau2.dataset import Tau2
 from grid.datasets.tau2.scoring import UNFINISHED, baselines, measure
-from grid.types import ToolCall, Trajectory
+from grid.engines.base import Prompt
+from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.talking import Said
 from grid.worlds.tau2.package import DomainName
 from grid.worlds.tau2.state import Talk
 from grid.worlds.tau2.world import SAY, Tau2World
 from tests.tau2 import (
-    RELEASED,
-    Run,
+    agree,
     dataset_at,
     gold_run,
     mock_files,
     mock_task,
     mutated,
-    package_parts,
     rows,
 )
 
@@ -229,59 +228,46 @@ def test_mutated_runs_are_worth_what_the_package_says(mock: Tau2) -> None:
     for place in range(120):
         case_id = mock.case_ids()[place % 4]
         changed = mutated(gold_run(mock, case_id), mock, rng)
-        _agree(mock, known[case_id.rpartition("-")[2]], case_id, changed)
+        agree(mock, known[case_id.rpartition("-")[2]], case_id, changed)
 
 
-def _agree(dataset: Tau2, row: dict[str, Any], case_id: str, changed: Run) -> None:
-    world = dataset.problem(case_id).world
-    assert isinstance(world, Tau2World)
-    talk = world.start()
-    for call in changed.calls:
-        talk, _ = replace(world, max_errors=1000).call(talk, call)
-    mine = {**world.parts(world.ended(talk, changed.answer))}
-    mine.pop("NL_ASSERTION", None)
-    try:
-        theirs = package_parts(dataset, row, changed)
-    except ValueError:  # an assertion breaks, and with it their evaluation
-        assert mine["ENV_ASSERTION"] == 0.0
-        return
-    assert mine == {name: theirs.get(name) for name in mine}, (case_id, changed)
+class Judge:
+    """An evaluator that says the same of every statement, and keeps what it was shown."""
+
+    def __init__(self, place: int | None) -> None:
+        self.place, self.shown = place, list[str]()
+
+    async def vote(
+        self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
+    ) -> int | None:
+        """The place of a candidate; None where nothing can be read."""
+        self.shown.append(prompt.text())
+        return self.place
+
+    async def score(self, prompt: Prompt, *key: object) -> float | None:
+        """Never asked for."""
+        raise NotImplementedError
+
+    async def verdict(self, prompt: Prompt, *key: object, truth: Verdict | None = None) -> Verdict | None:
+        """Never asked for, without a plan."""
+        raise NotImplementedError
 
 
-def _released() -> str:
-    path = os.environ.get(RELEASED)
-    if path is None:
-        pytest.skip(f"set {RELEASED} to τ²-bench's folder")
-    return path
+@pytest.mark.parametrize(("place", "reward"), [(0, 1.0), (1, 0.0), (None, None)])
+def test_a_judge_says_whether_statements_are_true(mock: Tau2, place: int | None, reward: float | None) -> None:
+    problem, judge = mock.problem("tau2-mock-judged"), Judge(place)
+    world = world_of(mock, "judged")
+    state = run(world, [DONE], "It is done.")
+    step = Step(0, Substep("0", "", ""), DONE, Observation({"status": "completed"}))
+    assert problem.examine is not None
+    examine = problem.examine
 
+    async def examined() -> Mapping[str, Any]:
+        return await examine(Trajectory((step,), (step,), state), judge)
 
-@pytest.mark.parametrize("name", DOMAINS)
-def test_gold_actions_solve_every_released_task(name: DomainName) -> None:
-    dataset = dataset_at(_released(), name)
-    for case_id in dataset.case_ids():
-        gold, world = gold_run(dataset, case_id), dataset.problem(case_id).world
-        assert isinstance(world, Tau2World)
-        found = scores(world, run(world, gold.calls, gold.answer))
-        parts = json.loads(found["reward_parts"])
-        assert {part for basis, part in parts.items() if basis != "NL_ASSERTION"} == {1.0}, case_id
-        assert found["success_db"] is (None if name == "telecom" else True), case_id
-
-
-@pytest.mark.parametrize(("name", "count"), [("telecom", 200), ("retail", 120), ("airline", 80), ("mock", 100)])
-def test_mutated_released_runs_are_worth_what_the_package_says(name: DomainName, count: int) -> None:
-    dataset, rng = dataset_at(_released(), name), random.Random(11)
-    known, ids = rows(dataset), dataset.case_ids()
-    for place in range(count):
-        case_id = ids[place % len(ids)]
-        row = known[case_id.removeprefix(f"tau2-{name}-")]
-        _agree(dataset, row, case_id, mutated(gold_run(dataset, case_id), dataset, rng))
-
-
-def test_the_drawn_tasks_are_shared_out_by_domain() -> None:
-    path = _released()
-    every = {name: len(dataset_at(path, name).case_ids()) for name in DOMAINS[:3]}
-    drawn = {name: Tau2(path=path, domain=name, user="instructions", draw=100).case_ids() for name in DOMAINS[:3]}
-    assert sum(map(len, drawn.values())) == 100
-    for name, ids in drawn.items():
-        assert abs(len(ids) - 100 * every[name] / (sum(every.values()) + 1)) < 1
-        assert ids == Tau2(path=path, domain=name, user="instructions", draw=100).case_ids()
+    found = asyncio.run(examined())
+    assert (found["reward"], found["success"]) == (reward, None if reward is None else reward == 1.0)
+    (shown,) = judge.shown
+    assert "The agent is polite." in shown
+    assert "Agent, at the end: It is done." in shown
+    assert "update_task_status" in shown
