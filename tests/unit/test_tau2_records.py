@@ -38,6 +38,20 @@ from tests.tau2 import dataset_at, mock_files, mock_task
             },
             "create_task",
         ),
+        (
+            {
+                "initial_state": {
+                    "initialization_actions": [
+                        {
+                            "env_type": "assistant",
+                            "func_name": "create_task",
+                            "arguments": {"user_id": "nobody", "title": ""},
+                        }
+                    ]
+                }
+            },
+            "beginning fails in create_task: User nobody not found",
+        ),
         ({"evaluation_criteria": {"actions": []}}, "gold actions"),
         ({"evaluation_criteria": {"actions": [{"name": "fly", "arguments": {}}]}}, "fly"),
         ({"evaluation_criteria": {"actions": [{"name": "create_task", "arguments": []}]}}, "arguments"),

@@ -172,7 +172,10 @@ class Tau2:
             begun = Databases(_over(begun.agent, task.data), begun.user and _over(begun.user, task.user_data))
         except ValueError as error:
             raise UnusableError(f"its data do not fit the database: {str(error)[:200]}") from None
-        return _Record(task, Tau2World(task, self._domain, begun, self._solo, self.max_errors, scenario))
+        world = Tau2World(task, self._domain, begun, self._solo, self.max_errors, scenario)
+        if world.broken:
+            raise UnusableError(f"its beginning fails in {world.broken:.200}")
+        return _Record(task, world)
 
     def _share(self) -> int | None:
         """How many of the drawn tasks are this domain's; the largest remainders are rounded up."""

@@ -118,12 +118,23 @@ class Tau2World:
             databases = run(self.domain, databases, call, in_step=False).databases
         return databases
 
-    @cached_property
+    @property
+    def broken(self) -> str | None:
+        """Which function of the task's beginning fails, and why; None where all run."""
+        return self._beginning[1]
+
+    @property
     def _started(self) -> Databases:
-        databases = self.begun
+        return self._beginning[0]
+
+    @cached_property
+    def _beginning(self) -> tuple[Databases, str | None]:
+        databases, why = self.begun, None
         for call in self.task.begins:
-            databases = run(self.domain, databases, call).databases
-        return databases
+            found = run(self.domain, databases, call)
+            databases = found.databases
+            why = why or (f"{call.name}: {found.result}" if found.failed else None)
+        return databases, why
 
     def _whose(self, tool: str) -> Requestor | None:
         """Whose tool it is, among those that the agent may call."""
