@@ -25,8 +25,6 @@ from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
 from grid.sweep import batch
 from grid.sweep.check import check_sweep
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
 from grid.sweep.plan import Plan
 from tests.clusters import UNGUARDED, free_port, head, wait_for
 from tests.commands import launch
@@ -48,19 +46,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def environment(fresh_cache: Path) -> Iterator[None]:
-    """One thread a replica: with so small a model more of them only wait for one another, on cores that others need."""
+def one_thread() -> Iterator[None]:
+    """A replica: with so small a model more of them only wait for one another, on cores that others need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
         patch.setattr(os, "cpu_count", lambda: 1)
         yield
-
-
-@pytest.fixture(scope="module")
-def cluster(environment: None) -> Iterator[None]:
-    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-    yield
-    disconnect()
 
 
 def model(folder: Path, **values: Any) -> dict[str, Any]:
