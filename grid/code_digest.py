@@ -9,6 +9,7 @@ import ast
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,11 +53,17 @@ def _closure(modules: Sequence[str], own: frozenset[str]) -> dict[str, Path]:
 
 
 def _file(name: str) -> Path | None:
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:  # its parent is a module, no package
-        return None
+    spec = _spec(name)
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Where a module is; None for an attribute of one, which `find_spec` would import to look into it."""
+    above = name.rpartition(".")[0]
+    package = _spec(above) if above else None
+    if above and (package is None or package.submodule_search_locations is None):
+        return None
+    return find_spec(name)
 
 
 @lru_cache(maxsize=1024)

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests import apb, apibench, bfcl, gta, hotpotqa, mnms_files, restbench, workbench
 from tests.stabletoolbench import write_queries
@@ -24,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-FIRST = ("ray", "vllm")  # the longest files, and much of their time is waiting
+FIRST = {"ray", "vllm"}  # the longest files, and much of their time is waiting
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
 PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
 
@@ -44,9 +46,22 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(len(os.sched_getaffinity(0)) + 1, PROCESSES)
 
 
+class _Files(LoadFileScheduling):  # type: ignore[misc]
+    """Each file runs in one process, and so does the folder whose tests share a cluster."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder, _, rest = nodeid.partition("one_cluster/")
+        return folder if rest else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """In the place of `--dist loadfile`'s."""
+    return _Files(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What comes last should be short, so that no process waits for the others."""
-    items.sort(key=lambda item: item.path.parent.name not in FIRST)
+    items.sort(key=lambda item: item.nodeid.split("/")[1] not in FIRST)
 
 
 @pytest.fixture(scope="session")

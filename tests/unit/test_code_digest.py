@@ -98,6 +98,14 @@ def test_what_can_change_a_result_counts(pack: Path, file: str, old: str, new: s
     assert digest() != before
 
 
+def test_nothing_is_imported_by_being_digested_but_packages(pack: Path) -> None:
+    before = digest()
+    (pack / "beside.py").write_text("import nosuchmodule\nLIMIT = 3\n")
+    assert digest() != before
+    imported = {name for name in sys.modules if name.partition(".")[0] == "pack"}
+    assert imported <= {"pack", "pack.parts", "pack.parts.deep"}, "the last by its package"
+
+
 def test_code_of_the_grid_that_a_class_imports_counts(pack: Path) -> None:
     (pack / "beside.py").write_text("from grid.seeds import derive_seed\nLIMIT = 3\n")
     found = digests._closure(["pack.planner"], frozenset({"pack", "grid"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ from grid.engines.roles import ACTOR, JUDGE
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch, make
 from grid.sweep.check import Job, check_sweep
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
 from grid.sweep.costs import spent_in
 from grid.sweep.plan import Plan
 from grid.sweep.worker import Report
@@ -28,14 +25,10 @@ COUNTERS = ("llm_calls", "forward_passes", "input_tokens", "cached_input_tokens"
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own() -> Iterator[None]:
-    """A cluster whose driver and workers take planners from the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(make.ROOMS, "planner", ROOM["planner"])
-        connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-        yield
-        disconnect()
+@pytest.fixture(autouse=True)
+def own(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver takes planners from the tests, as the workers do."""
+    monkeypatch.setitem(make.ROOMS, "planner", ROOM["planner"])
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Replicas on a small local Ray, holding a real (random-weight) language model in the transformers engine."""
+"""Replicas on a small local Ray, holding a real (random-weight) language model in the transformers engine.
+
+A process with torch takes seconds to start: one pool of two serves all that needs two, from the command line too.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,10 @@ from grid.replicas.fleet import Fleet, Totals
 from grid.store.schema import TIMES
 from grid.sweep import batch
 from grid.sweep.check import check_sweep
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
 from grid.sweep.plan import Plan
-from tests.clusters import UNGUARDED, free_port, head, wait_for
+from tests.clusters import wait_for
 from tests.commands import launch
-from tests.configs import job
+from tests.configs import job, yaml
 
 pytest.importorskip("torch")
 PLANNERS = {
@@ -48,25 +49,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def environment(fresh_cache: Path) -> Iterator[None]:
-    """One thread a replica: with so small a model more of them only wait for one another, on cores that others need."""
+def one_thread() -> Iterator[None]:
+    """A replica: with so small a model more of them only wait for one another, on cores that others need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
         patch.setattr(os, "cpu_count", lambda: 1)
         yield
 
 
-@pytest.fixture(scope="module")
-def cluster(environment: None) -> Iterator[None]:
-    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-    yield
-    disconnect()
-
-
 def model(folder: Path, **values: Any) -> dict[str, Any]:
-    target = {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": str(folder), "dtype": "float32"}
     # One request at a time: with others in the batch, rounding could tip a draw at temperature 0.
-    return target | {"max_tokens": 48, "serving": {"max_batch": 1}} | values
+    return yaml("model", "local") | {"path": str(folder), "max_tokens": 48, "serving": {"max_batch": 1}} | values
 
 
 def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(PLANNERS)) -> Plan:
@@ -92,6 +84,7 @@ class Ran:
     episodes: list[dict[str, Any]]
     steps: list[dict[str, Any]]
     totals: list[Totals]
+    requests: int
     said: list[str]
 
     def lasting(self) -> list[list[dict[str, Any]]]:
@@ -116,13 +109,17 @@ def at_work(fleet: Fleet) -> list[int]:
     return [total.stats.pid for total in fleet.totals() if total.stats.running]
 
 
+def requests(fleet: Fleet) -> int:
+    return sum(total.stats.requests for total in fleet.totals())
+
+
 def restarts(fleet: Fleet) -> int:
     return sum(total.restarts for total in fleet.totals())
 
 
 def run(plan: Plan, fleet: Fleet, said: list[str], kill_after: int | None = None) -> Ran:
     """Run the sweep; after so many chunks the process of a replica that has work is killed."""
-    reports = 0
+    reports, before = 0, requests(fleet)
 
     def report(ended: batch.Report) -> None:
         nonlocal reports
@@ -135,20 +132,50 @@ def run(plan: Plan, fleet: Fleet, said: list[str], kill_after: int | None = None
     batch.Run(plan, plan.finished(), report, fleet).go()
     if kill_after:
         wait_for(lambda: restarts(fleet) == 1)
-    totals = copy.deepcopy(fleet.totals())
+    asked, totals = requests(fleet) - before, copy.deepcopy(fleet.totals())
     episodes, steps = (store.read(plan.root, table).to_pylist() for table in ("episodes", "steps"))
-    return Ran(episodes, steps, totals, list(said))
+    return Ran(episodes, steps, totals, asked, list(said))
+
+
+Command = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def command(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """A script with arguments, the cluster and the model."""
+    import ray
+
+    work, address = tmp_path_factory.mktemp("commands"), ray.get_runtime_context().gcs_address
+    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "model.serving.max_batch=1"]
+    values += ["cluster=address", f"cluster.address={address}", "cluster.auth=token"]
+
+    def run(script: str, *words: str) -> str:
+        done = launch(script, work, *words, *values)
+        assert done.status == 0, done.out + done.err
+        return done.out
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def pool_of_two(command: Command, undisturbed: Ran) -> Iterator[str]:
+    """What starting it said; not before the sweep of one replica, which would join it."""
+    said = command("replicas", "start", "cluster.replicas=2")
+    yield said
+    command("replicas", "stop")
 
 
 Runs = Callable[[int], tuple[Ran, Ran]]
 
 
 @pytest.fixture(scope="module")
-def runs(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Runs:
     """By the number of replicas: the sweep, and with the same replicas the sweep again while one of them is killed."""
 
     @cache
     def of(replicas: int) -> tuple[Ran, Ran]:
+        if replicas == 2:
+            request.getfixturevalue("pool_of_two")  # which is joined
         plans = [plan_of(tmp_path_factory.mktemp(f"{name}-{replicas}"), model(folder)) for name in ("plain", "killed")]
         said: list[str] = []
         with Fleet(plans[0].settings, replicas, 600, said.append) as fleet:
@@ -188,9 +215,8 @@ def test_the_mass_that_went_to_no_option_is_in_the_rows_and_warned_of(undisturbe
 
 def test_two_replicas_share_the_cases_and_give_the_same_rows(undisturbed: Ran, runs: Runs) -> None:
     ran, _ = runs(2)
-    asked = [sum(total.stats.requests for total in one.totals) for one in (ran, undisturbed)]
     assert len(ran.totals) == 2
-    assert asked[0] == asked[1]
+    assert ran.requests == undisturbed.requests
     assert alike(ran.lasting(), undisturbed.lasting())
 
 
@@ -228,26 +254,16 @@ def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: N
     assert "tokenizer" in str(caught.value)
 
 
-def test_a_pool_outlives_the_sweeps_that_join_it(folder: Path, tmp_path: Path) -> None:
-    page = f"http://127.0.0.1:{(port := free_port())}/metrics"
-    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "cluster=address", "cluster.replicas=2"]
+def test_a_pool_outlives_the_sweeps_that_join_it(command: Command, pool_of_two: str) -> None:
+    import ray
+
     sweep = ["-m", "planner=react", "robustness=none", "dataset.limit=1", "dataset.max_substeps=8", "retriever.top_k=4"]
-
-    def command(script: str, *words: str) -> str:
-        done = launch(script, tmp_path, *words, environment=UNGUARDED)
-        assert done.status == 0, done.out + done.err
-        return done.out
-
-    def counts_requests() -> bool:
-        return b"ray_grid_replica_requests_total{" in urllib.request.urlopen(page, timeout=10).read()
-
-    with head(f"--metrics-export-port={port}") as address:
-        values += [f"cluster.address={address}"]
-        assert "2 replicas run" in command("replicas", "start", *values)
-        out = command("sweep", *sweep, *values, "trials=1")
-        assert "joined a running pool of 2 replicas" in out
-        assert "1 ok, 0 failed" in out
-        assert "replicas" in command("replicas", "status", *values)
-        wait_for(counts_requests)
-        assert "2 replicas stopped" in command("replicas", "stop", *values)
-        assert "no pool runs" in command("replicas", "status", *values)
+    page = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
+    assert "2 replicas run" in pool_of_two
+    out = command("sweep", *sweep, "trials=1")
+    assert "joined a running pool of 2 replicas" in out
+    assert "1 ok, 0 failed" in out
+    assert "replicas" in command("replicas", "status")
+    wait_for(lambda: b"ray_grid_replica_requests_total{" in urllib.request.urlopen(page, timeout=10).read())
+    assert "2 replicas stopped" in command("replicas", "stop")
+    assert "no pool runs" in command("replicas", "status")

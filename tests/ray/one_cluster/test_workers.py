@@ -21,8 +21,6 @@ from grid.replicas.client import NAMESPACE, PooledEngine
 from grid.replicas.fleet import Fleet
 from grid.sweep import batch
 from grid.sweep.check import check_sweep
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
 from grid.sweep.deadline import CaseTime
 from grid.sweep.deadline import run as run_timed
 from grid.sweep.plan import Plan
@@ -47,13 +45,6 @@ from tests.slow import Slow
 
 REST = Keep().rest()
 PROMPT = Prompt((Section("task", ("buy",)),), TextAnswer())
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-    yield
-    disconnect()
 
 
 def plan_of(root: Path, cases: int, **limits: Any) -> Plan:

@@ -24,26 +24,17 @@ from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
 from grid.sweep.build import build_engine
 from grid.sweep.cell import Setting
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
 from tests.clusters import UNGUARDED, head, wait_for
 from tests.starts import Unsteady
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROMPT = Prompt((Section("request", ("x",)),), TextAnswer())
 HOW = {"n": 1, "temperature": 1.0, "seed": 0}
 SECRET = "hf_" + "q7Zk" * 8
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
-    yield
-    disconnect()
-
-
 @pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
+def stopped(cluster: None) -> Iterator[None]:
     """Pools end with their test, also where it fails."""
     yield
     for stem in pool.running():

@@ -1,0 +1,21 @@
+"""One Ray cluster for all tests of this folder, which run in one process: to start one takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grid.sweep.cluster import connect, disconnect
+from grid.sweep.config import ClusterConfig
+
+
+@pytest.fixture(scope="package")
+def cluster(fresh_cache: Path) -> Iterator[None]:
+    """Two CPUs; this process is a driver."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+        connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
+        yield
+        disconnect()
