@@ -39,6 +39,12 @@ class Ended:
         return found
 
 
+def files(folder: Path) -> dict[str, bytes]:
+    """What lies in a results folder, by name, but for the lock."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {name: content for name, content in found.items() if name != ".owner"}
+
+
 def launch(script: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
     """Run `launch/<script>.py` in a folder, with the environment of now and what is added to it."""
     forks = multiprocessing.get_context("forkserver")

@@ -19,3 +19,12 @@ def cluster(fresh_cache: Path) -> Iterator[None]:
         connect(ClusterConfig(kind="local", cpus=2, dashboard=False))
         yield
         disconnect()
+
+
+@pytest.fixture(scope="package")
+def joined(cluster: None) -> tuple[str, ...]:
+    """What has a command join it."""
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    return "cluster=address", f"cluster.address={address}", "cluster.auth=token"

@@ -141,13 +141,10 @@ Command = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
-def command(cluster: None, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
+def command(joined: Sequence[str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Command:
     """A script with arguments, the cluster and the model."""
-    import ray
-
-    work, address = tmp_path_factory.mktemp("commands"), ray.get_runtime_context().gcs_address
-    values = ["model=local", f"model.path={folder}", "model.max_tokens=48", "model.serving.max_batch=1"]
-    values += ["cluster=address", f"cluster.address={address}", "cluster.auth=token"]
+    work = tmp_path_factory.mktemp("commands")
+    values = [*joined, "model=local", f"model.path={folder}", "model.max_tokens=48", "model.serving.max_batch=1"]
 
     def run(script: str, *words: str) -> str:
         done = launch(script, work, *words, *values)
