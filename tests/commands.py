@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import runpy
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,13 +45,22 @@ def files(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if name != ".owner"}
 
 
-def launch(script: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
-    """Run `launch/<script>.py` in a folder, with the environment of now and what is added to it."""
+def launch(
+    script: str,
+    folder: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    prepare: Callable[[], None] | None = None,
+) -> Ended:
+    """Run `launch/<script>.py` in a folder, with the environment of now and what is added to it.
+
+    `prepare`, a function of a module, is called in the command's process before it begins.
+    """
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload(_PRELOADED)
     with TemporaryDirectory() as said:
         command = forks.Process(
-            target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(said))
+            target=_run, args=(script, folder, arguments, os.environ | (environment or {}), Path(said), prepare)
         )
         command.start()
         try:
@@ -64,7 +73,14 @@ def launch(script: str, folder: Path, *arguments: str, environment: Mapping[str,
     return Ended(folder, command.exitcode, out, err)
 
 
-def _run(script: str, folder: Path, arguments: Sequence[str], environment: Mapping[str, str], said: Path) -> None:
+def _run(
+    script: str,
+    folder: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    said: Path,
+    prepare: Callable[[], None] | None,
+) -> None:
     for name, descriptor in (("out", 1), ("err", 2)):
         with (said / name).open("wb") as file:
             os.dup2(file.fileno(), descriptor)
@@ -75,6 +91,8 @@ def _run(script: str, folder: Path, arguments: Sequence[str], environment: Mappi
     sys.argv = [path, *arguments]
     sys.path.insert(0, str(LAUNCH))
     try:
+        if prepare:
+            prepare()
         runpy.run_path(path, run_name="__main__")
     finally:
         atexit._run_exitfuncs()  # a forked process ends without them

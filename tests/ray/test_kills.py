@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,11 +19,28 @@ from launch.benchmarks.victims import DRIVER, KINDS, NODE, RAYLET, REPLICA, WORK
 ROOT = Path(__file__).parents[2]
 
 
+SWEEP = ["planner=react", "dataset.limit=80", "trials=4"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the sweep has run that nothing disturbs."""
+    folder = tmp_path_factory.mktemp("chaos")
+    chaos(folder, 0, 0, SWEEP, print)
+    return folder
+
+
+@pytest.fixture
+def folder(undisturbed: Path, tmp_path: Path) -> Path:
+    """A copy of it, for sweeps that are disturbed."""
+    return shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
+
+
 @pytest.mark.parametrize(
     ("kills", "kinds"), [(3, (DRIVER, RAYLET, WORKER)), pytest.param(30, KINDS, marks=pytest.mark.slow)]
 )
-def test_a_sweep_survives_kills_at_random_moments(tmp_path: Path, kills: int, kinds: Sequence[str]) -> None:
-    log = chaos(tmp_path, kills, 0, ["planner=react", "dataset.limit=60", "trials=4"], print, kinds=kinds)
+def test_a_sweep_survives_kills_at_random_moments(folder: Path, kills: int, kinds: Sequence[str]) -> None:
+    log = chaos(folder, kills, 0, SWEEP, print, kinds=kinds)
     assert log.wrong() == []
     assert log.failed == 0
     assert sum(log.kills.values()) == kills
@@ -48,8 +66,8 @@ def test_a_sweep_survives_killed_replicas(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kills", "kinds"), [(3, (DRIVER, NODE, WORKER)), pytest.param(30, KINDS, marks=pytest.mark.slow)]
 )
-def test_a_sweep_survives_nodes_that_die_and_join(tmp_path: Path, kills: int, kinds: Sequence[str]) -> None:
-    log = chaos(tmp_path, kills, 0, ["planner=react", "dataset.limit=100", "trials=4"], print, nodes=2, kinds=kinds)
+def test_a_sweep_survives_nodes_that_die_and_join(folder: Path, kills: int, kinds: Sequence[str]) -> None:
+    log = chaos(folder, kills, 0, SWEEP, print, nodes=2, kinds=kinds)
     assert log.wrong() == []
     assert set(log.kills) == {DRIVER, NODE, WORKER}
     assert log.failed == 0, "a node's death ends no driver"

@@ -13,22 +13,26 @@ import pytest
 from grid.errors import ConfigError
 from grid.sweep.cluster import connect
 from grid.sweep.config import ClusterConfig
+from tests.commands import Ended, launch
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = "192.0.2.1:6379"  # of nobody
 SMALL = ("model=null_engine", "dataset=null_cases", "dataset.limit=1", "trials=1")
 
 
-def environment(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return kept | {"HOME": str(home), "RAY_ADDRESS": ELSEWHERE, "PYTHONPATH": str(ROOT)}
+@pytest.fixture(autouse=True)
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Ray's variables there is one, which should lead nobody anywhere."""
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RAY_ADDRESS", ELSEWHERE)
 
 
 def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.listeners"],
         cwd=ROOT,
-        env=environment(tmp_path),
+        env=os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=600,
@@ -42,31 +46,40 @@ def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None
     assert "Ray dashboard: http://127.0.0.1:" in told["said"]
 
 
-def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "launch/sweep.py"), *SMALL, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment(home), capture_output=True, text=True, timeout=600)
+def run(folder: Path, home: Path, *arguments: str) -> Ended:
+    return launch("sweep", folder, *arguments, environment={"HOME": str(home)})
+
+
+def test_one_setting_without_m(own_cache: None, tmp_path: Path) -> None:
+    values = ("dataset.limit=1", "trials=1", "name=one", "cluster.dashboard=false", "cluster.cpus=1")
+    ended = run(tmp_path, tmp_path, *values)
+    assert ended.status == 0, ended.err
+    assert "1 settings, 1 cells" in ended.out
+    (row,) = ended.rows("one")
+    assert (row["planner"], row["robustness"], row["model"]) == ("react", "none", "simulated")
 
 
 def test_a_cluster_that_is_not_there_leaves_no_folder(tmp_path: Path) -> None:
-    ended = run(tmp_path, tmp_path, "cluster=address", "cluster.address=127.0.0.1:1")
-    assert ended.returncode == 2
-    (line,) = ended.stderr.splitlines()
+    ended = run(tmp_path, tmp_path, *SMALL, "cluster=address", "cluster.address=127.0.0.1:1")
+    assert ended.status == 2
+    (line,) = ended.err.splitlines()
     assert line.startswith("error: cluster.address='127.0.0.1:1': no Ray cluster answers there")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_ray_that_does_not_start_is_one_line_and_leaves_no_folder(tmp_path: Path) -> None:
-    ended = run(tmp_path, Path(os.devnull))  # no room for its token
-    assert ended.returncode == 1
-    (line,) = ended.stderr.splitlines()
+    ended = run(tmp_path, Path(os.devnull), *SMALL)  # no room for its token
+    assert ended.status == 1
+    (line,) = ended.err.splitlines()
     assert line.startswith("stopped: Ray does not start on this machine (NotADirectoryError")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_gpus_that_are_missing_leave_no_folder(tmp_path: Path) -> None:
-    ended = run(tmp_path, tmp_path / "home", "model=qwen3-4b-instruct", "planner=react", "cluster.dashboard=false")
-    assert ended.returncode == 2, ended.stderr
-    (line,) = ended.stderr.splitlines()
+    values = (*SMALL, "model=qwen3-4b-instruct", "planner=react", "cluster.dashboard=false")
+    ended = run(tmp_path, tmp_path / "home", *values)
+    assert ended.status == 2, ended.err
+    (line,) = ended.err.splitlines()
     assert "GPU" in line
     assert not (tmp_path / "results").exists()
 
