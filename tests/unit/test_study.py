@@ -123,7 +123,7 @@ def rows_of(query: str) -> pd.DataFrame:
 def test_every_query_runs_and_gives_the_tables_numbers(folder: Path) -> None:
     sheets = {sheet.name: sheet for sheet in print_report(folder, Console(file=io.StringIO()))}
     rows = {name: rows_of(sheet.query) for name, sheet in sheets.items()}
-    assert len(sheets) == 16
+    assert len(sheets) == 17
 
     table = rows["accuracy tools_forgiving"].groupby("planner")[["success", "input_tokens"]].mean()
     shown = sheets["accuracy tools_forgiving"].values.iloc[0]
