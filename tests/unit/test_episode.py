@@ -246,8 +246,8 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)
-    onward = ("baseline_llm", "cot", "fh", "holistic", "react", "self_consistency", "sh", "tot", "zero_shot")
-    ahead = ("stepwise", "stepwise_1", "stepwise_2", "stepwise_3")
+    onward = ("baseline_llm", "cot", "direct", "fh", "react", "self_consistency", "sh", "tot", "zero_shot")
+    ahead = ("holistic", "plan_first", "stepwise", "stepwise_1", "stepwise_2", "stepwise_3")
     assert (BRANCHING in needs) == (planner not in (*onward, *ahead))
 
 

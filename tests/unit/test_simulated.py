@@ -93,14 +93,16 @@ def test_the_closed_form_lies_in_92_of_100_intervals(planner: str, values: dict[
 @pytest.mark.parametrize("planner", ["fh", "sh"])
 def test_misspelt_names_are_forgiven_by_forgiving_tools_alone(planner: str) -> None:
     """They are the same cells but for what the tools do, so that none fares better under strict tools."""
-    keys: dict[str, Any] = {"dataset": "kqa_synthetic", "cases": 40, "argument_skill": 0.8, "foresight": 0.0}
+    keys: dict[str, Any] = {"dataset": "kqa_synthetic", "cases": 120, "argument_skill": 0.8, "foresight": 0.0}
     found = {
         (robustness, misspelt): grid(planner, robustness=robustness, misspelt=misspelt, **keys)
         for robustness in ("tools_forgiving", "tools_strict")
         for misspelt in (0.0, 1.0)
     }
     means = {key: float(successes(rows).mean()) for key, rows in found.items()}
-    assert means["tools_forgiving", 1.0] >= means["tools_strict", 1.0] + 0.1
+    gained = successes(found["tools_forgiving", 1.0]) - successes(found["tools_strict", 1.0])
+    assert gained.min() >= 0
+    assert gained.sum() >= 6, "a sign test's p is below .02"
     assert means["tools_strict", 0.0] <= 0.3
     assert all(covers(rows) for rows in found.values())
 
