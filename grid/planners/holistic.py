@@ -12,10 +12,11 @@ from grid.planners.acting import Acting, Action, begin, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine
 from grid.planners.planning import run_plan, whole_view
-from grid.planners.predicting import as_predicted
+from grid.planners.predicting import Plan, as_predicted
 from grid.planners.tool_chain import plan_chain
+from grid.planners.view import Path, View
 from grid.strict import STRICT
-from grid.types import Trajectory
+from grid.types import Trajectory, Usage
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -57,8 +58,12 @@ class Holistic(Acting):
         plan, usage, draft = await plan_chain(episode, view, self, refine)
         if episode.case.diagnosed:
             return as_predicted(episode, view, plan, usage, draft)
+        return trajectory(episode, await self.carried_out(episode, view, plan, usage))
+
+    async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
+        """The path behind a plan, which is run as it stands, without the model."""
         # A plan without calls says that nothing has to be done; its summary is what is told.
         actions = [*plan.actions] or [Action(None, finished=True, answer=plan.predicted.plan or None)]
         if not view.guided and not actions[-1].finished:
             actions.append(Action(None, finished=True))  # who has no call left ends the work
-        return trajectory(episode, await run_plan(episode, view, actions, usage, self))
+        return await run_plan(episode, view, actions, usage, self)

@@ -8,18 +8,15 @@ from functools import partial
 from pydantic.dataclasses import dataclass
 
 from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
+from grid.planners.acting import Acting, Decision, rollout
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
-from grid.planners.drafting import Refine
 from grid.planners.holistic import Holistic
-from grid.planners.planning import whole_view
-from grid.planners.predicting import Plan, as_predicted, imagined
-from grid.planners.tool_chain import plan_chain
-from grid.planners.view import View
+from grid.planners.predicting import Plan, imagined
+from grid.planners.view import Path, View
 from grid.strict import STRICT
 from grid.text.untrusted import shown
-from grid.types import Trajectory, Usage
+from grid.types import Usage
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -32,17 +29,10 @@ class PlanFirst(Holistic):
     ends with the plan, as for `holistic`.
     """
 
-    async def write(self, episode: Episode, refine: Refine | None) -> Trajectory:
-        """Plan, refine where the setting says so, and act. Raises ModelError where no plan can be read."""
-        path = begin(episode)
-        view = whole_view(episode, path, self.max_calls)
-        if view is None:
-            return trajectory(episode, path)
-        plan, usage, draft = await plan_chain(episode, view, self, refine)
-        if episode.case.diagnosed:
-            return as_predicted(episode, view, plan, usage, draft)
+    async def carried_out(self, episode: Episode, view: View, plan: Plan, usage: Usage) -> Path:
+        """The path of the decisions that are taken with the plan in view."""
         policy = partial(_by_plan, acting=self, plan=plan_lines(episode, view, plan), first=view.substep.id, cost=usage)
-        return trajectory(episode, (await rollout(episode, policy, self, path)).path)
+        return (await rollout(episode, policy, self, view.path)).path
 
 
 def plan_lines(episode: Episode, view: View, plan: Plan) -> tuple[str, ...]:
