@@ -23,6 +23,7 @@ from grid.sweep.pooled import Pooled
 from grid.sweep.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.worlds.base import State, World
+from tests.configs import setting_of
 
 
 @dataclass(frozen=True)
@@ -85,23 +86,7 @@ class OneBrokenCase:
 def setting(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """ReAct on three cases of SLATE."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-    config = {
-        "model": {"_target_": "grid.engines.lexical.engine.Lexical"},
-        "planner": {"_target_": "grid.planners.react.ReAct"},
-        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": 3},
-        "robustness": {},
-        "retriever": {"_target_": "grid.retrievers.bm25.BM25"},
-        "pool": {"_target_": "grid.pools.whole.Whole"},
-    }
-    labels = {
-        "model": "lexical",
-        "planner": "react",
-        "dataset": "slate",
-        "robustness": "none",
-        "retriever": "bm25",
-        "pool": "all",
-    }
-    return Setting(config, labels, seed=0)
+    return setting_of({"limit": 3}, dataset="slate")
 
 
 def built_of(setting: Setting) -> Built:
