@@ -20,15 +20,15 @@ from grid.datasets.base import Problem
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
 from grid.planners.requests import Message
+from grid.runner import deadline
+from grid.runner.build import Built, build, invalid_reason
+from grid.runner.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.environment import Environment, environment
+from grid.runner.ordering import with_ordering
+from grid.runner.roles import with_roles
+from grid.runner.run import episode_of, solve
 from grid.store.transcripts import answer_lines
-from grid.sweep import deadline
-from grid.sweep.build import Built, build, invalid_reason
-from grid.sweep.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.environment import Environment, environment
-from grid.sweep.ordering import with_ordering
-from grid.sweep.roles import with_roles
-from grid.sweep.run import episode_of, solve
 from grid.text.untrusted import shown_lines
 
 _KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)

@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override
 
 from grid.errors import ConfigError
-from grid.sweep.cell import GROUPS, REFINE
+from grid.runner.cell import GROUPS, REFINE
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30

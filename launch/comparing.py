@@ -24,13 +24,13 @@ from grid.engines.hosted import HostedEngine
 from grid.planners.judging import Judging
 from grid.replicas.client import PooledEngine
 from grid.replicas.fleet import Fleet
-from grid.sweep import cluster
-from grid.sweep.build import build_engine
-from grid.sweep.cell import Setting
-from grid.sweep.check import git_commit
-from grid.sweep.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
-from grid.sweep.config import ClusterConfig
-from grid.sweep.make import make
+from grid.runner import cluster
+from grid.runner.build import build_engine
+from grid.runner.cell import Setting
+from grid.runner.check import git_commit
+from grid.runner.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
+from grid.runner.config import ClusterConfig
+from grid.runner.make import make
 from launch.pairs import Pair, pairs, shown
 
 _AT_ONCE = 32

@@ -14,9 +14,9 @@ from rich.console import Console
 from grid.engines.roles import ASKED, EVALUATOR, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.sweep.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
-from grid.sweep.config import sweep_config
-from grid.sweep.plain_values import check_plain
+from grid.runner.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
+from grid.runner.config import sweep_config
+from grid.runner.plain_values import check_plain
 from grid.text.untrusted import shown, shown_lines
 from launch.composing import Composed
 from launch.folders import Folders
@@ -42,7 +42,7 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
         print(shown(line))
     try:
         # Not before the shared keys are known to be right: what follows takes seconds to import.
-        from grid.sweep.check import Job, check_sweep
+        from grid.runner.check import Job, check_sweep
 
         checked = check_sweep([Job(config, labels) for config, labels in found])
         from launch.session import run_checked

@@ -6,9 +6,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from grid.sweep.batch import Report
-from grid.sweep.cell import GROUPS, Setting
-from grid.sweep.meters import Meters
+from grid.runner.batch import Report
+from grid.runner.cell import GROUPS, Setting
+from grid.runner.meters import Meters
 
 COUNTERS = {
     "grid_sweep_cells_done": "cells that this run has given a row, failed ones included",

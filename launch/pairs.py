@@ -14,8 +14,8 @@ from analysis.tables import reference_of
 from grid import store
 from grid.datasets.examining import told
 from grid.errors import ConfigError
-from grid.sweep.comparing import Shown
-from grid.sweep.rows import step_of
+from grid.runner.comparing import Shown
+from grid.runner.rows import step_of
 from grid.types import Trajectory
 
 _PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from grid.replicas.fleet import Fleet
-from grid.sweep.batch import Report
-from grid.sweep.cell import Setting
+from grid.runner.batch import Report
+from grid.runner.cell import Setting
 from grid.text.untrusted import shown_lines
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 

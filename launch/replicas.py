@@ -27,9 +27,9 @@ from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
-from grid.sweep import cluster
-from grid.sweep.build import build_engine
-from grid.sweep.config import SweepConfig, sweep_config
+from grid.runner import cluster
+from grid.runner.build import build_engine
+from grid.runner.config import SweepConfig, sweep_config
 from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
 

@@ -21,12 +21,12 @@ from grid import store
 from grid.engines.roles import ASKED
 from grid.errors import ErrorKind, StoreError
 from grid.replicas.fleet import Fleet
-from grid.sweep import batch, cluster
-from grid.sweep.cell import GROUPS, REFINE, Setting
-from grid.sweep.check import Checked
-from grid.sweep.pilot import CASES, tokens_per_cell
-from grid.sweep.plan import Plan
-from grid.sweep.transcripts import REST_SHARE, TABLES
+from grid.runner import batch, cluster
+from grid.runner.cell import GROUPS, REFINE, Setting
+from grid.runner.check import Checked
+from grid.runner.pilot import CASES, tokens_per_cell
+from grid.runner.plan import Plan
+from grid.runner.transcripts import REST_SHARE, TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress

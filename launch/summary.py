@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from grid.replicas.fleet import Totals
-from grid.sweep.batch import Report
-from grid.sweep.cell import Setting
+from grid.runner.batch import Report
+from grid.runner.cell import Setting
 from grid.text.untrusted import shown
 
 

@@ -26,9 +26,9 @@ from grid import store
 from grid.engines.informed import Informed
 from grid.engines.roles import EVALUATOR
 from grid.errors import ConfigError, EngineError, GridError, UnfinishedError
-from grid.sweep.build import build_engine
-from grid.sweep.config import sweep_config
-from grid.sweep.roles import judging, models
+from grid.runner.build import build_engine
+from grid.runner.config import sweep_config
+from grid.runner.roles import judging, models
 from launch.comparing import Evaluating, compare_all
 from launch.refusals import refusal
 

@@ -13,10 +13,10 @@ from omegaconf import OmegaConf
 
 from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.engines.roles import ASKED
-from grid.sweep.cell import Setting
-from grid.sweep.check import Job
-from grid.sweep.make import make
-from grid.sweep.roles import judges_plans, with_roles
+from grid.runner.cell import Setting
+from grid.runner.check import Job
+from grid.runner.make import make
+from grid.runner.roles import judges_plans, with_roles
 
 CONF = Path(__file__).parents[1] / "conf"
 

@@ -13,8 +13,8 @@ from grid import store
 from grid.errors import UnfinishedError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
-from grid.sweep import worker
-from grid.sweep.worker import Chunk, Report
+from grid.runner import worker
+from grid.runner.worker import Chunk, Report
 from grid.types import Trajectory
 
 DEADLY = "slate-0162"  # the fourth that `limit` draws

@@ -13,7 +13,7 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.composites import Composite
 from grid.robustness.costs import PricedWorld
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.text.references import answering, resolve
 from grid.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
 from grid.worlds.base import Conversation

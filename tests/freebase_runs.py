@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from grid.datasets.freebase.dataset import AtomicKbqa
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.text import references
 from grid.types import FINISH, RESULT
 from tests.oracle import oracle_of

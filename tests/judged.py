@@ -21,9 +21,9 @@ from grid.planners.base import Episode
 from grid.planners.judging import Judging, outcome_section, proposal_section
 from grid.planners.progress import Budget
 from grid.planners.view import View
+from grid.runner import make, worker
+from grid.runner.worker import Chunk, Report
 from grid.strict import STRICT
-from grid.sweep import make, worker
-from grid.sweep.worker import Chunk, Report
 from grid.types import Case, Observation, ToolCall, ToolSpec, Trajectory
 from tests.teacher_forcing import teacher_forced
 from tests.world import PLAN, TOOLS, small_world

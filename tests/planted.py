@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from tests.configs import setting_of
 
 BUDGET = BudgetConfig()

@@ -153,7 +153,7 @@ class Dataset(Protocol):
     an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
     are `grid.worlds.simulated.Played`, for whoever names a simulator. DIAGNOSED: what is true of a plan can be
     computed. SOLVED_FIRST: of two trajectories a sole one that passed is the better
-    (`grid.sweep.comparing.SOLVED_FIRST_RULE`).
+    (`grid.runner.comparing.SOLVED_FIRST_RULE`).
     """
 
     @property

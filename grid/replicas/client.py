@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from grid.engines.base import Choice, Engine, Home, Prompt, Sampled
 from grid.errors import EngineError, GridError, UnfinishedError
-from grid.sweep.deadline import asking
+from grid.runner.deadline import asking
 from grid.types import Usage
 
 NAMESPACE = "agent-grid"

@@ -15,9 +15,9 @@ from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.ready import wait
 from grid.replicas.replica import ReplicaStats
-from grid.sweep.build import build_engine
-from grid.sweep.cell import Setting
-from grid.sweep.roles import label_of, model_key, models
+from grid.runner.build import build_engine
+from grid.runner.cell import Setting
+from grid.runner.roles import label_of, model_key, models
 from grid.types import Usage
 
 _LOOK_SECONDS = 2.0

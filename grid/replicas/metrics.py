@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grid.engines.hosted import Occupancy
-from grid.sweep.meters import Meters
+from grid.runner.meters import Meters
 from grid.types import Usage
 
 GAUGES = {

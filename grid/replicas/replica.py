@@ -16,7 +16,7 @@ from grid.engines.base import Choice, Prompt, Sampled
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.types import Usage
 
 T = TypeVar("T", Sampled, Choice)

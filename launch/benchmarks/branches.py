@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.engines.http.engine import OpenAIHTTP
-from grid.sweep.build import Built, build
-from grid.sweep.cell import GROUPS, Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import Built, build
+from grid.runner.cell import GROUPS, Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 
 BUDGET = BudgetConfig()
 

@@ -23,8 +23,8 @@ from grid.datasets.kqa.records import KB
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical, nearest
 from grid.robustness.tools_forgiving import ToolsForgiving
+from grid.runner.make import make
 from grid.seeds import derive_seed
-from grid.sweep.make import make
 from grid.types import ToolCall
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.reading import parse

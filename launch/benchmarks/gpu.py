@@ -15,7 +15,7 @@ from rich.table import Table
 
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
-from grid.sweep.build import build_engine
+from grid.runner.build import build_engine
 from launch.benchmarks.choose import OPTIONS, prefill, seconds, spread
 from launch.benchmarks.prompts import as_text, choice_prompt, model_config
 

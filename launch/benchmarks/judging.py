@@ -29,8 +29,8 @@ from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.engines.base import Engine
 from grid.engines.hosted import HostedEngine
 from grid.metrics.plan_judging import JudgedTask, plan_prompt
+from grid.runner.evaluation import Evaluation
 from grid.seeds import derive_seed
-from grid.sweep.evaluation import Evaluation
 from grid.worlds.programs.mutations import mutations, right
 from launch.agreement import write
 from launch.comparing import Evaluating, answering

@@ -16,7 +16,7 @@ from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.planners.asking import ASK_CALL, ASK_SUBSTEP
-from grid.sweep.build import build_engine
+from grid.runner.build import build_engine
 from launch.benchmarks.choose import prefill, seconds, spread
 from launch.benchmarks.prompts import choice_prompt
 

@@ -18,11 +18,11 @@ from grid.planners.asking import OptionLabels, choice_prompt
 from grid.planners.options import Options
 from grid.planners.view import View
 from grid.planners.votes import entropy
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting
+from grid.runner.config import BudgetConfig
+from grid.runner.run import episode_of
 from grid.seeds import derive_seed
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import episode_of
 from grid.types import NO_TOOL, Usage
 
 FORMS: tuple[OptionLabels, ...] = ("numbers", "names")

@@ -21,10 +21,10 @@ from grid.engines.language_model import Labels
 from grid.planners.acting import Acting, begin
 from grid.planners.asking import choice_prompt
 from grid.planners.view import View
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import episode_of
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting
+from grid.runner.config import BudgetConfig
+from grid.runner.run import episode_of
 from grid.types import NO_TOOL
 from launch.benchmarks import label_costs, label_gold
 from launch.benchmarks.prompts import model_config

@@ -23,7 +23,7 @@ from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import distinct
 from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
-from grid.sweep.pooled import Pooled
+from grid.runner.pooled import Pooled
 from grid.types import ToolSpec
 
 DISTRACTORS = (0, 10, 100, 1_000, 10_000)

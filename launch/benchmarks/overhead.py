@@ -19,14 +19,14 @@ from rich.table import Table
 from grid import store
 from grid.datasets.base import Problem
 from grid.replicas.fleet import Fleet
-from grid.sweep import batch
-from grid.sweep import cluster as ray_cluster
-from grid.sweep.attempts import Outcome
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.config import BudgetConfig, ClusterConfig
-from grid.sweep.plan import Plan
-from grid.sweep.run import Stamp, run_cell
+from grid.runner import batch
+from grid.runner import cluster as ray_cluster
+from grid.runner.attempts import Outcome
+from grid.runner.build import Built, build
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.config import BudgetConfig, ClusterConfig
+from grid.runner.plan import Plan
+from grid.runner.run import Stamp, run_cell
 from launch.benchmarks import versus
 
 T = TypeVar("T")

@@ -37,10 +37,10 @@ from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
 from grid.errors import GridError
-from grid.sweep.build import build
-from grid.sweep.check import Job, check_sweep
-from grid.sweep.plan import Plan
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.check import Job, check_sweep
+from grid.runner.plan import Plan
+from grid.runner.run import Stamp, run_chunk
 from launch.benchmarks.prompts import CONF
 from launch.jobs import resolved
 

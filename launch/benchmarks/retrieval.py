@@ -19,7 +19,7 @@ from grid.datasets.slate.dataset import Slate
 from grid.pools.distractors import distractors
 from grid.retrievers.base import Index, Retriever
 from grid.retrievers.scored import document
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.types import Case, Plan, Substep, ToolSpec
 from launch.benchmarks.library import resident
 from launch.measuring import ROOT

@@ -23,12 +23,12 @@ from grid.engines.vllm.engine import VLLM
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet
 from grid.replicas.replica import Replica
-from grid.sweep import batch
-from grid.sweep import cluster as ray_cluster
-from grid.sweep.build import build, build_engine
-from grid.sweep.cell import Setting
-from grid.sweep.config import BudgetConfig, ClusterConfig
-from grid.sweep.plan import Plan
+from grid.runner import batch
+from grid.runner import cluster as ray_cluster
+from grid.runner.build import build, build_engine
+from grid.runner.cell import Setting
+from grid.runner.config import BudgetConfig, ClusterConfig
+from grid.runner.plan import Plan
 from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config
 

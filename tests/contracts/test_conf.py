@@ -25,8 +25,8 @@ from grid.engines.base import CHOOSE, SAMPLE, Engine
 from grid.engines.roles import JUDGE
 from grid.errors import ConfigError
 from grid.planners.base import Planner
-from grid.sweep.config import ClusterConfig
-from grid.sweep.make import ROOMS, load_class, make
+from grid.runner.config import ClusterConfig
+from grid.runner.make import ROOMS, load_class, make
 from tests.configs import CONF, names, outlines, yaml
 
 

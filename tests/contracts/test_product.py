@@ -21,12 +21,12 @@ from grid.datasets.base import DRAFTED, GIVEN
 from grid.engines.base import Engine
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.search.planner import TreeSearch
+from grid.runner.build import Built, build, invalid_reason
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.make import make
+from grid.runner.run import Stamp, episode_of, run_chunk
 from grid.store.schema import TABLES, TIMES
-from grid.sweep.build import Built, build, invalid_reason
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.make import make
-from grid.sweep.run import Stamp, episode_of, run_chunk
 from grid.types import FINISH, NO_TOOL, Substep
 from tests.configs import FOLDERS, names, outlines, setting_of, yaml
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from grid.errors import ConfigError
-from grid.sweep.cluster import connect
-from grid.sweep.config import ClusterConfig
+from grid.runner.cluster import connect
+from grid.runner.config import ClusterConfig
 from tests.commands import Ended, launch
 
 ROOT = Path(__file__).parents[2]

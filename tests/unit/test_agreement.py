@@ -22,10 +22,10 @@ from analysis.render import terminal
 from grid import store
 from grid.chains import ERRORS
 from grid.errors import DataError
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from launch import agreement
 from launch.agreement import write
 from tests.apb import write as write_records

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.search import anytime, sizes
-from grid.sweep.config import BudgetConfig
+from grid.runner.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
 

@@ -15,12 +15,12 @@ from grid.datasets.base import Problem
 from grid.engines.lexical.engine import Lexical
 from grid.errors import ConfigError
 from grid.metrics.chains import chain_of
-from grid.sweep.build import build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.check import Job, check_sweep
-from grid.sweep.config import BudgetConfig
-from grid.sweep.roles import with_roles
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import Setting, cells
+from grid.runner.check import Job, check_sweep
+from grid.runner.config import BudgetConfig
+from grid.runner.roles import with_roles
+from grid.runner.run import Stamp, run_chunk
 from grid.types import REJECT, Step, Substep, ToolCall, Trajectory
 from tests.apb import BROKEN, CHAIN, ROWS, TOOLS, TRAP, row, stepwise, tool, write
 from tests.configs import LABELS, job, yaml

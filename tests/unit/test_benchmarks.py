@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("psutil")
 
 from grid import store
-from grid.sweep.build import build
-from grid.sweep.cell import cells
+from grid.runner.build import build
+from grid.runner.cell import cells
 from launch.benchmarks import null_search, overhead, search
 from launch.benchmarks.layers import cpu_seconds, in_hand
 

@@ -17,10 +17,10 @@ from grid.datasets.base import Problem
 from grid.datasets.bfcl.dataset import BFCL
 from grid.datasets.parameters import details
 from grid.errors import ConfigError, DataError
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, episode_of, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, episode_of, run_chunk
 from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from tests import bfcl
 from tests.bfcl import CATEGORIES, CLOCK, DEEP, OTHER_WEATHER, WEATHER, function, typed

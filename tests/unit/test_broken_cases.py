@@ -16,11 +16,11 @@ from grid.errors import ContextError, ModelError, ToolError
 from grid.planners.progress import Budget
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.worlds.base import State, World
 from tests.configs import setting_of

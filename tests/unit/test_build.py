@@ -14,11 +14,11 @@ from grid.datasets import null
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import GROUPS, Setting
-from grid.sweep.check import Job, check_sweep
-from grid.sweep.config import BudgetConfig, sweep_config
-from grid.sweep.make import load_class, make
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import GROUPS, Setting
+from grid.runner.check import Job, check_sweep
+from grid.runner.config import BudgetConfig, sweep_config
+from grid.runner.make import load_class, make
 from grid.types import ToolSpec
 from tests.configs import SHARED, setting_of
 
@@ -249,7 +249,7 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     shadowed = {name: ToolSpec(name, "", ())}
     dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
     for module in ("build", "pooled"):
-        monkeypatch.setattr(f"grid.sweep.{module}.dataset_of", lambda key: dataset)
+        monkeypatch.setattr(f"grid.runner.{module}.dataset_of", lambda key: dataset)
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
     error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset", [name])

@@ -10,9 +10,9 @@ import pytest
 from grid.engines.base import Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
-from grid.sweep.caps import cut
-from grid.sweep.check import check_sweep
-from grid.sweep.make import make
+from grid.runner.caps import cut
+from grid.runner.check import check_sweep
+from grid.runner.make import make
 from tests.configs import job, names, solvers, yaml
 
 AHEAD = {"astar", "cot", "fh", "holistic", "plan_first", "zero_shot"}

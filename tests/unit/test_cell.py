@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import grid.sweep.cell
+import grid.runner.cell
 from grid.metrics.stepwise import SCORING
-from grid.sweep.cell import Cell, Setting, cells
+from grid.runner.cell import Cell, Setting, cells
 
 CONFIG: dict[str, Any] = {
     "model": {"_target_": "grid.engines.lexical.engine.Lexical", "temperature": 0.7},
@@ -104,7 +104,7 @@ def test_more_cases_or_trials_leave_the_ids_of_the_others() -> None:
 
 def test_a_new_scoring_makes_new_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {cell.cell_id for cell in enumerated()}
-    monkeypatch.setattr(grid.sweep.cell, "SCORING", "another")
+    monkeypatch.setattr(grid.runner.cell, "SCORING", "another")
     assert not before & {cell.cell_id for cell in enumerated()}
 
 
@@ -136,7 +136,7 @@ def test_no_two_cells_of_a_large_enumeration_are_alike() -> None:
 def test_a_key_is_the_digest_of_setting_case_and_trial(case: str) -> None:
     whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": SCORING}
     (cell,) = enumerated(cases=[case], trials=1)
-    assert cell.cell_key == grid.sweep.cell._digest([grid.sweep.cell._digest(whole), case, 0])
+    assert cell.cell_key == grid.runner.cell._digest([grid.runner.cell._digest(whole), case, 0])
 
 
 def test_other_code_makes_other_ids_with_the_same_keys_and_seeds() -> None:

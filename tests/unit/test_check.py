@@ -10,7 +10,7 @@ from grid.datasets.null import Null
 from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.records import CASES
 from grid.errors import ConfigError
-from grid.sweep.check import Job, check_sweep
+from grid.runner.check import Job, check_sweep
 from tests.configs import LABELS, job
 
 

@@ -116,4 +116,4 @@ def test_code_of_the_grid_that_a_class_imports_counts(pack: Path) -> None:
 def test_a_planner_counts_its_prompts_and_not_other_planners() -> None:
     found = digests._closure(["grid.planners.react"], frozenset({"grid"}))
     assert {"grid.planners.acting", "grid.planners.prompts", "grid.planners.base", "grid.text.answers"} <= set(found)
-    assert not {"grid.planners.egb", "grid.sweep.run", "grid.sweep.batch", "grid.store"} & set(found)
+    assert not {"grid.planners.egb", "grid.runner.run", "grid.runner.batch", "grid.store"} & set(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grid.sweep.deadline import CaseTime, asking, run
+from grid.runner.deadline import CaseTime, asking, run
 
 
 async def used(work: Coroutine[Any, Any, Any], seconds: float = 600.0) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grid.sweep.build import build
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import episode_of
+from grid.runner.build import build
+from grid.runner.config import BudgetConfig
+from grid.runner.run import episode_of
 from tests.configs import names, setting_of
 
 

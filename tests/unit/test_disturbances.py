@@ -18,10 +18,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
 from grid.robustness.composites import Composite, least_cost
 from grid.robustness.naming import double, words
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 from tests.configs import setting_of, yaml
 

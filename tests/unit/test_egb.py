@@ -13,7 +13,7 @@ from grid.errors import ConfigError
 from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.types import NO_TOOL, Trajectory
 from tests.engines import Scripted
 from tests.world import RIGHT, certain, episode, right_arguments, small_world

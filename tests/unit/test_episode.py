@@ -25,12 +25,12 @@ from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
 from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
-from grid.sweep import build as building
-from grid.sweep.build import Built, build, invalid_reason
-from grid.sweep.cell import Cell
-from grid.sweep.config import BudgetConfig
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, episode_of, run_cell, solve
+from grid.runner import build as building
+from grid.runner.build import Built, build, invalid_reason
+from grid.runner.cell import Cell
+from grid.runner.config import BudgetConfig
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, episode_of, run_cell, solve
 from grid.types import Observation, ToolCall
 from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplWorld

@@ -26,19 +26,19 @@ from grid.planners.react import ReAct
 from grid.planners.requests import Message, Requests
 from grid.pools.whole import Whole
 from grid.reference import Reference
+from grid.runner.attempts import Outcome
+from grid.runner.build import Built, build
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.check import Checked, Job, check_sweep
+from grid.runner.config import BudgetConfig
+from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.environment import Environment
+from grid.runner.evaluation import Evaluation, prompt_of
+from grid.runner.pooled import Pooled
+from grid.runner.roles import by_pool
+from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
+from grid.runner.transcripts import Keep, transcript_columns
 from grid.store.schema import EPISODES, TIMES
-from grid.sweep.attempts import Outcome
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.check import Checked, Job, check_sweep
-from grid.sweep.config import BudgetConfig
-from grid.sweep.costs import COLUMNS, spent_in
-from grid.sweep.environment import Environment
-from grid.sweep.evaluation import Evaluation, prompt_of
-from grid.sweep.pooled import Pooled
-from grid.sweep.roles import by_pool
-from grid.sweep.run import Stamp, episode_of, run_cell, run_chunk, solve
-from grid.sweep.transcripts import Keep, transcript_columns
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries

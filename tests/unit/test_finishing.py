@@ -24,7 +24,7 @@ from grid.planners.zero_shot import ZeroShot
 from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical
-from grid.sweep.rows import step_of, step_rows
+from grid.runner.rows import step_of, step_rows
 from grid.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld

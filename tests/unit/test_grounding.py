@@ -15,13 +15,13 @@ from grid.engines.base import Prompt, Sampled
 from grid.engines.roles import JUDGE
 from grid.errors import ConfigError
 from grid.planners.judging import Judging
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.costs import summed
-from grid.sweep.grounding import NONE, GroundingByModel
-from grid.sweep.roles import tools_ask, with_roles
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.costs import summed
+from grid.runner.grounding import NONE, GroundingByModel
+from grid.runner.roles import tools_ask, with_roles
+from grid.runner.run import Stamp, run_chunk
 from grid.types import ToolCall, Usage
 from tests.configs import setting_of, yaml
 from tests.oracle import oracle_of

@@ -18,12 +18,12 @@ from grid.pools.distractors import distractors, fingerprint, real_tools, variati
 from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import MAX_NAME, read_tools
 from grid.retrievers.bm25 import BM25
-from grid.sweep.build import build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.check import check_sweep
-from grid.sweep.config import BudgetConfig
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_cell
+from grid.runner.build import build
+from grid.runner.cell import Setting, cells
+from grid.runner.check import check_sweep
+from grid.runner.config import BudgetConfig
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_cell
 from grid.types import Parameter, ToolSpec
 from tests.configs import job, yaml
 

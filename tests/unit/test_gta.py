@@ -17,10 +17,10 @@ from grid.datasets.gta.dataset import Gta
 from grid.datasets.gta.metrics import CATEGORIES, category_of, tool_counts
 from grid.errors import ConfigError, DataError
 from grid.metrics.stepwise import scored
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
 from tests import gta
 from tests.configs import setting_of, solvers

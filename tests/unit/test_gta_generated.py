@@ -16,10 +16,10 @@ from grid.datasets.gta_generated.__main__ import check
 from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated, records
 from grid.datasets.gta_generated.draft import Record
 from grid.datasets.gta_generated.stats import GTA_QUERIES, categories, named_tools, statistics, tools_used
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.text import references
 from grid.types import Json, Step, Substep, Trajectory
 from grid.worlds.scenes.tools import TOOLS

@@ -22,11 +22,11 @@ from grid.engines.lexical.plans import plans_left
 from grid.engines.places import Places, is_right
 from grid.errors import ConfigError
 from grid.planners import prompts
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import EPISODES
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
 from grid.text.references import numbered
 from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.search.readers import ByReference, ByRules

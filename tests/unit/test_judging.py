@@ -20,12 +20,12 @@ from grid.errors import BudgetError, ConfigError, ModelError
 from grid.planners.judging import SCORES
 from grid.planners.progress import Budget
 from grid.planners.restoring import Restoring
+from grid.runner import make
+from grid.runner.build import build
+from grid.runner.check import Job, check_sweep
+from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import EPISODES
-from grid.sweep import make
-from grid.sweep.build import build
-from grid.sweep.check import Job, check_sweep
-from grid.sweep.costs import COLUMNS, spent_in
-from grid.sweep.run import Stamp, run_chunk
 from grid.text.answers import NO_SCORE
 from grid.types import Observation, Usage
 from tests import simulated

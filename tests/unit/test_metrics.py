@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from grid.replicas import metrics as replica_metrics
-from grid.sweep.batch import Report
-from grid.sweep.cell import GROUPS, Setting
+from grid.runner.batch import Report
+from grid.runner.cell import GROUPS, Setting
 from grid.types import Usage
 from launch import metrics
 from launch.metrics import SweepMetrics

@@ -17,10 +17,10 @@ from grid.datasets.mnms.dataset import Mnms
 from grid.datasets.mnms.metrics import labels_of
 from grid.datasets.mnms.tools import TOOLS
 from grid.datasets.mnms.world import MadeState, MnmsWorld
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.text.references import outputs_of, resolve
 from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.base import World

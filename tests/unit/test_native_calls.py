@@ -20,7 +20,7 @@ from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.search.kernel import Search
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
-from grid.sweep.transcripts import transcript_columns
+from grid.runner.transcripts import transcript_columns
 from grid.text.calls import Call
 from grid.text.native import as_message, read_native
 from grid.text.objects import UnreadableError

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from grid.datasets.null import Null
-from grid.sweep.build import build
-from grid.sweep.check import check_sweep
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.check import check_sweep
+from grid.runner.run import Stamp, run_chunk
 from tests.configs import job
 
 DATASET = {"_target_": "grid.datasets.null.Null", "cases": 5}

@@ -19,11 +19,11 @@ from grid.engines.base import Engine
 from grid.errors import ConfigError
 from grid.planners import asking, planning, prompts
 from grid.planners.options import in_order
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.check import check_sweep
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, episode_of, run_chunk, solve
+from grid.runner.build import Built, build
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.check import check_sweep
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, ToolSpec
 from launch.benchmarks.verbs import sayings

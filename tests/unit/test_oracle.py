@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from grid.datasets.base import GIVEN
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from tests.configs import FOLDERS, outlines, setting_of, solvers
 from tests.oracle import oracle_of
 

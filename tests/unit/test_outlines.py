@@ -25,10 +25,10 @@ from grid.engines.base import (
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.planners.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
 from grid.types import FINISH, Json, Plan, Usage, to_json

@@ -15,11 +15,11 @@ from grid.engines.base import Choice, Prompt, Sampled
 from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits, EGBSampling
 from grid.planners.self_consistency import SelfConsistency
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import TIMES
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
 from grid.types import Trajectory
 from tests.configs import setting_of
 from tests.engines import Distribution, Scripted, UniformRandom

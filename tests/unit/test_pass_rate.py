@@ -13,11 +13,11 @@ from grid.datasets.stabletoolbench.judging import RUNS, TEMPERATURE, VERDICTS, p
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.engines.roles import EVALUATOR
 from grid.planners.judging import Judging
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.evaluation import Evaluation
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.evaluation import Evaluation
+from grid.runner.run import Stamp, run_chunk
 from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
 from tests.configs import setting_of
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from grid.engines.lexical.engine import Lexical
-from grid.sweep.build import build
-from grid.sweep.check import check_sweep
-from grid.sweep.pilot import tokens_per_cell
-from grid.sweep.plan import Plan
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.check import check_sweep
+from grid.runner.pilot import tokens_per_cell
+from grid.runner.plan import Plan
+from grid.runner.run import Stamp, run_chunk
 from tests.configs import job
 
 

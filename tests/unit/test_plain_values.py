@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grid.errors import ConfigError, one_line
-from grid.sweep.plain_values import MAX_CHARACTERS, MAX_DEPTH, check_plain
+from grid.runner.plain_values import MAX_CHARACTERS, MAX_DEPTH, check_plain
 
 
 def nested(depth: int) -> object:

@@ -15,10 +15,10 @@ from grid.planners.plan_first import PlanFirst
 from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.refining import Refining
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import episode_of, solve
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import episode_of, solve
 from grid.types import Trajectory
 from tests.configs import setting_of, yaml
 from tests.http_server import Asked, LocalServer, Reply, completion, models

@@ -31,7 +31,7 @@ from grid.metrics.plan_judging import (
 )
 from grid.metrics.plan_prompts import UNSOLVABLE
 from grid.planners.judging import Judging
-from grid.sweep.evaluation import Evaluation
+from grid.runner.evaluation import Evaluation
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict
 from grid.types import REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory

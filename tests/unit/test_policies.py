@@ -27,10 +27,10 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
-from grid.sweep.build import Built
-from grid.sweep.cell import Setting, cells
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import Built
+from grid.runner.cell import Setting, cells
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_chunk
 from grid.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from tests.engines import UniformRandom
 

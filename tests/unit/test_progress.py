@@ -12,8 +12,8 @@ from rich.console import Console
 
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import ReplicaStats
-from grid.sweep.batch import Report
-from grid.sweep.cell import GROUPS, Setting
+from grid.runner.batch import Report
+from grid.runner.cell import GROUPS, Setting
 from grid.types import Usage
 from launch import progress
 from launch.progress import SweepProgress

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from grid.engines.roles import SIMULATOR
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
-from grid.sweep.simulation import Simulating, Simulation
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
+from grid.runner.simulation import Simulating, Simulation
 from grid.types import to_json
 from grid.worlds.search.readers import ByReference
 from grid.worlds.search.world import QuestionWorld

@@ -19,11 +19,11 @@ from grid.planners.react import ReAct
 from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
 from grid.planners.stepwise import Stepwise
 from grid.planners.zero_shot import ZeroShot
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.roles import with_roles
-from grid.sweep.run import solve
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.roles import with_roles
+from grid.runner.run import solve
 from tests.configs import names, setting_of, yaml
 from tests.plans import CALLS, Says, plan_episode, simulated
 

@@ -13,11 +13,11 @@ from grid.planners.base import Planner
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.retry import Retry
 from grid.retrievers.base import Index
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.make import load_class
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.make import load_class
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Observation, ToolCall
 from grid.worlds.base import State, World
 from tests.configs import setting_of, solvers, yaml

@@ -22,14 +22,14 @@ from grid import store
 from grid.datasets.base import REFERENCES
 from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
-from grid.sweep import make
-from grid.sweep.attempts import Outcome
-from grid.sweep.build import build, code_of, invalid_reason
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.roles import with_roles
-from grid.sweep.run import Stamp, run_cell
-from grid.sweep.transcripts import Keep
+from grid.runner import make
+from grid.runner.attempts import Outcome
+from grid.runner.build import build, code_of, invalid_reason
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.roles import with_roles
+from grid.runner.run import Stamp, run_cell
+from grid.runner.transcripts import Keep
 from grid.text.answers import read_score
 from launch.jobs import with_restored
 from tests.configs import yaml

@@ -16,10 +16,10 @@ from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
 from grid.retrievers.scored import LONGEST, best, document, fused
 from grid.retrievers.unranked import Unranked
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, episode_of, run_chunk, solve
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from tests.configs import setting_of, solvers
 

@@ -18,11 +18,11 @@ from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
 from grid.reference import Reference
-from grid.sweep.build import Built
-from grid.sweep.cell import Cell, Setting
-from grid.sweep.deadline import run
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_cell
+from grid.runner.build import Built
+from grid.runner.cell import Cell, Setting
+from grid.runner.deadline import run
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_cell
 from grid.types import Trajectory
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world

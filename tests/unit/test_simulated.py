@@ -25,8 +25,8 @@ from grid.engines.simulated.engine import Simulated
 from grid.errors import ConfigError
 from grid.planners.judging import SCORES
 from grid.reference import Reference
-from grid.sweep.build import invalid_reason
-from grid.sweep.make import make
+from grid.runner.build import invalid_reason
+from grid.runner.make import make
 from grid.types import ToolCall, ToolSpec
 from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt

@@ -17,18 +17,18 @@ from grid.engines.roles import ACTOR, SIMULATOR
 from grid.errors import ConfigError
 from grid.planners.progress import Budget
 from grid.planners.requests import Message, Requests
+from grid.runner.attempts import ChunkResult
+from grid.runner.build import Built, build, invalid_reason
+from grid.runner.cell import Setting, cells
+from grid.runner.check import Checked, Job, check_sweep
+from grid.runner.config import BudgetConfig
+from grid.runner.costs import COLUMNS
+from grid.runner.environment import Environment
+from grid.runner.run import Stamp, episode_of, run_chunk, solve
+from grid.runner.simulation import Simulating, Simulation
+from grid.runner.transcripts import Keep
 from grid.seeds import derive_seed
 from grid.store.schema import EPISODES
-from grid.sweep.attempts import ChunkResult
-from grid.sweep.build import Built, build, invalid_reason
-from grid.sweep.cell import Setting, cells
-from grid.sweep.check import Checked, Job, check_sweep
-from grid.sweep.config import BudgetConfig
-from grid.sweep.costs import COLUMNS
-from grid.sweep.environment import Environment
-from grid.sweep.run import Stamp, episode_of, run_chunk, solve
-from grid.sweep.simulation import Simulating, Simulation
-from grid.sweep.transcripts import Keep
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError
 from grid.types import Json, ToolCall, Usage, to_json

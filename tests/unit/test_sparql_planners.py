@@ -14,11 +14,11 @@ from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
 from grid.pools.whole import Whole
 from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Setting, cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Case, Plan, Skipped, ToolSpec
 from grid.worlds.sparql.expressions import read
 from grid.worlds.sparql.programs import calls

@@ -14,12 +14,12 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.engines.roles import USER
 from grid.errors import ConfigError
-from grid.sweep.build import build, invalid_reason
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
-from grid.sweep.simulation import Simulating
-from grid.sweep.transcripts import Keep
+from grid.runner.build import build, invalid_reason
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
+from grid.runner.simulation import Simulating
+from grid.runner.transcripts import Keep
 from grid.types import FINISH, to_json
 from tests.configs import setting_of
 from tests.http_server import LocalServer, completion

@@ -13,7 +13,7 @@ from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.robustness.tools_strict import ToolsStrict
-from grid.sweep.rows import step_rows
+from grid.runner.rows import step_rows
 from grid.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplState, KoplWorld

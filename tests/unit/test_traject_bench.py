@@ -20,11 +20,11 @@ from grid.datasets.traject_bench.outputs import OUTPUT, outcome, read
 from grid.datasets.traject_bench.records import Kind
 from grid.engines.base import Prompt
 from grid.errors import ConfigError, DataError
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.roles import with_roles
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.roles import with_roles
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
 from tests.configs import setting_of, yaml
 from tests.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files

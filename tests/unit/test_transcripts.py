@@ -19,18 +19,18 @@ from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.requests import Message
 from grid.pools.whole import Whole
+from grid.runner.attempts import ChunkResult, Outcome
+from grid.runner.batch import Report
+from grid.runner.build import Built, build
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.check import check_sweep
+from grid.runner.config import BudgetConfig, sweep_config
+from grid.runner.pooled import Pooled
+from grid.runner.run import Stamp, run_cell, run_chunk
+from grid.runner.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
-from grid.sweep.attempts import ChunkResult, Outcome
-from grid.sweep.batch import Report
-from grid.sweep.build import Built, build
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.check import check_sweep
-from grid.sweep.config import BudgetConfig, sweep_config
-from grid.sweep.pooled import Pooled
-from grid.sweep.run import Stamp, run_cell, run_chunk
-from grid.sweep.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
 from grid.types import Usage
 from launch.summary import TranscriptTally
 from tests.configs import SHARED, job, solvers

@@ -21,11 +21,11 @@ from grid.planners.judging import Judging
 from grid.planners.progress import Budget
 from grid.planners.turns import all_turns
 from grid.reference import Reference
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.make import make
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.make import make
+from grid.runner.run import Stamp, run_chunk
 from grid.types import (
     FINISH,
     USER,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from grid.engines.roles import OF_WORLD, USER
-from grid.sweep.customer import Customer, read_message
-from grid.sweep.simulation import Simulating
+from grid.runner.customer import Customer, read_message
+from grid.runner.simulation import Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.talking import Said
 from tests.http_server import LocalServer, completion

@@ -14,8 +14,8 @@ from grid.errors import ConfigError
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
+from grid.runner.make import make
 from grid.seeds import derive_seed
-from grid.sweep.make import make
 from grid.types import Case, Json, ToolCall, Trajectory, Usage, to_json
 from tests.engines import RawText, UniformRandom, substep_of
 from tests.kopl_world import kopl_world

@@ -25,11 +25,11 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.errors import ConfigError, EngineError
 from grid.planners.judging import Judging
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Verdict, compare, comparison_id
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Verdict, compare, comparison_id
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Usage, to_json
 from launch import comparing
 from launch.pairs import pairs, shown
@@ -307,7 +307,7 @@ def test_what_cannot_run_is_refused_in_one_line(
 def test_the_rule_of_a_dataset_is_among_what_it_provides(small_restbench: str) -> None:
     from grid.datasets.base import SOLVED_FIRST
     from grid.datasets.restbench.dataset import RestBench
-    from grid.sweep.comparing import rule_of
+    from grid.runner.comparing import rule_of
 
     class Solved(RestBench):
         provides = RestBench.provides | {SOLVED_FIRST}

@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.datasets.workbench.dataset import TOLD, WorkBench
-from grid.sweep.build import build
-from grid.sweep.cell import cells
-from grid.sweep.config import BudgetConfig
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
 from grid.types import Observation, ToolCall, Trajectory
 from grid.worlds.workbench import table, world
 from grid.worlds.workbench.tool import NOW, Workplace

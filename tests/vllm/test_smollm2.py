@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer
 from grid.engines.vllm.engine import VLLM
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grid.sweep.cluster import connect, disconnect
-from grid.sweep.config import ClusterConfig
+from grid.runner.cluster import connect, disconnect
+from grid.runner.config import ClusterConfig
 
 
 @pytest.fixture(scope="package")

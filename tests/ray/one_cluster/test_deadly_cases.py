@@ -12,10 +12,10 @@ import pytest
 from grid import store
 from grid.errors import UnfinishedError
 from grid.replicas.fleet import Fleet
-from grid.sweep import batch
-from grid.sweep.check import check_sweep
-from grid.sweep.limits import Limits
-from grid.sweep.plan import Plan
+from grid.runner import batch
+from grid.runner.check import check_sweep
+from grid.runner.limits import Limits
+from grid.runner.plan import Plan
 from tests.configs import job
 from tests.deadly import DEADLY, GO, blocking, deadly, waiting
 

@@ -10,11 +10,11 @@ import pytest
 from grid import store
 from grid.engines.roles import ACTOR, JUDGE
 from grid.replicas.fleet import Fleet
-from grid.sweep import batch, make
-from grid.sweep.check import Job, check_sweep
-from grid.sweep.costs import spent_in
-from grid.sweep.plan import Plan
-from grid.sweep.worker import Report
+from grid.runner import batch, make
+from grid.runner.check import Job, check_sweep
+from grid.runner.costs import spent_in
+from grid.runner.plan import Plan
+from grid.runner.worker import Report
 from grid.types import Usage
 from tests.configs import LABELS, job
 from tests.http_server import Asked, LocalServer, Reply, completion

@@ -25,10 +25,10 @@ from grid.engines.probe import MUCH, unassigned
 from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError, EngineError
 from grid.replicas.fleet import Fleet, Totals
+from grid.runner import batch
+from grid.runner.check import check_sweep
+from grid.runner.plan import Plan
 from grid.store.schema import TIMES
-from grid.sweep import batch
-from grid.sweep.check import check_sweep
-from grid.sweep.plan import Plan
 from tests.clusters import wait_for
 from tests.commands import launch
 from tests.configs import job, yaml

@@ -22,8 +22,8 @@ from grid.replicas import pool
 from grid.replicas.fleet import LOST_SECONDS, Fleet
 from grid.replicas.pool import Pool
 from grid.replicas.ready import wait
-from grid.sweep.build import build_engine
-from grid.sweep.cell import Setting
+from grid.runner.build import build_engine
+from grid.runner.cell import Setting
 from tests.clusters import UNGUARDED, head, wait_for
 from tests.starts import Unsteady
 
@@ -160,7 +160,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
     script.write_text(
         textwrap.dedent("""
             import sys, ray
-            from grid.sweep.build import build_engine
+            from grid.runner.build import build_engine
             from grid.errors import ConfigError
             from grid.replicas import gpus, pool
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)

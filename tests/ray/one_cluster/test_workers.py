@@ -19,13 +19,13 @@ from grid.engines.null import Null
 from grid.errors import UnfinishedError
 from grid.replicas.client import NAMESPACE, PooledEngine
 from grid.replicas.fleet import Fleet
-from grid.sweep import batch
-from grid.sweep.check import check_sweep
-from grid.sweep.deadline import CaseTime
-from grid.sweep.deadline import run as run_timed
-from grid.sweep.plan import Plan
-from grid.sweep.transcripts import Keep
-from grid.sweep.worker import Report
+from grid.runner import batch
+from grid.runner.check import check_sweep
+from grid.runner.deadline import CaseTime
+from grid.runner.deadline import run as run_timed
+from grid.runner.plan import Plan
+from grid.runner.transcripts import Keep
+from grid.runner.worker import Report
 from grid.types import Usage
 from tests.clusters import wait_for
 from tests.configs import job

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
 from grid.errors import ConfigError
+from grid.runner.cell import OPTIONS
+from grid.runner.make import config_error
 from grid.strict import STRICT
-from grid.sweep.cell import OPTIONS
-from grid.sweep.make import config_error
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from grid.errors import ConfigError, UnfinishedError, one_line
-from grid.sweep.config import ClusterConfig
+from grid.runner.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70

@@ -13,19 +13,19 @@ from typing import Any
 from grid import store
 from grid.errors import ErrorKind, StoreError, UnfinishedError
 from grid.replicas.fleet import Fleet
-from grid.sweep.attempts import ChunkResult, attempt_row
-from grid.sweep.build import build
-from grid.sweep.cell import Cell
-from grid.sweep.cluster import alive, cpus
-from grid.sweep.costs import larger
-from grid.sweep.lanes import Lane, Try, lanes_of
-from grid.sweep.limits import Limits
-from grid.sweep.plan import Plan
-from grid.sweep.roles import by_pool, models
-from grid.sweep.run import Stamp, killed_cell
-from grid.sweep.signs import Signs, end_process
-from grid.sweep.transcripts import Room
-from grid.sweep.worker import Chunk, Report, solve_chunk
+from grid.runner.attempts import ChunkResult, attempt_row
+from grid.runner.build import build
+from grid.runner.cell import Cell
+from grid.runner.cluster import alive, cpus
+from grid.runner.costs import larger
+from grid.runner.lanes import Lane, Try, lanes_of
+from grid.runner.limits import Limits
+from grid.runner.plan import Plan
+from grid.runner.roles import by_pool, models
+from grid.runner.run import Stamp, killed_cell
+from grid.runner.signs import Signs, end_process
+from grid.runner.transcripts import Room
+from grid.runner.worker import Chunk, Report, solve_chunk
 from grid.types import Usage
 
 __all__ = ["Report", "Run"]

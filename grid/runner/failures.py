@@ -6,7 +6,7 @@ import traceback
 
 from grid.errors import ContextError, ErrorKind, GridError, ModelError, ToolError
 from grid.planners.base import Episode
-from grid.sweep.build import Built
+from grid.runner.build import Built
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}
 """Failures of the agent: the case counts as not resolved. After the others nothing is known."""

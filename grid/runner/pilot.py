@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
-from grid.sweep.build import build
-from grid.sweep.cell import Setting
-from grid.sweep.plan import Plan
-from grid.sweep.run import Stamp, run_chunk
+from grid.runner.build import build
+from grid.runner.cell import Setting
+from grid.runner.plan import Plan
+from grid.runner.run import Stamp, run_chunk
 
 CASES = 2
 

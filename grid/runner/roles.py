@@ -17,9 +17,9 @@ from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
-from grid.sweep.cell import GROUPS, REFINE
-from grid.sweep.make import config_error, make
-from grid.sweep.simulation import Simulating
+from grid.runner.cell import GROUPS, REFINE
+from grid.runner.make import config_error, make
+from grid.runner.simulation import Simulating
 
 HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     JUDGE: Judging,

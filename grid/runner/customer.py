@@ -12,8 +12,8 @@ from grid.engines.roles import USER
 from grid.errors import ModelError
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
-from grid.sweep.asked_once import AskedOnce
-from grid.sweep.simulation import Simulating
+from grid.runner.asked_once import AskedOnce
+from grid.runner.simulation import Simulating
 from grid.text.objects import UnreadableError
 from grid.text.untrusted import shown_lines
 from grid.types import to_json

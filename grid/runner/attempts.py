@@ -11,9 +11,9 @@ from grid import store
 from grid.engines.roles import Role
 from grid.errors import Status
 from grid.planners.requests import Message
-from grid.sweep.cell import Setting
-from grid.sweep.costs import COLUMNS, spent_in
-from grid.sweep.transcripts import Row, transcript_columns
+from grid.runner.cell import Setting
+from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.transcripts import Row, transcript_columns
 from grid.types import Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
-from grid.sweep.cell import GROUPS, OPTIONS, REFINE
-from grid.sweep.make import config_error
-from grid.sweep.transcripts import Keep
+from grid.runner.cell import GROUPS, OPTIONS, REFINE
+from grid.runner.make import config_error
+from grid.runner.transcripts import Keep
 
 _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from grid import store
-from grid.sweep.cell import Cell, Setting, cells
-from grid.sweep.config import BudgetConfig, ClusterConfig
-from grid.sweep.transcripts import KEEP_NONE, Keep
+from grid.runner.cell import Cell, Setting, cells
+from grid.runner.config import BudgetConfig, ClusterConfig
+from grid.runner.transcripts import KEEP_NONE, Keep
 from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells

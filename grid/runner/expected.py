@@ -13,7 +13,7 @@ from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld
-from grid.sweep.build import Built
+from grid.runner.build import Built
 from grid.text.misspelling import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
 from grid.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall

@@ -15,16 +15,16 @@ from grid import store
 from grid.engines.roles import ACTOR
 from grid.errors import StoreError
 from grid.replicas.client import PooledEngine
-from grid.sweep.attempts import ChunkResult, attempt_row
-from grid.sweep.build import Built, build, expect_code
-from grid.sweep.cell import Cell, Setting
-from grid.sweep.config import BudgetConfig
-from grid.sweep.deadline import CaseLoop
-from grid.sweep.limits import Limits, end_when_too_large
-from grid.sweep.roles import by_pool
-from grid.sweep.run import Stamp, run_chunk
-from grid.sweep.signs import Sign, Speaker, started_at
-from grid.sweep.transcripts import TABLES, Keep
+from grid.runner.attempts import ChunkResult, attempt_row
+from grid.runner.build import Built, build, expect_code
+from grid.runner.cell import Cell, Setting
+from grid.runner.config import BudgetConfig
+from grid.runner.deadline import CaseLoop
+from grid.runner.limits import Limits, end_when_too_large
+from grid.runner.roles import by_pool
+from grid.runner.run import Stamp, run_chunk
+from grid.runner.signs import Sign, Speaker, started_at
+from grid.runner.transcripts import TABLES, Keep
 from grid.types import Usage
 
 _BEAT_SECONDS = 1.0

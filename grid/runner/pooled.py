@@ -16,7 +16,7 @@ from grid.errors import ConfigError
 from grid.pools.base import Pool
 from grid.retrievers.base import Index, Retriever, Told
 from grid.retrievers.redefined import RedefinedIndex
-from grid.sweep.make import make
+from grid.runner.make import make
 from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 
 _KEPT = 64

@@ -24,19 +24,19 @@ from grid.planners.progress import Budget
 from grid.planners.refining import NOT_REFINED, Refining, writes_plans
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.robustness.base import Robustness
+from grid.runner import audit, customer, evaluation, grounding, simulation
+from grid.runner.audit import Audit
+from grid.runner.cell import GROUPS, REFINE, Setting
+from grid.runner.config import BudgetConfig
+from grid.runner.customer import Customer
+from grid.runner.evaluation import Evaluation
+from grid.runner.grounding import GroundingByModel
+from grid.runner.make import make
+from grid.runner.ordering import ordering
+from grid.runner.pooled import Pooled, dataset_of, lacking, pooled
+from grid.runner.roles import judges_plans, judging, models, restoring, simulating, tools_ask
+from grid.runner.simulation import Simulating, Simulation
 from grid.seeds import derive_seed
-from grid.sweep import audit, customer, evaluation, grounding, simulation
-from grid.sweep.audit import Audit
-from grid.sweep.cell import GROUPS, REFINE, Setting
-from grid.sweep.config import BudgetConfig
-from grid.sweep.customer import Customer
-from grid.sweep.evaluation import Evaluation
-from grid.sweep.grounding import GroundingByModel
-from grid.sweep.make import make
-from grid.sweep.ordering import ordering
-from grid.sweep.pooled import Pooled, dataset_of, lacking, pooled
-from grid.sweep.roles import judges_plans, judging, models, restoring, simulating, tools_ask
-from grid.sweep.simulation import Simulating, Simulation
 from grid.types import Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced

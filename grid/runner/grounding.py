@@ -11,7 +11,7 @@ from grid.engines.roles import JUDGE
 from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
-from grid.sweep.asked_once import AskedOnce
+from grid.runner.asked_once import AskedOnce
 from grid.types import ToolCall
 
 ROLE = Section(

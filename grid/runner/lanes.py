@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from grid.engines.hosted import HostedEngine
 from grid.replicas.fleet import Fleet
+from grid.runner.build import build_engine
+from grid.runner.cell import Cell, Setting
+from grid.runner.plan import Plan
+from grid.runner.roles import by_pool, model_key, models
+from grid.runner.run import CONCURRENT_CELLS
+from grid.runner.signs import Sign
 from grid.store import CellIds
-from grid.sweep.build import build_engine
-from grid.sweep.cell import Cell, Setting
-from grid.sweep.plan import Plan
-from grid.sweep.roles import by_pool, model_key, models
-from grid.sweep.run import CONCURRENT_CELLS
-from grid.sweep.signs import Sign
 
 _AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
 _TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs

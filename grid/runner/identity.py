@@ -9,8 +9,8 @@ from grid.chains import TaskKind
 from grid.datasets.base import Problem
 from grid.engines.roles import ASKED
 from grid.planners.refining import NOT_REFINED
-from grid.sweep.build import Built
-from grid.sweep.cell import GROUPS, REFINE, Cell, Setting
+from grid.runner.build import Built
+from grid.runner.cell import GROUPS, REFINE, Cell, Setting
 from grid.types import to_json
 
 

@@ -15,8 +15,8 @@ from grid.engines.roles import SIMULATOR
 from grid.errors import ModelError
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
+from grid.runner.asked_once import AskedOnce
 from grid.strict import STRICT
-from grid.sweep.asked_once import AskedOnce
 from grid.text.answers import read_response
 from grid.types import ToolCall, to_json
 from grid.worlds.simulated import Documentation, Response

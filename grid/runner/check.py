@@ -16,14 +16,14 @@ from grid import store
 from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
-from grid.sweep.build import build, code_of, invalid_reason
-from grid.sweep.caps import cut
-from grid.sweep.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
-from grid.sweep.config import SweepConfig, sweep_config
-from grid.sweep.ordering import with_ordering
-from grid.sweep.plan import Plan
-from grid.sweep.roles import is_named, judges_plans, with_roles
-from grid.sweep.transcripts import Keep
+from grid.runner.build import build, code_of, invalid_reason
+from grid.runner.caps import cut
+from grid.runner.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
+from grid.runner.config import SweepConfig, sweep_config
+from grid.runner.ordering import with_ordering
+from grid.runner.plan import Plan
+from grid.runner.roles import is_named, judges_plans, with_roles
+from grid.runner.transcripts import Keep
 from grid.types import Skipped
 
 

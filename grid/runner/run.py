@@ -24,21 +24,21 @@ from grid.planners.base import Episode
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
 from grid.reference import Reference
+from grid.runner.attempts import ChunkResult, Outcome
+from grid.runner.audit import Audit
+from grid.runner.build import Built
+from grid.runner.cell import Cell, Setting
+from grid.runner.costs import cost_columns, summed
+from grid.runner.deadline import CaseTime
+from grid.runner.endings import outcome_columns, time_columns
+from grid.runner.environment import Environment, environment
+from grid.runner.expected import expected_success
+from grid.runner.failures import UNRESOLVED, error_kind, place_of
+from grid.runner.identity import identity, kind_columns
+from grid.runner.rows import ranked_of, step_rows, storable
+from grid.runner.transcripts import KEEP_NONE, Keep
+from grid.runner.tree_rows import improvement_rows, node_rows
 from grid.seeds import derive_seed
-from grid.sweep.attempts import ChunkResult, Outcome
-from grid.sweep.audit import Audit
-from grid.sweep.build import Built
-from grid.sweep.cell import Cell, Setting
-from grid.sweep.costs import cost_columns, summed
-from grid.sweep.deadline import CaseTime
-from grid.sweep.endings import outcome_columns, time_columns
-from grid.sweep.environment import Environment, environment
-from grid.sweep.expected import expected_success
-from grid.sweep.failures import UNRESOLVED, error_kind, place_of
-from grid.sweep.identity import identity, kind_columns
-from grid.sweep.rows import ranked_of, step_rows, storable
-from grid.sweep.transcripts import KEEP_NONE, Keep
-from grid.sweep.tree_rows import improvement_rows, node_rows
 from grid.types import Trajectory, to_json
 from grid.worlds.layers import bare
 from grid.worlds.schema import mends

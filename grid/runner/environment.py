@@ -10,12 +10,12 @@ from grid.datasets.base import Problem
 from grid.errors import ModelError
 from grid.planners.requests import Message, Requests
 from grid.robustness.schema_matching import MatchingWorld
-from grid.sweep.build import Built
-from grid.sweep.cell import Cell
-from grid.sweep.customer import Customer
-from grid.sweep.evaluation import Evaluation
-from grid.sweep.grounding import GroundingByModel
-from grid.sweep.simulation import Simulation
+from grid.runner.build import Built
+from grid.runner.cell import Cell
+from grid.runner.customer import Customer
+from grid.runner.evaluation import Evaluation
+from grid.runner.grounding import GroundingByModel
+from grid.runner.simulation import Simulation
 from grid.worlds.base import ComparesTexts
 from grid.worlds.layers import bare, within
 from grid.worlds.simulated import Played

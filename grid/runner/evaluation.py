@@ -13,7 +13,7 @@ from grid.engines.roles import EVALUATOR, Role
 from grid.errors import ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
-from grid.sweep.asked_once import AskedOnce
+from grid.runner.asked_once import AskedOnce
 from grid.worlds.base import Argument
 
 ROLE = Section(
