@@ -16,8 +16,9 @@ from analysis.published import coefficients
 from analysis.render import Sheet
 from analysis.spec import Spec
 from analysis.spec import load as read_spec
+from grid import CONF
 
-PLANNING_HORIZON = Path(__file__).parents[1] / "conf" / "analysis" / "planning_horizon.yaml"
+PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
 COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS]
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]

@@ -1,4 +1,4 @@
-"""What a planner is asked, to read: `python -m grid.show DATASET CASE --planner P`.
+"""What a planner is asked, to read: `agent-grid show DATASET CASE --planner P`.
 
 The case runs as in a sweep of its own, with the lexical engine unless another is named, and every request is printed as
 the engine gets it, with what it answered.
@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.text import Text
 
+from grid import CONF
 from grid.datasets.base import Problem
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
@@ -32,8 +32,6 @@ from grid.store.transcripts import answer_lines
 from grid.text.untrusted import shown_lines
 
 _KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)
-CONF = Path(__file__).parents[1] / "conf"
-"""Of a checkout; the command reads its files as a sweep would."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m grid.show", description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", help="a file of conf/dataset")
     parser.add_argument("case", help="a case's id, or its place among the dataset's cases, from 0")
     parser.add_argument("--planner", default="react", help="a file of conf/planner")

@@ -17,8 +17,17 @@ from grid.runner.cell import GROUPS, REFINE
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30
 _FLAGS = ("config_name", "config_path", "experimental_rerun")
+_INFO = ("--info", "-i")
 _OF_HYDRA = re.compile(r"hydra(?=[./@]|$)")
 _TAKEN = re.compile(r"hydra\.(searchpath|sweeper\.params(\..+)?)")
+
+
+def completed(arguments: Sequence[str]) -> list[str]:
+    """`--info` with what it shows where that is left out: argparse would take the override behind it."""
+    found: list[str] = []
+    for one, behind in zip(arguments, [*arguments[1:], "="], strict=True):
+        found += [one, "all"] if one in _INFO and ("=" in behind or behind.startswith("-")) else [one]
+    return found
 
 
 def check(arguments: Sequence[str]) -> None:

@@ -9,16 +9,24 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
+from hydra import initialize_config_dir
+from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
+
+from grid import CONF
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,21 @@ class _Shared:
 
     pickled: bytes
     choices: Mapping[str, str | None]
+
+
+@contextmanager
+def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
+    """Every setting that `-m` and these overrides ask for, composed as they are taken; raises what Hydra raises."""
+    from hydra_plugins.grid_sweeper import GridSweeper, register
+
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        hydra = GlobalHydra.instance().hydra
+        config = hydra.compose_config("config", list(overrides), RunMode.MULTIRUN, with_log_configuration=False)
+        node = cast(dict[str, Any], OmegaConf.to_container(config.hydra.sweeper))
+        sweeper = GridSweeper(node["params"], node["together"])
+        sweeper.setup(hydra_context=HydraContext(hydra.config_loader, Callbacks()), task_function=None, config=config)
+        yield sweeper.composed(cast(list[str], OmegaConf.to_container(config.hydra.overrides.task)))
 
 
 class Composer:

@@ -16,13 +16,51 @@ from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
 from grid.runner.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
 from grid.runner.config import sweep_config
+from grid.runner.make import look_at
 from grid.runner.plain_values import check_plain
 from grid.text.untrusted import shown, shown_lines
 from launch.composing import Composed
-from launch.folders import Folders
+from launch.folders import Folders, Setting
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"))
+
+
+def settings(composed: Iterable[Composed]) -> list[Setting]:
+    """The settings of a sweep with their data sets' folders; lines are printed of what is left out.
+
+    Each is looked at as it is composed, so that a mistake in the first is told before the others are.
+
+    Raises:
+        ConfigError: a key or a value that can be told wrong without a data set's files.
+    """
+    folders = Folders()
+    found = folders.without_stand_ins(map(_looked_at, folders.with_files(composed)))
+    for line in folders.lines:
+        print(shown(line))
+    return found
+
+
+def run(found: Sequence[Setting]) -> bool:
+    """Check and run a sweep's settings; True where every cell has a row that is no failure of infrastructure or code.
+
+    Raises:
+        GridError: it cannot run, or did not end.
+    """
+    # Not before all keys are known to be right: what follows takes seconds to import.
+    from grid.runner.check import Job, check_sweep
+
+    checked = check_sweep([Job(config, labels) for config, labels in found])
+    from launch.session import run_checked
+
+    return run_checked(checked, dry_run=sweep_config(found[0][0]).dry_run)
+
+
+def _looked_at(composed: Composed) -> Setting:
+    config, labels = resolved(composed)
+    sweep_config(config)
+    look_at(config)
+    return config, labels
 
 
 class SweepEnded(SystemExit):
@@ -35,19 +73,9 @@ class SweepEnded(SystemExit):
 
 def run_jobs(composed: Iterable[Composed]) -> NoReturn:
     """Check and run composed settings; raises SweepEnded with the exit status, or what composing one raises."""
-    folders = Folders()
-    found = folders.without_stand_ins(map(resolved, folders.with_files(composed)))
-    shared = sweep_config(found[0][0])
-    for line in folders.lines:
-        print(shown(line))
+    found = settings(composed)
     try:
-        # Not before the shared keys are known to be right: what follows takes seconds to import.
-        from grid.runner.check import Job, check_sweep
-
-        checked = check_sweep([Job(config, labels) for config, labels in found])
-        from launch.session import run_checked
-
-        complete = run_checked(checked, dry_run=shared.dry_run)
+        complete = run(found)
     except UnfinishedError as error:
         _say("stopped", error)
         raise SweepEnded(UNFINISHED) from None

@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from analysis.report import wide
+from grid import CONF
 from grid.engines.hosted import HostedEngine
 from grid.errors import ConfigError, GridError
 from grid.replicas import gpus, pool
@@ -32,8 +32,6 @@ from grid.runner.build import build_engine
 from grid.runner.config import SweepConfig, sweep_config
 from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
-
-CONF = Path(__file__).parents[1] / "conf"
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:

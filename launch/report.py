@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from grid import CONF
 from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for
     from analysis.render import Sheet
 
 PAGE = "report.html"
-ANALYSES = Path(__file__).resolve().parents[1] / "conf/analysis"
 _LOOK_SECONDS = 1.0
 _PATIENCE_SECONDS = 5.0  # for a file that cannot be read: it may be replaced just now, on a slow network file system
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
@@ -127,7 +127,7 @@ def write_tables(folder: Path, sheets: Sequence[Sheet]) -> None:
 
 
 def _analysis(name: str) -> Path:
-    return Path(name) if name.endswith(".yaml") else ANALYSES / f"{name}.yaml"
+    return Path(name) if name.endswith(".yaml") else CONF / "analysis" / f"{name}.yaml"
 
 
 def follow(folder: Path, console: Console) -> None:

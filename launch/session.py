@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,9 +25,10 @@ from grid.replicas.fleet import Fleet
 from grid.runner import batch, cluster
 from grid.runner.cell import GROUPS, REFINE, Setting
 from grid.runner.check import Checked
+from grid.runner.keeping import REST_SHARE
 from grid.runner.pilot import CASES, tokens_per_cell
 from grid.runner.plan import Plan
-from grid.runner.transcripts import REST_SHARE, TABLES
+from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
@@ -205,6 +207,9 @@ def stopped_by_interrupt(run: batch.Run, progress: SweepProgress) -> Iterator[No
         progress.state = STOPPING
         progress.say("interrupted: no further cells are begun, those in flight are finished; once more stops at once")
 
+    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
+        yield
+        return
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

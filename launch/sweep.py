@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import cast
 
 import hydra
@@ -15,21 +14,25 @@ from hydra.core.hydra_config import HydraConfig
 from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
-from launch import arguments
+from grid import CONF
+from launch import arguments, helping
 from launch.composing import Composed
 from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
 from launch.refusals import refusal
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 
 def main() -> int:
     """Compose, check and run what the command line says; returns the exit status."""
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
+    if {"--help", "-h"} & set(given):
+        print(helping.text([CONF]))
+        return 0
     register()
     try:
-        arguments.check(given)
+        sys.argv[1:] = arguments.completed(given)
+        arguments.check(sys.argv[1:])
         os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
         composed = _compose()
         if composed:

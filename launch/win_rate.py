@@ -22,7 +22,7 @@ from rich.console import Console
 from analysis import win_rates
 from analysis.render import terminal
 from analysis.report import wide
-from grid import store
+from grid import CONF, store
 from grid.engines.informed import Informed
 from grid.engines.roles import EVALUATOR
 from grid.errors import ConfigError, EngineError, GridError, UnfinishedError
@@ -32,7 +32,6 @@ from grid.runner.roles import judging, models
 from launch.comparing import Evaluating, compare_all
 from launch.refusals import refusal
 
-CONF = Path(__file__).resolve().parents[1] / "conf"
 AGAINST = "zero_shot"
 DONE, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _TAKEN = ("model@evaluator=", "evaluator.", "cluster=", "cluster.")

@@ -14,9 +14,10 @@ from analysis.agreement.measures import MEASURES
 from analysis.gee import FIGURES, RAW
 from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
+from grid import CONF
 from grid.store.schema import EPISODES
 
-FOLDER = Path(__file__).parents[2] / "conf" / "paper"
+FOLDER = CONF / "paper"
 Value = str | int | float | bool | None
 Wanted = Value | list[Value]
 """What a key must be; of a list any."""

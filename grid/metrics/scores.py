@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SCORING = "3"
+"""Raise when the same trajectory gets another score; part of every cell's id."""
 PATTERNS = (
     "similar_tool_confusion", "wrong_parameters", "missing_parameters", "redundant_related", "redundant_unrelated",
     "intent_missed",

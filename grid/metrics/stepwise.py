@@ -17,9 +17,6 @@ from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls
 from grid.worlds.schema import mends
 
-SCORING = "3"
-"""Raise when the same trajectory gets another score; part of every cell's id."""
-
 
 def score(
     trajectory: Trajectory,

@@ -11,7 +11,7 @@ from json.encoder import encode_basestring
 from typing import Any
 
 from grid.engines.roles import ASKED, CRITIC, JUDGE
-from grid.metrics.stepwise import SCORING
+from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
 from grid.types import to_json
 

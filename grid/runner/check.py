@@ -20,10 +20,10 @@ from grid.runner.build import build, code_of, invalid_reason
 from grid.runner.caps import cut
 from grid.runner.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
 from grid.runner.config import SweepConfig, sweep_config
+from grid.runner.keeping import Keep
 from grid.runner.ordering import with_ordering
 from grid.runner.plan import Plan
 from grid.runner.roles import is_named, judges_plans, with_roles
-from grid.runner.transcripts import Keep
 from grid.types import Skipped
 
 

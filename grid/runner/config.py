@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
 from grid.runner.cell import GROUPS, OPTIONS, REFINE
+from grid.runner.keeping import Keep
 from grid.runner.make import config_error
-from grid.runner.transcripts import Keep
 
 _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""

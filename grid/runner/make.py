@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
+import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -44,6 +46,24 @@ def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object
         return cls(**{str(name): value for name, value in config.items() if name != "_target_"})
     except ValidationError as error:
         raise config_error(f"{key}.", error, _fields(cls)) from None
+
+
+def look_at(config: Mapping[str, Any]) -> None:
+    """Make the object of each group of a setting; equal ones once. No file of a data set is read, no weights loaded.
+
+    Raises:
+        ConfigError: as `make`.
+    """
+    for group in ROOMS:
+        part = config.get(group)
+        if isinstance(part, Mapping):
+            for key, one in part.items() if group == "robustness" else [(group, part)]:
+                _look_at(f"robustness.{key}" if group == "robustness" else group, json.dumps(one), group)
+
+
+@lru_cache(maxsize=1024)
+def _look_at(key: str, config: str, room: str) -> None:
+    make(key, json.loads(config), room)
 
 
 def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:

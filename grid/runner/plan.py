@@ -10,7 +10,7 @@ from pathlib import Path
 from grid import store
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.config import BudgetConfig, ClusterConfig
-from grid.runner.transcripts import KEEP_NONE, Keep
+from grid.runner.keeping import KEEP_NONE, Keep
 from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells

@@ -35,8 +35,8 @@ from grid.runner.environment import Environment, environment
 from grid.runner.expected import expected_success
 from grid.runner.failures import UNRESOLVED, error_kind, place_of
 from grid.runner.identity import identity, kind_columns
+from grid.runner.keeping import KEEP_NONE, Keep
 from grid.runner.rows import ranked_of, step_rows, storable
-from grid.runner.transcripts import KEEP_NONE, Keep
 from grid.runner.tree_rows import improvement_rows, node_rows
 from grid.seeds import derive_seed
 from grid.types import Trajectory, to_json

@@ -5,60 +5,21 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from grid import store
 from grid.engines.base import Section
-from grid.errors import ConfigError, Status
 from grid.planners.requests import Message
+from grid.runner.keeping import Keep
 
 Row = dict[str, Any]
-Cells = Literal["all", "failed", "none"]
 TABLES: Sequence[store.Table] = ("messages", "sections")
 """Where transcripts are."""
-REST_SHARE = 0.05  # of cells, once a sweep's transcripts are as large as they may be
 _MAX_TEXT = 1_000_000  # characters of one answer, and of one entry or option of a section
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_ALLOWED = "all, failed, none, or sample:SHARE with a share of the cells above 0 and up to 1, such as sample:0.05"
 _MOST_KNOWN = 200_000  # digests; all are forgotten then, as a section that is written twice does no harm
-
-
-@dataclass(frozen=True)
-class Keep:
-    """Of which cells it is kept what they asked: all, those that failed, or none; of these a `share`, by their keys.
-
-    A cell failed where it broke off or did not resolve its case.
-    """
-
-    cells: Cells = "all"
-    share: float = 1.0
-
-    @classmethod
-    def of(cls, text: str) -> Keep:
-        """From `store.transcripts`; raises ConfigError."""
-        for cells in get_args(Cells):
-            if text == cells:
-                return cls(cells)
-        share = re.fullmatch(r"sample:(\d*\.?\d+)", text)
-        if share is None or not 0 < float(share[1]) <= 1:
-            raise ConfigError("store.transcripts", text, _ALLOWED)
-        return cls("all", float(share[1]))
-
-    def rest(self) -> Keep:
-        """What is kept of further cells once there is no room for more."""
-        return replace(self, share=min(self.share, REST_SHARE))
-
-    def keeps(self, episode: Row) -> bool:
-        """Whether it is kept of the cell with this row."""
-        if self.cells == "none" or int(episode["cell_key"][-8:], 16) >= self.share * 16**8:
-            return False
-        return self.cells == "all" or episode["status"] != Status.OK or episode["success"] is False
-
-
-KEEP_NONE = Keep("none")
 
 
 class Room:

@@ -20,11 +20,12 @@ from grid.runner.build import Built, build, expect_code
 from grid.runner.cell import Cell, Setting
 from grid.runner.config import BudgetConfig
 from grid.runner.deadline import CaseLoop
+from grid.runner.keeping import Keep
 from grid.runner.limits import Limits, end_when_too_large
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.signs import Sign, Speaker, started_at
-from grid.runner.transcripts import TABLES, Keep
+from grid.runner.transcripts import TABLES
 from grid.types import Usage
 
 _BEAT_SECONDS = 1.0

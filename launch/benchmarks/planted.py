@@ -36,12 +36,12 @@ from analysis import gee, study
 from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
+from grid import CONF
 from grid.errors import GridError
 from grid.runner.build import build
 from grid.runner.check import Job, check_sweep
 from grid.runner.plan import Plan
 from grid.runner.run import Stamp, run_chunk
-from launch.benchmarks.prompts import CONF
 from launch.jobs import resolved
 
 PRESET = "planning_horizon"

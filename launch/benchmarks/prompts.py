@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 from omegaconf import OmegaConf
 
+from grid import CONF
 from grid.datasets.slate.dataset import Slate
 from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 
-CONF = Path(__file__).parents[2] / "conf"
 _SERIAL = count()
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from grid import CONF
 from launch.benchmarks import null_search, public_search
 from launch.benchmarks.choose import spread
 from launch.benchmarks.null_search import Searched
-from launch.benchmarks.prompts import CONF
 from launch.measuring import ROOT
 
 REQUESTS = 200  # of DFSDT, as ToolLLM has it

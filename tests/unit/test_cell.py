@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import grid.runner.cell
-from grid.metrics.stepwise import SCORING
+from grid.metrics.scores import SCORING
 from grid.runner.cell import Cell, Setting, cells
 
 CONFIG: dict[str, Any] = {

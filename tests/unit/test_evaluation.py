@@ -34,10 +34,11 @@ from grid.runner.config import BudgetConfig
 from grid.runner.costs import COLUMNS, spent_in
 from grid.runner.environment import Environment
 from grid.runner.evaluation import Evaluation, prompt_of
+from grid.runner.keeping import Keep
 from grid.runner.pooled import Pooled
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
-from grid.runner.transcripts import Keep, transcript_columns
+from grid.runner.transcripts import transcript_columns
 from grid.store.schema import EPISODES, TIMES
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument

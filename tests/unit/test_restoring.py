@@ -27,9 +27,9 @@ from grid.runner.attempts import Outcome
 from grid.runner.build import build, code_of, invalid_reason
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
+from grid.runner.keeping import Keep
 from grid.runner.roles import with_roles
 from grid.runner.run import Stamp, run_cell
-from grid.runner.transcripts import Keep
 from grid.text.answers import read_score
 from launch.jobs import with_restored
 from tests.configs import yaml

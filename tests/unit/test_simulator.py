@@ -24,9 +24,9 @@ from grid.runner.check import Checked, Job, check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.costs import COLUMNS
 from grid.runner.environment import Environment
+from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.runner.simulation import Simulating, Simulation
-from grid.runner.transcripts import Keep
 from grid.seeds import derive_seed
 from grid.store.schema import EPISODES
 from grid.text.answers import read_response

@@ -17,9 +17,9 @@ from grid.errors import ConfigError
 from grid.runner.build import build, invalid_reason
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
+from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.simulation import Simulating
-from grid.runner.transcripts import Keep
 from grid.types import FINISH, to_json
 from tests.configs import setting_of
 from tests.http_server import LocalServer, completion

@@ -25,9 +25,10 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.check import check_sweep
 from grid.runner.config import BudgetConfig, sweep_config
+from grid.runner.keeping import KEEP_NONE, REST_SHARE, Keep
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, run_cell, run_chunk
-from grid.runner.transcripts import KEEP_NONE, REST_SHARE, Keep, Room, transcript_columns
+from grid.runner.transcripts import Room, transcript_columns
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines

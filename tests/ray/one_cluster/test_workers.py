@@ -23,8 +23,8 @@ from grid.runner import batch
 from grid.runner.check import check_sweep
 from grid.runner.deadline import CaseTime
 from grid.runner.deadline import run as run_timed
+from grid.runner.keeping import Keep
 from grid.runner.plan import Plan
-from grid.runner.transcripts import Keep
 from grid.runner.worker import Report
 from grid.types import Usage
 from tests.clusters import wait_for

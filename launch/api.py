@@ -1,0 +1,91 @@
+"""The Python API: `from grid import sweep, load`.
+
+results = sweep("model=lexical", "planner=react,egb_logits", "dataset.limit=20", "robustness=none", "name=mine")
+results.pandas()                                  # the episodes, one row a cell
+results.duckdb("steps").filter("entropy > 1")     # a relation over a table
+load("results/mine").arrow("attempts")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grid import store
+from grid.errors import GridError
+from launch import arguments
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a sweep left in its folder. Tables have the columns of `grid.store.schema`, one row per cell in `episodes`.
+
+    `complete`: every cell has a row that is no failure of infrastructure or code; None where they were only loaded.
+    """
+
+    folder: Path
+    complete: bool | None = None
+
+    def arrow(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> pa.Table:
+        """A table, or some of its columns; raises StoreError where it cannot be read."""
+        return store.read(self.folder, table, columns)
+
+    def pandas(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """As `arrow`, as a frame."""
+        frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
+        return frame
+
+    def duckdb(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> duckdb.DuckDBPyRelation:
+        """As `arrow`, as a relation: `.filter(...)`, `.aggregate(...)`, `.query("e", "select ... from e")`."""
+        import duckdb
+
+        return duckdb.from_arrow(self.arrow(table, columns))
+
+    def report(self) -> None:
+        """Print the tables of `agent-grid report`."""
+        from rich.console import Console
+
+        from analysis.report import print_report
+
+        print_report(self.folder, Console())
+
+
+def load(folder: str | Path) -> Results:
+    """The results in a folder, `results/NAME`; raises StoreError where there are none, or of another version."""
+    found = Path(folder)
+    store.check_there(found)
+    store.check(found)
+    return Results(found)
+
+
+def sweep(*overrides: str) -> Results:
+    """Run what `python launch/sweep.py -m OVERRIDES` would, in this process, and give its results.
+
+    Args:
+        overrides: as on the command line: `planner=react,egb_logits`.
+
+    Raises:
+        GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
+            a disk that is full).
+    """
+    from launch.composing import multirun
+    from launch.jobs import run, settings
+    from launch.refusals import refusal
+
+    try:
+        arguments.check(overrides)
+        with multirun(overrides) as composed:
+            found = settings(composed)
+    except GridError:
+        raise
+    except Exception as error:
+        raise GridError(refusal(error, overrides)) from error
+    config, _ = found[0]
+    return Results(Path(config["store"]["root"]) / config["name"], run(found))

@@ -1,0 +1,82 @@
+"""The command `agent-grid`: the project's scripts under one name.
+
+`agent-grid sweep ...` is `python launch/sweep.py ...`, and so on.
+Nothing of a command is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+CANNOT_RUN = 2
+_COMPLETION = ("-sc", "--shell-completion")
+
+
+class Command(NamedTuple):
+    """A module with `main() -> int`, which reads `sys.argv`, and what it is for."""
+
+    module: str
+    text: str
+
+
+COMMANDS = {
+    "sweep": Command("launch.sweep", "run a grid: model x planner x dataset x robustness, on Ray"),
+    "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
+    "view": Command("launch.view", "open a sweep's page in a browser"),
+    "show": Command("grid.show", "what a planner asks in one case, word for word"),
+    "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
+    "bench": Command("launch.bench", "measure speed and memory, with their spread"),
+}
+
+
+def main() -> int:
+    """Run the command that is named; returns its exit status, 2 where there is no such command."""
+    program, given = Path(sys.argv[0]).name, sys.argv[1:]
+    if given and given[0] in _COMPLETION:
+        return _complete(program, given)
+    if not given or given[0] in ("-h", "--help"):
+        print(_help(program))
+        return 0
+    name, rest = given[0], given[1:]
+    if name not in COMMANDS:
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        print(f"error: command={name!r}: one of {', '.join(COMMANDS)}{hint}", file=sys.stderr)
+        return CANNOT_RUN
+    # argparse takes a program's name from here; Hydra's tab completion takes it too, and that is for `agent-grid`.
+    sys.argv = [sys.argv[0] if name == "sweep" else f"{program} {name}", *rest]
+    status: int = import_module(COMMANDS[name].module).main()
+    return status
+
+
+def _help(program: str) -> str:
+    lines = [f"  {name:<9} {command.text}" for name, command in COMMANDS.items()]
+    about = "The experiment grid for tool-using LLM agents. Results go to results/NAME where you stand."
+    more = f"{program} COMMAND --help says more."
+    return "\n".join([f"usage: {program} COMMAND ...", "", about, "", *lines, "", more])
+
+
+def _complete(program: str, given: Sequence[str]) -> int:
+    """What the shell asks behind `agent-grid`: a command's name; behind `agent-grid sweep`, what Hydra completes."""
+    line = os.environ.get("COMP_LINE", "")
+    words = line.split(maxsplit=2)
+    begun = words[1] if len(words) > 1 else ""
+    if line and (len(words) < 2 or (words == [words[0], begun] and not line.endswith(" "))):
+        print(" ".join(name for name in COMMANDS if name.startswith(begun)))
+        return 0
+    if line and begun != "sweep":
+        return 0  # the shell's own: files
+    os.environ["COMP_LINE"] = f"{program} {line.partition(begun)[2].lstrip()}" if line else ""
+    sys.argv = [program, *given]
+    status: int = import_module(COMMANDS["sweep"].module).main()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

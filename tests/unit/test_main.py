@@ -1,0 +1,111 @@
+"""The command `agent-grid`, its help, its completion, and how little is imported before a mistake is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from grid import CONF
+from launch import arguments, main
+from launch.helping import text
+
+HEAVY = ("pandas", "pyarrow", "ray", "torch", "transformers", "scipy", "matplotlib", "statsmodels", "duckdb")
+
+
+def run(*words: str, line: str | None = None, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    script = "import sys; from launch.main import main; sys.argv[0] = 'agent-grid'; sys.exit(main())"
+    env = os.environ | ({"COMP_LINE": line, "COMP_POINT": str(len(line))} if line is not None else {})
+    return subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, env=env, cwd=folder)
+
+
+def test_without_a_command_it_says_which_there_are() -> None:
+    said = run()
+    assert said.returncode == 0
+    assert all(f"  {name} " in said.stdout for name in main.COMMANDS)
+
+
+def test_an_unknown_command_is_told_with_the_nearest() -> None:
+    said = run("swep")
+    assert said.returncode == main.CANNOT_RUN
+    assert said.stderr.startswith("error: command='swep': one of ")
+    assert said.stderr.rstrip().endswith("(did you mean sweep?)")
+    assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", sorted(main.COMMANDS))
+def test_each_command_has_help(name: str) -> None:
+    said = run(name, "--help")
+    assert said.returncode == 0, said.stderr
+    assert f"agent-grid {name}" in said.stdout
+
+
+def test_the_help_of_a_sweep_names_every_file_that_can_be_chosen() -> None:
+    said = text([CONF])
+    assert max(map(len, said.splitlines())) <= 122
+    for group in ("model", "planner", "dataset", "robustness", "retriever", "pool", "refine", "cluster", "experiment"):
+        for file in (CONF / group).glob("*.yaml"):
+            assert file.stem in said, f"{group}/{file.name}"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--info"], ["--info", "all"]),
+        (["--info", "planner=fh"], ["--info", "all", "planner=fh"]),
+        (["-i", "-m"], ["-i", "all", "-m"]),
+        (["--info", "defaults", "planner=fh"], ["--info", "defaults", "planner=fh"]),
+        (["planner=fh", "--info"], ["planner=fh", "--info", "all"]),
+        (["--cfg", "job"], ["--cfg", "job"]),
+    ],
+)
+def test_info_takes_no_override_for_what_it_shows(given: list[str], expected: list[str]) -> None:
+    assert arguments.completed(given) == expected
+
+
+@pytest.mark.parametrize("words", [["--info", "planner=egb_logits"], ["--cfg", "job", "-p", "planner"]])
+def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Path) -> None:
+    said = run("sweep", *words, folder=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "_target_: grid.planners." in said.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("agent-grid ", set(main.COMMANDS)),
+        ("agent-grid re", {"report", "replicas"}),
+        ("agent-grid sweep planner=egb", {"planner=egb_logits", "planner=egb_names", "planner=egb_sampling"}),
+        ("agent-grid report res", set()),
+    ],
+)
+def test_tab_completion(line: str, expected: set[str]) -> None:
+    assert set(run("-sc", "query=bash", line=line).stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["planner=reakt"],
+        ["planer=react"],
+        ["-m", "planner.budgt=3"],
+        ["-m", "trials=0"],
+        ["-m", "seed=minus"],
+        ["cluster=adress"],
+        ["planner=egb_logits", "planner.trajectories=-1"],
+    ],
+)
+def test_a_mistake_is_told_before_anything_heavy_is_imported(words: list[str], tmp_path: Path) -> None:
+    script = (
+        "import sys, json; from launch.main import main; sys.argv = ['agent-grid', 'sweep', *sys.argv[1:]]; "
+        f"status = main(); print(json.dumps([status, [name for name in {HEAVY!r} if name in sys.modules]]))"
+    )
+    said = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert json.loads(said.stdout) == [2, []], said.stderr
+    assert said.stderr.startswith("error: ")
+    assert not list(tmp_path.iterdir())
