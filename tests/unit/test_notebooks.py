@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from grid import store
 from tests import simulated
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "analysis" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "analysis" / "notebooks").glob("sec*.ipynb"))
 
 
 def ran(path: Path) -> list[str]:

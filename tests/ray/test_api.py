@@ -1,0 +1,69 @@
+"""The Python API, and the notebook that shows it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import grid
+from grid.errors import GridError, StoreError
+
+NOTEBOOK = Path(__file__).parents[2] / "analysis" / "notebooks" / "python_api.ipynb"
+
+
+def test_the_notebook_runs_and_its_sweep_is_done_once(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    assert not any(cell.get("outputs") for cell in notebook.cells), "kept without outputs"
+    client = NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": tmp_path}})
+    client.execute()
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    last = [next(one for one in reversed(cell.outputs) if one.output_type == "execute_result") for cell in cells]
+    told = [one["data"]["text/plain"] for one in last]
+    assert "results/python_api" in told[0]
+    assert told[0].endswith("True)")
+    assert all(name in told[1] for name in ("react", "egb_logits", "extraneous", "40"))
+    assert told[3] == "160", "2 planners, 2 settings, 20 cases, 2 trials"
+    shown = "".join(one["data"]["text/plain"] for one in cells[3].outputs if "data" in one)
+    assert "nothing to run: all 160 cells" in shown
+
+    found = grid.load(tmp_path / "results" / "python_api")
+    frame = found.pandas("episodes", ["planner", "success"])
+    assert len(frame) == found.arrow().num_rows == 160
+    (row,) = found.duckdb().aggregate("count(*) as n, sum(success::int) as solved").fetchall()
+    assert row == (160, int(frame["success"].sum()))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["planner=reakt"], "(did you mean react?)"),
+        (["trials=0"], "trials=0: "),
+        (["planner.budgt=1"], "budgt"),
+        (["--config-path=x"], "--config-path"),
+        (["hydra.run.dir=x"], "hydra.run.dir"),
+        (["planner=react,"], "planner"),
+    ],
+)
+def test_what_cannot_run_is_an_error_of_one_line_that_names_the_key(
+    overrides: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(GridError) as caught:
+        grid.sweep(*overrides)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_folder_without_results_is_told() -> None:
+    with pytest.raises(StoreError, match="no results here"):
+        grid.load("gone")
+
+
+def test_there_is_nothing_else() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'run'"):
+        _ = grid.run  # type: ignore[attr-defined]
