@@ -56,5 +56,5 @@ def _finalized(value: object) -> object:
 def _bounded(sheet: Sheet) -> Sheet:
     if len(sheet.rows) <= _SHOWN:
         return sheet
-    note = f"the first {_SHOWN:,} of {len(sheet.rows):,} rows; `launch/report.py --tables FOLDER` writes all"
+    note = f"the first {_SHOWN:,} of {len(sheet.rows):,} rows; `agent-grid report --tables FOLDER` writes all"
     return Sheet(**{**vars(sheet), "rows": sheet.rows[:_SHOWN], "notes": [*sheet.notes, note]})

@@ -9,7 +9,7 @@ import pandas as pd
 from analysis import horizon, provenance, study
 from grid.errors import StoreError
 
-_HOW = "`python launch/sweep.py -m +experiment=planning_horizon` runs what they need"
+_HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 
 
 def of(root: Path) -> list[str]:

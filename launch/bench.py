@@ -1,4 +1,4 @@
-"""Measurements, with their spread: `python launch/bench.py overhead|scale|choose|labels|...`.
+"""Measurements, with their spread: `agent-grid bench overhead|scale|choose|labels|...`.
 
 Figures alone go to stdout, as wide as launch/readme.py takes them; what shows progress goes to stderr.
 """

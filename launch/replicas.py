@@ -1,4 +1,4 @@
-"""Pools of replicas that outlive a sweep: `python launch/replicas.py start|status|stop model=... cluster=address ...`.
+"""Pools of replicas that outlive a sweep: `agent-grid replicas start|status|stop model=... cluster=address ...`.
 
 A sweep on the same cluster that names the same model with the same values joins its pool by itself. `status` and `stop`
 also take a pool's name in place of its model: `stop pool-0123456789ab cluster=address ...`.
@@ -82,7 +82,7 @@ def main() -> int:
     """Exit status 0, or 2 for a config that cannot run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=["start", "status", "stop"])
-    parser.add_argument("overrides", nargs="*", help="as for launch/sweep.py: model=..., cluster=address, ...")
+    parser.add_argument("overrides", nargs="*", help="as for a sweep: model=..., cluster=address, ...")
     arguments = parser.parse_args()
     stem = next((one for one in arguments.overrides if "=" not in one), None) if arguments.command != "start" else None
     overrides = [one for one in arguments.overrides if one != stem]

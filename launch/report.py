@@ -1,6 +1,6 @@
-"""Print a sweep's tables and write its page: `python launch/report.py results/<name>`; `--follow` shows it running.
+"""Print a sweep's tables and write its page: `agent-grid report results/<name>`; `--follow` shows it running.
 
-`python launch/report.py results/<name> results/<other> --into results/<both>` is one report over several sweeps.
+`agent-grid report results/<name> results/<other> --into results/<both>` is one report over several sweeps.
 """
 
 from __future__ import annotations

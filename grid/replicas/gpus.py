@@ -56,6 +56,6 @@ def _holders() -> str:
         stats = [one for one in pool.stats_of([found]).values() if one] if found else []
         held = sum(one.gpus for one in stats)
         if held:
-            line = f"python launch/replicas.py stop {stem} cluster=address cluster.address={address}"
+            line = f"agent-grid replicas stop {stem} cluster=address cluster.address={address}"
             told += f"; a pool of {stats[0].label} holds {held}, which `{line}` frees"
     return told
