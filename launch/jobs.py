@@ -47,7 +47,12 @@ def run_jobs(composed: Iterable[Composed]) -> NoReturn:
         checked = check_sweep([Job(config, labels) for config, labels in found])
         from launch.session import run_checked
 
-        complete = run_checked(checked, dry_run=shared.dry_run)
+        if shared.dry_run:
+            from launch.dry_run import describe
+
+            describe(checked, shared.dry_run)
+            raise SweepEnded(RAN)
+        complete = run_checked(checked)
     except UnfinishedError as error:
         _say("stopped", error)
         raise SweepEnded(UNFINISHED) from None

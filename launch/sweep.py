@@ -26,7 +26,8 @@ _FULL_ERROR = "HYDRA_FULL_ERROR"
 
 def main() -> int:
     """Compose, check and run what the command line says; returns the exit status."""
-    given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
+    given, wanted = arguments.with_pilot(sys.argv[1:]), os.environ.get(_FULL_ERROR)
+    sys.argv[1:] = given  # Hydra reads it
     register()
     try:
         arguments.check(given)

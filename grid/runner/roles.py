@@ -29,14 +29,22 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
     USER: Simulating,
 }
 """How each role is asked: its fields are the keys of the role that are no keys of its model."""
+PRICE = "price"
+"""The key of a model that is no key of its engine: what its tokens cost (`grid.runner.prices`)."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
 """Further ones of a judge."""
 T = TypeVar("T")
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
-    """The model of every role of a setting, as a config of the model group."""
-    return {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
+    """The model of every role of a setting, as a config of the model group, without its price."""
+    found = {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
+    return {role: unpriced(model) for role, model in found.items()}
+
+
+def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's config as its engine knows it."""
+    return {key: value for key, value in model.items() if key != PRICE}
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
@@ -173,7 +181,7 @@ def _dataset(groups: Mapping[str, Any]) -> Dataset:
 def _examiner(config: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
     """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
     model = _model(JUDGE, _given(JUDGE, config))
-    return {} if model and not judges_plans(groups) and isinstance(make("model", model), Informed) else model
+    return {} if model and not judges_plans(groups) and isinstance(make("model", unpriced(model)), Informed) else model
 
 
 def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
