@@ -123,7 +123,10 @@ def test_one_model_has_one_price_in_all_roles(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["model", "judge"])
 def test_a_limit_on_money_needs_the_price_of_every_model(tmp_path: Path, role: str) -> None:
-    models = {"model": HTTP | {"price": PRICE}, "judge": HTTP | {"model": "j", "price": PRICE, "form": "text"}}
+    models: dict[str, dict[str, Any]] = {
+        "model": HTTP | {"price": PRICE},
+        "judge": HTTP | {"model": "j", "price": PRICE, "form": "text"},
+    }
     assert plan(tmp_path, planner=ASKS, budget__money=1.5, **models).money == 1.5
     del models[role]["price"]
     with pytest.raises(ConfigError) as caught:
