@@ -69,7 +69,7 @@ def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
         "  avg(input_tokens) AS input_tokens, avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
         "  avg(forward_passes) AS forward_passes, avg(judge_input_tokens) AS judge_input_tokens,\n"
         "  avg(judge_output_tokens) AS judge_output_tokens, avg(judge_calls) AS judge_calls,\n"
-        "  avg(judge_passes) AS judge_passes, avg(wall_seconds) AS wall_seconds,\n"
+        "  avg(judge_passes) AS judge_passes, avg(money) AS money, avg(wall_seconds) AS wall_seconds,\n"
         "  avg(resolved_checks) AS resolved_checks, avg(branched_steps) AS branched_steps,\n"
         f"  avg(unassigned) AS unassigned\nFROM e GROUP BY ALL\n{''.join(f'UNION ALL BY NAME{part}' for part in parts)}"
         "ORDER BY ALL"

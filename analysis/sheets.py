@@ -34,6 +34,7 @@ _ENDS = (
     "of cases, no model is asked"
 )
 _UNKNOWN = "unknown: cells of which nobody can tell whether they succeeded; success leaves them out"
+_MONEY = "USD: US dollars a case, of all roles, by their models' prices; engines that run in the task cost nothing"
 _COSTS = {
     "input_tokens": ("tokens in", ",.0f"),
     "output_tokens": ("out", ",.0f"),
@@ -75,24 +76,27 @@ def results_sheet(root: Path, results: pd.DataFrame, baselines: pd.DataFrame) ->
     place = _place(results)
     solvable = bool(results["success_solvable"].notna().any())
     counts = ["cells", "failed", *["unknown"] * bool(results["unknown"].any())]
+    priced = bool((results["money"].fillna(0) > 0).any())
     rows: list[list[str]] = []
     breaks: set[int] = set()
     for robustness, group in results.groupby("robustness", sort=False, observed=True):
         breaks.add(len(rows))
-        rows += [_rates(row, counts, solvable) for row in group.to_dict("records")]
+        rows += [
+            _rates(row, counts, solvable) + [_figure(row["money"], ",.6f")] * priced for row in group.to_dict("records")
+        ]
         own = baselines[baselines["robustness"] == robustness]
-        rows += [_baseline(row, counts, solvable) for row in own.to_dict("records")]
+        rows += [_baseline(row, counts, solvable) + [_NOT_DEFINED] * priced for row in own.to_dict("records")]
     retrieved = _has(baselines, FIRST)
     shown = [name for name in OF_CASES if (baselines["planner"] == name).any()]
     caption = _RATES + f"; {_OF_SOLVABLE}" * solvable + f"; {_BASELINES}" * retrieved
     caption += f"; {_CONSTANTS}" * (CONSTANT in shown) + f"; {_ENDS}" * bool({NOTHING, TRANSFER} & set(shown))
-    caption += f"; {_UNKNOWN}" * ("unknown" in counts)
+    caption += f"; {_UNKNOWN}" * ("unknown" in counts) + f"; {_MONEY}" * priced
     return Sheet(
         name=f"results {place.model} {place.dataset}",
         title=place.title,
         caption=caption,
         labels=_LABELS,
-        figures=["cases", *counts, "success", *["solvable"] * solvable, "tool match", "action acc."],
+        figures=["cases", *counts, "success", *["solvable"] * solvable, "tool match", "action acc.", *["USD"] * priced],
         rows=rows,
         values=_joined(results, baselines),
         query=queries.results(root, *place, *["retrieval"] * retrieved, *shown),

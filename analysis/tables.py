@@ -16,7 +16,7 @@ PAIRED = ["success", "tool_match_rate"]
 CHECKS = "resolved_checks"
 COSTS = [
     "input_tokens", "output_tokens", "llm_calls", "forward_passes", "judge_input_tokens", "judge_output_tokens",
-    "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "unassigned",
+    "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money", "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
 _GROUP = SETTING[:3]

@@ -80,8 +80,9 @@ def sweep(*overrides: str) -> Results:
     from launch.refusals import refusal
 
     try:
-        arguments.check(overrides)
-        with multirun(overrides) as composed:
+        given = arguments.with_pilot(overrides)
+        arguments.check(given)
+        with multirun(given) as composed:
             found = settings(composed)
     except GridError:
         raise

@@ -16,6 +16,7 @@ from grid.runner.cell import GROUPS, REFINE
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30
+_PILOT, _DRY_RUN = "dry_run.pilot=", "dry_run="
 _FLAGS = ("config_name", "config_path", "experimental_rerun")
 _INFO = ("--info", "-i")
 _OF_HYDRA = re.compile(r"hydra(?=[./@]|$)")
@@ -28,6 +29,16 @@ def completed(arguments: Sequence[str]) -> list[str]:
     for one, behind in zip(arguments, [*arguments[1:], "="], strict=True):
         found += [one, "all"] if one in _INFO and ("=" in behind or behind.startswith("-")) else [one]
     return found
+
+
+def with_pilot(arguments: Sequence[str]) -> list[str]:
+    """`dry_run.pilot=N` as a value of `dry_run`, whatever else is given for it: Hydra sets no key below a boolean."""
+    given = [text for text in arguments if text.startswith(_PILOT)]
+    if not given:
+        return list(arguments)
+    kept = [text for text in arguments if text == given[-1] or not text.startswith((_PILOT, _DRY_RUN))]
+    value = given[-1].removeprefix(_PILOT)
+    return [f"{_DRY_RUN}{{pilot: {value}}}" if text == given[-1] else text for text in kept]
 
 
 def check(arguments: Sequence[str]) -> None:

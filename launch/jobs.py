@@ -51,9 +51,15 @@ def run(found: Sequence[Setting]) -> bool:
     from grid.runner.check import Job, check_sweep
 
     checked = check_sweep([Job(config, labels) for config, labels in found])
+    dry_run = sweep_config(found[0][0]).dry_run
+    if dry_run:
+        from launch.dry_run import describe
+
+        describe(checked, dry_run)
+        return True
     from launch.session import run_checked
 
-    return run_checked(checked, dry_run=sweep_config(found[0][0]).dry_run)
+    return run_checked(checked)
 
 
 def _looked_at(composed: Composed) -> Setting:

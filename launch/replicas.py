@@ -30,6 +30,7 @@ from grid.replicas.ready import wait
 from grid.runner import cluster
 from grid.runner.build import build_engine
 from grid.runner.config import SweepConfig, sweep_config
+from grid.runner.make import unpriced
 from grid.text.untrusted import shown_lines
 from launch.summary import replicas_table
 
@@ -94,14 +95,14 @@ def main() -> int:
         label = str(composed.hydra.runtime.choices.model)
         plain = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))
-        config = sweep_config(values)
+        config, model = sweep_config(values), unpriced(values["model"])
         if config.cluster.kind != "address":
             raise ConfigError("cluster", config.cluster.kind, "address: a pool that stays needs a cluster that stays")
         console.print(cluster.connect(config.cluster), soft_wrap=True)
         if arguments.command == "start":
-            start(label, config, values["model"], console)
+            start(label, config, model, console)
         else:
-            found = pool.named(stem) if stem else pool.find(label, values["model"])
+            found = pool.named(stem) if stem else pool.find(label, model)
             {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
     except (GridError, HydraException) as error:
         console.print(f"[bold red]error:[/] {escape(shown_lines(str(error)))}", soft_wrap=True)

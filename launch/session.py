@@ -12,46 +12,37 @@ from functools import partial
 from types import FrameType
 
 import pyarrow.compute as pc
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from analysis.report import print_report, wide
 from grid import store
-from grid.engines.roles import ASKED
 from grid.errors import ErrorKind, StoreError
 from grid.replicas.fleet import Fleet
 from grid.runner import batch, cluster
-from grid.runner.cell import GROUPS, REFINE, Setting
+from grid.runner.cell import Setting
 from grid.runner.check import Checked
 from grid.runner.keeping import REST_SHARE
-from grid.runner.pilot import CASES, tokens_per_cell
 from grid.runner.plan import Plan
 from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
+from launch.spending import Spending
 from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
-def run_checked(checked: Checked, *, dry_run: bool) -> bool:
-    """Run (or, dry, describe) a sweep; True where every cell has a row that is no infrastructure failure."""
+def run_checked(checked: Checked) -> bool:
+    """Run a sweep; True where every cell has a row that is no infrastructure failure."""
     console, plan = Console(highlight=False, emoji=False), checked.plan
-    if dry_run:
-        pending = plan.missing(plan.finished())
-        announce(checked, console, plan.total() - sum(pending.values()))
-        wide(console).print(settings_table(checked, pending))
-        return True
     fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
         fresh = not plan.root.exists()
         if fresh:  # all is to be run: a cluster or model that does not start leaves no folder behind
             announce(checked, console, 0)
-            fleet = engines.enter_context(_fleet(plan, plan.settings, console))
+            fleet = engines.enter_context(fleet_of(plan, plan.settings, console))
         held.enter_context(store.locked(plan.root))
         _put_aside(plan, console)
         done = plan.finished()
@@ -59,11 +50,14 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
         if not fresh:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
-            tally = TranscriptTally(plan.settings)
+            tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
             for _ in range(_PASSES):
+                if told := spending.reached():
+                    say(console, told)
+                    break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
-                fleet = fleet or engines.enter_context(_fleet(plan, needing, console))
-                stopped = _run(checked, console, fleet, done, pending, tally)
+                fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
+                stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
                 done = plan.finished("none")
@@ -81,7 +75,7 @@ def run_checked(checked: Checked, *, dry_run: bool) -> bool:
 
 
 @contextmanager
-def _fleet(plan: Plan, settings: Sequence[Setting], console: Console) -> Iterator[Fleet]:
+def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Iterator[Fleet]:
     """The cluster, with the models of these settings loaded."""
     say(console, cluster.connect(plan.cluster))
     try:
@@ -116,26 +110,6 @@ def tell_other_code(plan: Plan, console: Console) -> None:
         say(console, f"{other.cells:,} cells were done by other code (of {', '.join(other.parts)}): {fate}")
 
 
-def settings_table(checked: Checked, pending: dict[str, int]) -> Table:
-    """The settings of a dry run, one a line."""
-    caption = f"tokens expected: of the cells to run, in and out, from a pilot of {CASES} cells of each setting"
-    table = Table(
-        title="dry run: nothing was started but a pilot", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
-    )
-    settings = checked.plan.settings
-    names = (*GROUPS, *(name for name in (REFINE, *ASKED) if any(name in setting.labels for setting in settings)))
-    for column in (*names, "cases", "cells", "to run", "tokens expected"):
-        table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
-    plan = checked.plan
-    for setting in plan.settings:
-        cases = len(plan.case_ids[setting.id])
-        counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
-        pilot = tokens_per_cell(plan, setting)
-        counts.append("unknown" if pilot is None else f"{pilot * pending[setting.id]:,.0f}")
-        table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts)
-    return table
-
-
 def _run(
     checked: Checked,
     console: Console,
@@ -143,8 +117,9 @@ def _run(
     done: store.CellIds,
     pending: Mapping[str, int],
     tally: TranscriptTally,
+    spending: Spending,
 ) -> bool:
-    """Run the cells that are not `done`; whether that was interrupted."""
+    """Run the cells that are not `done`; whether that was interrupted, or stopped by `budget.money`."""
     started, plan = time.monotonic(), checked.plan
     needing = [setting for setting in plan.settings if pending[setting.id]]
     with SweepProgress(console, plan.root, needing, pending) as progress:
@@ -154,10 +129,20 @@ def _run(
             progress.update(report)
             metrics.count(report)
             tally.count(report)
+            spending.count(report)
+            stop_if_spent()
 
         def tick() -> None:
             progress.tick(fleet, run.cells_in_flight.total())
             metrics.look(run.cells_in_flight)
+            stop_if_spent()
+
+        def stop_if_spent() -> None:
+            over = run.stopping or progress.done == sum(pending.values())
+            if not over and (told := spending.reached(run)):
+                run.stop()
+                progress.state = STOPPING
+                progress.say(told)
 
         run = batch.Run(plan, done, ended, fleet, tick)
         with stopped_by_interrupt(run, progress):

@@ -22,6 +22,9 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
         "tokens of prompts computed (prefill) and read from a cache, and generated (decoded); /s: over all the time / "
         "over the time in which the replica computed; batch: mean number of requests computed at once; KV: peak use"
     )
+    gpus = sum(total.stats.gpus * total.seconds for total in totals)
+    if gpus:
+        table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
     figures = "requests|failed|restarts|batch|prefill|cached|decoded|prefill/s|decoded/s|KV"
     for column in ("model", "replica", *figures.split("|")):
         table.add_column(column, justify="left" if column == "model" else "right", no_wrap=True)

@@ -31,7 +31,7 @@ def main() -> int:
         return 0
     register()
     try:
-        sys.argv[1:] = arguments.completed(given)
+        sys.argv[1:] = arguments.with_pilot(arguments.completed(given))
         arguments.check(sys.argv[1:])
         os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
         composed = _compose()

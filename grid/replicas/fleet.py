@@ -86,6 +86,8 @@ class Fleet:
         self.pools: dict[str, Pool] = {}
         self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
         self._totals: dict[str, Totals] = {}
+        self.loading = 0.0
+        """Seconds until the models were loaded."""
         self._ended = threading.Event()
         self._watcher: threading.Thread | None = None
 
@@ -103,6 +105,12 @@ class Fleet:
         """What each replica has done, as last looked at."""
         self._look()
         return [total for total in self._totals.values() if total.processes]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that all its replicas take."""
+        every = self.pools.values()
+        return sum(len(one.names) * cast(HostedEngine, build_engine(one.model)).gpus for one in every)
 
     def told(self) -> str:
         """What the replicas have answered so far, as the end of a line; empty without replicas."""
@@ -129,7 +137,7 @@ class Fleet:
         self._stop()
 
     def _start(self) -> None:
-        wanted = []
+        wanted, began = [], time.monotonic()
         for key, (label, model) in self._models.items():
             found = pool.find(label, model)
             if found:
@@ -147,6 +155,7 @@ class Fleet:
             self._late[name] = late.task or self._load_again(name, end=True)
         self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}
         self._ready = time.monotonic()
+        self.loading = self._ready - began
         if self.pools:
             self._watcher = threading.Thread(target=self._watch, daemon=True, name="fleet")
             self._watcher.start()

@@ -13,6 +13,7 @@ from grid.errors import Status
 from grid.planners.requests import Message
 from grid.runner.cell import Setting
 from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.prices import Prices, money
 from grid.runner.transcripts import Row, transcript_columns
 from grid.types import Usage
 
@@ -95,7 +96,13 @@ class ChunkResult:
 
 
 def attempt_row(
-    attempt_id: str, setting: Setting, result: ChunkResult, seconds: float, made: Any, died_with: int | None = None
+    attempt_id: str,
+    setting: Setting,
+    prices: Prices,
+    result: ChunkResult,
+    seconds: float,
+    made: Any,
+    died_with: int | None = None,
 ) -> dict[str, Any]:
     """The row of a try; `died_with` are the cells of one whose worker died, which wrote none itself."""
     return {
@@ -107,5 +114,6 @@ def attempt_row(
         "failed": result.failed,
         "seconds": seconds,
         **vars(result.usage),
+        "money": money(prices, result.spent),
         "created_at": made,
     }

@@ -21,6 +21,7 @@ from grid.runner.costs import larger
 from grid.runner.lanes import Lane, Try, lanes_of
 from grid.runner.limits import Limits
 from grid.runner.plan import Plan
+from grid.runner.prices import money
 from grid.runner.roles import by_pool, models
 from grid.runner.run import Stamp, killed_cell
 from grid.runner.signs import Signs, end_process
@@ -76,6 +77,11 @@ class Run:
             for one in lane.in_flight.values():
                 cells[one.work.setting.id] += one.unfinished
         return cells
+
+    @property
+    def money_in_flight(self) -> float:
+        """US dollars that took the cells which have ended, of the chunks that have not; as their workers said last."""
+        return sum(one.sign.money for lane in self._lanes for one in lane.in_flight.values() if one.sign)
 
     def stop(self) -> None:
         """Begin no further cell: the run ends when those in flight have ended."""
@@ -153,7 +159,8 @@ class Run:
                     attempt_id=uuid.uuid4().hex,
                     pools=lane.pools,
                 )
-                task = remote.options(num_cpus=_WAITING_CPUS if lane.pools else 1).remote(chunk)
+                cpus_of = _WAITING_CPUS if lane.pools else 1
+                task = remote.options(num_cpus=cpus_of, name=work.name).remote(chunk)
                 lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
 
     def _end(self, lane: Lane, task: Any, tried: Try) -> None:
@@ -181,10 +188,13 @@ class Run:
         """A task ended without an answer: try its halves again, so that one deadly case loses no other."""
         work, seconds = tried.work, time.monotonic() - tried.started
         ended, result = self._known(tried)
+        prices = build(work.setting, self._plan.budget).prices
         if not store.rows_of_try(self._plan.root, "attempts", tried.attempt_id):
-            row = attempt_row(tried.attempt_id, work.setting, result, seconds, self._stamp.now(), len(work.cells))
+            made, died = self._stamp.now(), len(work.cells)
+            row = attempt_row(tried.attempt_id, work.setting, prices, result, seconds, made, died)
             store.write(self._plan.root, {"attempts": [row]})
-        self._report(Report(work.setting.id, result.cells, result.ok, result.failed, result.usage, seconds))
+        told = Report(work.setting.id, result.cells, result.ok, result.failed, result.usage, seconds)
+        self._report(replace(told, money=money(prices, result.spent)))
         cells = [cell for cell in work.cells if cell.cell_id not in ended]
         sign = self._signs.read(tried.attempt_id)
         blocking = next((cell for cell in cells if sign and cell.cell_id == sign.blocked), None)

@@ -34,6 +34,7 @@ from grid.runner.grounding import GroundingByModel
 from grid.runner.make import make
 from grid.runner.ordering import ordering
 from grid.runner.pooled import Pooled, dataset_of, lacking, pooled
+from grid.runner.prices import Prices, prices_of
 from grid.runner.roles import judges_plans, judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
 from grid.seeds import derive_seed
@@ -66,6 +67,7 @@ class Built:
     order_seed: int | None = 0
     compares_texts: bool = False
     tools_ask: bool = False
+    prices: Prices = field(default_factory=dict)
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -139,6 +141,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     engines = {role: _engine_of(role, model) for role, model in models(config).items()}
     keys = _key(config["dataset"]), _key(config["pool"]), _key(config["retriever"])
     return Built(
+        prices=prices_of(config, engines),
         engine=engines.pop(ACTOR),
         planner=_refining(config).around(cast(Planner, make("planner", config["planner"]))),
         dataset=dataset_of(keys[0]),
@@ -204,7 +207,7 @@ def invalid_reason(setting: Setting) -> str | None:
         return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
     verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
     needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
-    provided, by = build_engine(setting.config["model"]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
+    provided, by = build_engine(models(setting.config)[ACTOR]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
     missing = verbs - provided
     if missing:
         return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"

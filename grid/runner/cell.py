@@ -25,11 +25,12 @@ DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "g
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),
     *("dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
-    *(f"{role}.serving" for role in ("model", *ASKED)),
+    *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
     "planner.parallel",
     "pool.path",
 )
-"""Where files lie, which cases are run, how requests are batched and what is tried side by side change no result.
+"""Where files lie, which cases are run, how requests are batched, what they cost and what is tried side by side change
+no result.
 
 What is in files does: the versions of dataset and pool say it.
 """

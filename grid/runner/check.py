@@ -23,6 +23,7 @@ from grid.runner.config import SweepConfig, sweep_config
 from grid.runner.keeping import Keep
 from grid.runner.ordering import with_ordering
 from grid.runner.plan import Plan
+from grid.runner.prices import expect_prices
 from grid.runner.roles import is_named, judges_plans, with_roles
 from grid.types import Skipped
 
@@ -62,7 +63,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         StoreError: results of another schema version, or that cannot be read.
     """
     shared = sweep_config(jobs[0].config)
-    settings = _settings(jobs, shared)
+    settings, budget = _settings(jobs, shared), shared.budget.of_episode
     root = Path(shared.store.root) / shared.name
     _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
@@ -74,7 +75,9 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         if reason:
             invalid.append((setting, reason))
             continue
-        built = build(setting, shared.budget)
+        built = build(setting, budget)
+        if shared.budget.money is not None:
+            expect_prices(setting, built.prices, shared.budget.money)
         cut_off.append(cut(built.engine, built.planner, setting.labels))
         valid.append(replace(setting, code=code_of(setting.config)))
         key = json.dumps(setting.config["dataset"], sort_keys=True)
@@ -99,13 +102,14 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         case_ids=case_ids,
         dataset_versions=versions,
         trials=shared.trials,
-        budget=shared.budget,
+        budget=budget,
         cluster=shared.cluster,
         retry=retry,
         accept_code=shared.accept_code,
         git_commit=git_commit(),
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
+        money=shared.budget.money,
     )
     return Checked(plan, invalid, skipped, _unasked(jobs, settings), [*dict.fromkeys(filter(None, cut_off))])
 
@@ -145,7 +149,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     for job in jobs:
         config = _groups(job.config)
         labels = {group: label for group, label in job.labels.items() if group in config}
-        setting = Setting(config, labels, shared.seed, shared.budget.model_dump())
+        setting = Setting(config, labels, shared.seed, shared.budget.of_episode.model_dump())
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:

@@ -55,7 +55,8 @@ def _start(cluster: ClusterConfig) -> str:
             one_line(f"Ray does not start on this machine ({type(error).__name__}: {error})")
         ) from None
     where = f"Ray dashboard: http://{context.dashboard_url}" if context.dashboard_url else "Ray runs without dashboard"
-    return f"{where} (its session: {folder}/session_latest)"
+    token = "its token: ray get-auth-token; " if os.environ.get("RAY_AUTH_MODE", "token") == "token" else ""
+    return f"{where} ({token if context.dashboard_url else ''}its session: {folder}/session_latest)"
 
 
 def _own_folder() -> Path:

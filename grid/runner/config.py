@@ -19,6 +19,7 @@ _MOST = 2**31 - 1
 _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
+_Calls = Annotated[int, Field(ge=1, le=_MOST)]
 _OF_SETTINGS = (*GROUPS, REFINE, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
@@ -51,6 +52,23 @@ class BudgetConfig(_Section):
     observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
 
 
+class SweepBudgetConfig(BudgetConfig):
+    """The same, and how many US dollars all cells of a sweep's name may take."""
+
+    money: Annotated[float, Field(gt=0, le=1_000_000_000)] | None = None
+
+    @property
+    def of_episode(self) -> BudgetConfig:
+        """What makes a difference to an episode."""
+        return BudgetConfig(**self.model_dump(exclude={"money"}))
+
+
+class DryRun(_Section):
+    """A dry run whose pilot may ask any engine, at most so many times for each setting."""
+
+    pilot: _Calls
+
+
 class ClusterConfig(_Section):
     """The Ray cluster and how work is cut for it."""
 
@@ -81,6 +99,18 @@ def _retry(value: object) -> object:
     return value
 
 
+def _dry_run(value: object) -> object:
+    """`{pilot: N}`, or a boolean; a union's own errors would name both."""
+    if isinstance(value, Mapping):
+        try:
+            return DryRun.model_validate(value)
+        except ValidationError as error:
+            raise config_error("dry_run.", error, [*DryRun.model_fields]) from None
+    if not isinstance(value, bool):
+        raise ConfigError("dry_run", value, "a boolean, true or false, or dry_run.pilot=N for calls of any engine")
+    return value
+
+
 class SweepConfig(_Section):
     """The keys that all settings of a sweep share."""
 
@@ -88,10 +118,10 @@ class SweepConfig(_Section):
     store: StoreConfig
     trials: Annotated[int, Field(ge=1, le=10_000)]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
-    dry_run: bool
+    dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     accept_code: bool = False
-    budget: BudgetConfig
+    budget: SweepBudgetConfig
     cluster: ClusterConfig
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from grid.engines.roles import ACTOR, ASKED, Role
+from grid.runner.prices import Prices, money
 from grid.types import Usage
 
 _NAMES = tuple(vars(Usage()))
@@ -17,14 +18,18 @@ COLUMNS: dict[Role, dict[str, str]] = {
 """By role, the column of each of a Usage's counts."""
 
 
-def cost_columns(roles: Collection[Role], spent: Mapping[Role, Usage]) -> dict[str, int | None]:
-    """The columns of what each of a setting's roles spent, nothing where that is not known; null for other roles."""
+def cost_columns(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, int | float | None]:
+    """The columns of what each of a setting's roles spent, nothing where that is not known; null for other roles.
+
+    `money` is that of all roles, null where the price of one is not known.
+    """
     spent = dict.fromkeys(roles, Usage()) | dict(spent)
-    return {
+    counts = {
         column: getattr(spent[role], name) if role in spent else None
         for role, columns in COLUMNS.items()
         for name, column in columns.items()
     }
+    return {**counts, "money": money(prices, spent)}
 
 
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
@@ -17,20 +17,33 @@ from grid.runner.roles import by_pool, model_key, models
 from grid.runner.run import CONCURRENT_CELLS
 from grid.runner.signs import Sign
 from grid.store import CellIds
+from grid.text.untrusted import shown
 
-_AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
+AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
 _TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs
 _LARGEST = 4000  # cells of a chunk
 
 
 @dataclass(frozen=True)
 class Work:
-    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time."""
+    """Cells of a setting; how often a worker died that had nothing else to do, and how often none began it in time.
+
+    `first` is the place of a chunk's first cell among those that the run has begun of its setting, `last` that behind
+    its last; parts of one that is tried again keep both.
+    """
 
     setting: Setting
     cells: Sequence[Cell]
     deaths: int = 0
     waited: int = 0
+    first: int = 0
+    last: int = 0
+
+    @property
+    def name(self) -> str:
+        """As Ray's dashboard shows the task."""
+        labels = (self.setting.labels[group] for group in ("planner", "dataset", "robustness"))
+        return shown(" · ".join([*labels, f"{self.first}-{self.last}"]))
 
 
 @dataclass
@@ -66,6 +79,7 @@ class Lane:
     in_flight: dict[Any, Try] = field(default_factory=dict)
     fresh: Iterator[tuple[Setting, list[Cell]]] = field(default_factory=lambda: iter(()))
     _cost: dict[str, float] = field(default_factory=dict)  # seconds a cell, by setting
+    _begun: Counter[str] = field(default_factory=Counter)  # cells, by setting
     _heard: float = 0.0  # when the latest of those that have said something was started
 
     @property
@@ -86,8 +100,11 @@ class Lane:
         found = next(self.fresh, None)
         if found is None:
             return None
-        self.left -= len(found[1])
-        return Work(*found)
+        setting, cells = found
+        self.left -= len(cells)
+        first = self._begun[setting.id]
+        self._begun[setting.id] += len(cells)
+        return Work(setting, cells, first=first, last=self._begun[setting.id])
 
     def hear(self, tried: Try, sign: Sign | None, passed: float, busy: bool) -> None:
         """Take in what a worker says, `passed` seconds after it was last listened to.
@@ -133,7 +150,7 @@ def lanes_of(plan: Plan, done: CellIds, fleet: Fleet) -> list[Lane]:
             if key not in pools:
                 pools[key] = fleet.handles(model)
                 capacity = cast(HostedEngine, build_engine(model)).capacity if pools[key] else 0
-                targets[key] = ceil(_AHEAD * len(pools[key]) * capacity)
+                targets[key] = ceil(AHEAD * len(pools[key]) * capacity)
         grouped.setdefault(tuple(sorted(key for key in by_pool(setting.config) if pools[key])), []).append(setting)
     return [
         Lane(

@@ -35,6 +35,15 @@ _MEMBERS = {
 }
 
 
+PRICE = "price"
+"""The key of a model that is no key of its engine: what its tokens cost (`grid.runner.prices`)."""
+
+
+def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's config as its engine knows it."""
+    return {key: value for key, value in model.items() if key != PRICE}
+
+
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
     """The object that a config names: a class of its own room in `grid`, its values checked.
 
@@ -58,7 +67,8 @@ def look_at(config: Mapping[str, Any]) -> None:
         part = config.get(group)
         if isinstance(part, Mapping):
             for key, one in part.items() if group == "robustness" else [(group, part)]:
-                _look_at(f"robustness.{key}" if group == "robustness" else group, json.dumps(one), group)
+                known = unpriced(one) if group == "model" else one
+                _look_at(f"robustness.{key}" if group == "robustness" else group, json.dumps(known), group)
 
 
 @lru_cache(maxsize=1024)

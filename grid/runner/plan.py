@@ -28,7 +28,8 @@ class OtherCode:
 class Plan:
     """What is to be run, and where results go.
 
-    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`).
+    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
+    dollars that all runs of the name may take; None: without limit.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Plan:
     git_commit: str | None = None
     keep: Keep = KEEP_NONE
     transcripts_bytes: int = 0
+    money: float | None = None
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

@@ -18,7 +18,7 @@ from grid.planners.judging import Judging
 from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.runner.cell import GROUPS, REFINE
-from grid.runner.make import config_error, make
+from grid.runner.make import config_error, make, unpriced
 from grid.runner.simulation import Simulating
 
 HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
@@ -35,8 +35,9 @@ T = TypeVar("T")
 
 
 def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
-    """The model of every role of a setting, as a config of the model group."""
-    return {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
+    """The model of every role of a setting, as a config of the model group, without its price."""
+    found = {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
+    return {role: unpriced(model) for role, model in found.items()}
 
 
 def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
@@ -173,7 +174,7 @@ def _dataset(groups: Mapping[str, Any]) -> Dataset:
 def _examiner(config: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
     """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
     model = _model(JUDGE, _given(JUDGE, config))
-    return {} if model and not judges_plans(groups) and isinstance(make("model", model), Informed) else model
+    return {} if model and not judges_plans(groups) and isinstance(make("model", unpriced(model)), Informed) else model
 
 
 def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -114,7 +114,7 @@ def killed_cell(
     """The row of a cell that ends the worker which runs it."""
     row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
     row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
-    row |= cost_columns(built.engines, {}) | kind_columns(None)
+    row |= cost_columns(built.engines, {}, {}) | kind_columns(None)
     return storable(row | stamp.columns(0.0, 0.0))
 
 
@@ -164,7 +164,9 @@ async def _run_cell(
     spent = summed(part.spent for part in (episode, *run.environment.requests) if part)
     reference = problem.reference if problem else Reference({}, ())
     row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(run.scores)
-    row |= outcome_columns(episode, run.trajectory, status, kind, message) | cost_columns(built.engines, spent)
+    row |= outcome_columns(episode, run.trajectory, status, kind, message) | cost_columns(
+        built.engines, built.prices, spent
+    )
     row |= run.told | {"error_traceback": run.trace} | kind_columns(problem)
     row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
     passed = time.perf_counter() - started

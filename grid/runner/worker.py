@@ -22,6 +22,7 @@ from grid.runner.config import BudgetConfig
 from grid.runner.deadline import CaseLoop
 from grid.runner.keeping import Keep
 from grid.runner.limits import Limits, end_when_too_large
+from grid.runner.prices import Prices, money
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.signs import Sign, Speaker, started_at
@@ -58,8 +59,8 @@ class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
     `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
-    asked, and `kept` the cells that this is of. A try whose worker died has spent `usage` and `seconds` also on cells
-    that are tried again.
+    asked, and `kept` the cells that this is of; `money` are US dollars, None where a price is not known. A try whose
+    worker died has spent `usage`, `money` and `seconds` also on cells that are tried again.
     """
 
     setting_id: str
@@ -73,6 +74,7 @@ class Report:
     writes: int = 0
     kept: int = 0
     transcripts: int = 0
+    money: float | None = 0.0
 
 
 _sections_written: dict[str, set[str]] = {}
@@ -100,12 +102,12 @@ def solve_chunk(chunk: Chunk) -> Report:
     with _Pulse(chunk, speaker, result) as pulse:
         built = build(chunk.setting, chunk.budget)
         expect_code(chunk.setting)
-        built = _asking(built, chunk)
+        built = with_pools(built, chunk.setting, chunk.pools, chunk.attempt_id)
         pulse.run(built)
     seconds = time.monotonic() - started
     if result.cells:
-        attempt = attempt_row(chunk.attempt_id, chunk.setting, result, seconds, chunk.stamp.now())
-        store.write(chunk.root, {"attempts": [attempt]})  # when it was all written: no row of it counts twice
+        row = attempt_row(chunk.attempt_id, chunk.setting, built.prices, result, seconds, chunk.stamp.now())
+        store.write(chunk.root, {"attempts": [row]})  # when it was all written: no row of it counts twice
     left, total = len(chunk.cells) - result.cells, time.monotonic() - started
     return Report(
         chunk.setting.id,
@@ -118,15 +120,16 @@ def solve_chunk(chunk: Chunk) -> Report:
         writes=pulse.writes,
         kept=result.kept,
         transcripts=pulse.transcripts,
+        money=money(built.prices, result.spent),
     )
 
 
-def _asking(built: Built, chunk: Chunk) -> Built:
+def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, Any]], attempt_id: str) -> Built:
     """The setting with its engines' replicas in their place, where they have any; one pool is one engine here."""
     engines = built.engines
-    for key, roles in by_pool(chunk.setting.config).items():
-        if key in chunk.pools:
-            pooled = PooledEngine(engines[roles[0]], chunk.pools[key], chunk.attempt_id)
+    for key, roles in by_pool(setting.config).items():
+        if key in pools:
+            pooled = PooledEngine(engines[roles[0]], pools[key], attempt_id)
             engines |= dict.fromkeys(roles, pooled)
     return replace(built, engine=engines.pop(ACTOR), roles=engines)
 
@@ -148,6 +151,7 @@ class _Pulse:
         self._over, self._stopping = threading.Event(), False
         self._failure: StoreError | None = None
         self._work: asyncio.Task[Any] | None = None
+        self._prices: Prices = {}
         self.writes = self.transcripts = 0
 
     def __enter__(self) -> _Pulse:
@@ -174,7 +178,7 @@ class _Pulse:
             raise self._failure from None
 
     async def _run(self, built: Built) -> None:
-        self._work = asyncio.current_task()
+        self._work, self._prices = asyncio.current_task(), built.prices
         chunk = self._chunk
         await run_chunk(
             built,
@@ -197,7 +201,8 @@ class _Pulse:
             if time.monotonic() - wrote >= _WRITE_SECONDS:
                 self._write_or_end()
                 wrote = time.monotonic()
-            self._sign = replace(self._sign, beats=self._sign.beats + 1, ended=self._result.cells)
+            spent = money(self._prices, self._result.spent) or 0.0
+            self._sign = replace(self._sign, beats=self._sign.beats + 1, ended=self._result.cells, money=spent)
             self._speaker.say(self._sign)
             self._end_if_blocked()
 

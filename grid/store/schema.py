@@ -8,7 +8,7 @@ from grid.engines.roles import ASKED
 from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
-SCHEMA_VERSION = "13"
+SCHEMA_VERSION = "14"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -95,6 +95,7 @@ EPISODES = pa.schema(
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
+        ("money", pa.float64()),
         *((f"{role}_failures", pa.int32()) for role in ("simulator", "user", "judge")),
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),
@@ -203,6 +204,7 @@ ATTEMPTS = pa.schema(
         ("output_tokens", pa.int64()),
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
+        ("money", pa.float64()),
         ("seconds", pa.float64()),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]

@@ -26,7 +26,7 @@ from grid.engines.roles import JUDGE
 from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.runner.config import ClusterConfig
-from grid.runner.make import ROOMS, load_class, make
+from grid.runner.make import ROOMS, load_class, make, unpriced
 from tests.configs import CONF, names, outlines, yaml
 
 
@@ -37,8 +37,8 @@ def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def given(config: dict[str, Any]) -> dict[str, Any]:
-    """The config with something in the place of what has no default."""
-    return {key: "something" if value == "???" else value for key, value in config.items()}
+    """The config as its engine gets it, with something in the place of what has no default."""
+    return {key: "something" if value == "???" else value for key, value in unpriced(config).items()}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -66,7 +66,7 @@ def test_it_builds_with_its_own_values(group: str, name: str, tmp_path: Path) ->
     for key, part in parts(group, name):
         cls = load_class(key, part, group)
         missing = [field for field, value in part.items() if value == "???"]
-        made = make(key, part | dict.fromkeys(missing, str(tmp_path / "absent")), group)
+        made = make(key, unpriced(part) | dict.fromkeys(missing, str(tmp_path / "absent")), group)
         assert type(made) is cls
         if missing:
             assert (group, missing) in (("dataset", ["path"]), ("model", ["path"]), ("model", ["model"]))

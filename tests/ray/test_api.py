@@ -66,4 +66,4 @@ def test_a_folder_without_results_is_told() -> None:
 
 def test_there_is_nothing_else() -> None:
     with pytest.raises(AttributeError, match="no attribute 'run'"):
-        _ = grid.run  # type: ignore[attr-defined]
+        _ = grid.run

@@ -44,6 +44,7 @@ def test_it_is_the_users_alone_whatever_ray_address_says(tmp_path: Path) -> None
     assert (told["folder"], told["token"]) == ("0o700", "0o600")
     assert told["characters"] >= 32
     assert "Ray dashboard: http://127.0.0.1:" in told["said"]
+    assert "(its token: ray get-auth-token; its session: " in told["said"]
 
 
 def run(folder: Path, home: Path, *arguments: str) -> Ended:

@@ -89,3 +89,14 @@ def test_one_that_has_not_begun_is_silent_where_a_later_one_has_or_nobody_is_bus
     lane.hear(third, None, 5.0, busy=True)
     lane.hear(third, None, 5.0, busy=False)
     assert third.silent == 5.0
+
+
+def test_tasks_are_named_by_their_setting_and_the_places_of_their_cells() -> None:
+    labels = {"planner": "react", "dataset": "slate", "robustness": "none", "model": "m\x1b[31m"}
+    setting = replace(SETTING, labels=labels)
+    lane = Lane([setting], {}, 0, 60, fresh=((setting, chunk) for _, chunk in chunks(60, 25)))
+    works = [lane.next() for _ in range(3)]
+    assert [work.name for work in works if work] == [f"react · slate · none · {p}" for p in ("0-25", "25-50", "50-60")]
+    assert works[1]
+    assert replace(works[1], cells=works[1].cells[:3]).name.endswith("25-50"), "parts keep the name of their chunk"
+    assert lane.next() is None

@@ -239,6 +239,22 @@ def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
     assert (queried["best_first"], bool(queried.isna()["react"])) == (4000, True)
 
 
+def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> None:
+    told: dict[str, Any] = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+    told |= {"created_at": NOON, "attempt_id": "a", "success": True}
+    for name, dollars in (("dear", {"react": 0.25, "best_first": None}), ("free", {"react": 0.0, "best_first": None})):
+        rows = [row(planner, case, 0, 1.0) | told | {"money": each and each * case}
+                for planner, each in dollars.items() for case in range(3)]  # fmt: skip
+        store.write(tmp_path / name, {"episodes": rows})
+        sheets = {sheet.name: sheet for sheet in print_report(tmp_path / name, Console(file=io.StringIO()))}
+        found = sheets["results lexical slate"]
+        assert ("USD" in found.figures) == ("USD: US dollars a case" in found.caption) == (name == "dear")
+        if name == "dear":
+            assert {line[1]: line[-1] for line in found.rows[:2]} == {"react": "0.250000", "best_first": "none"}
+            queried = duckdb.connect().execute(found.query).df().set_index("planner")["money"]
+            assert (queried["react"], bool(queried.isna()["best_first"])) == (0.25, True)
+
+
 def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) -> None:
     for place, cases in (("case", 1), ("cluster", 3)):
         rows = [

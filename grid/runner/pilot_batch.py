@@ -1,0 +1,119 @@
+"""Pilots on a Ray cluster, with a sweep's engines and as many cells side by side as it will have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+from grid.errors import GridError
+from grid.replicas.fleet import Fleet
+from grid.runner.build import build, build_engine, expect_code
+from grid.runner.cell import Setting
+from grid.runner.cluster import cpus
+from grid.runner.lanes import AHEAD, Lane, lanes_of
+from grid.runner.limits import end_when_too_large
+from grid.runner.pilot import Pilot, Trial, piloted, trial_of
+from grid.runner.plan import Plan
+from grid.runner.roles import models
+from grid.runner.worker import with_pools
+from grid.store import CellIds
+
+
+@dataclass(frozen=True)
+class Side:
+    """What settings of one lane run on: `busy` tasks, or cells that keep its replicas busy.
+
+    `scales`: how long a cell takes does not hang on how many others there are, until all are busy.
+    """
+
+    settings: Sequence[Setting]
+    busy: int
+    pooled: bool
+    scales: bool
+
+    def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
+        """How long the cells of some settings that are `pending` take, by those pilots that say something."""
+        total = longest = 0.0
+        for setting in settings:
+            pilot = pilots.get(setting.id)
+            if pilot and pilot.batches and pending[setting.id]:
+                total += pending[setting.id] * self._share(pilot)
+                longest = max(longest, *(one.seconds for one in pilot.largest.took))
+        return max(total, longest) if self.pooled else total
+
+    def _share(self, pilot: Pilot) -> float:
+        """The seconds by which one cell makes a sweep longer."""
+        batch = pilot.largest
+        if not self.pooled:
+            return batch.seconds / len(batch.took) / self.busy
+        alone = batch.cell_seconds * min(1.0, self.busy / batch.side)  # less what they waited for one another
+        return alone / (self.busy if self.scales else min(self.busy, batch.side))
+
+
+def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
+    """By setting id what its cells take, `calls` for each at most; and what they run on.
+
+    Raises:
+        GridError: what keeps a worker from running anything at all.
+    """
+    found: dict[str, Pilot] = {}
+    sides = []
+    for lane in lanes_of(plan, done, fleet):
+        sides.append(_side(plan, lane))
+        for first in range(0, len(lane.settings), _tasks(plan, lane)):
+            now = lane.settings[first : first + _tasks(plan, lane)]
+            found |= _together(plan, lane, now, done, calls)
+    return found, sides
+
+
+def _tasks(plan: Plan, lane: Lane) -> int:
+    """Tasks of a lane that run side by side; of one whose replicas answer, one task has all cells."""
+    return 1 if lane.pools else min(cpus(), plan.cluster.chunks_in_flight or cpus())
+
+
+def _side(plan: Plan, lane: Lane) -> Side:
+    homes = {build_engine(model).home for one in lane.settings for model in models(one.config).values()}
+    busy = ceil(lane.target / AHEAD) if lane.pools else _tasks(plan, lane)
+    return Side(lane.settings, busy, bool(lane.pools), scales="replica" not in homes)
+
+
+def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:
+    """The pilots of some settings, side by side."""
+    import ray
+
+    remote = ray.remote(max_retries=0)(pilot_task)
+    tasks = {}
+    for setting in settings:
+        side = lane.target if lane.pools else lane.at_once
+        trial = replace(trial_of(plan, setting, done, calls, side), pools=lane.pools)
+        name = f"pilot · {setting.labels['planner']} · {setting.labels['dataset']} · {setting.labels['robustness']}"
+        task = remote.options(num_cpus=0.25 if lane.pools else 1, name=name).remote(trial)
+        tasks[setting.id] = (task, time.time())
+    return {setting_id: _answer(*one) for setting_id, one in tasks.items()}
+
+
+def _answer(task: Any, ordered: float) -> Pilot:
+    import ray
+
+    try:
+        pilot: Pilot
+        pilot, began = ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, GridError):
+            raise error.cause from None
+        return Pilot(why=str(error).strip().splitlines()[-1])
+    except ray.exceptions.RayError as error:
+        return Pilot(why=(str(error).strip() or type(error).__name__).splitlines()[0])
+    return replace(pilot, start=max(began - ordered, 0.0))
+
+
+def pilot_task(trial: Trial) -> tuple[Pilot, float]:
+    """Run a trial in a worker; its pilot, and the time of the day, in seconds, when its first cell began."""
+    end_when_too_large(trial.limits.memory_gib)
+    built = build(trial.setting, trial.budget)
+    expect_code(trial.setting)
+    began = time.time()
+    return piloted(trial, with_pools(built, trial.setting, trial.pools, "pilot")), began

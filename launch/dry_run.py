@@ -1,0 +1,150 @@
+"""A dry run: what a sweep would run, and what a pilot says that it will take."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from analysis.report import wide
+from grid.engines.roles import ASKED
+from grid.runner.cell import GROUPS, REFINE
+from grid.runner.check import Checked
+from grid.runner.config import DryRun
+from grid.runner.forecast import Estimate, Forecast, forecast, total
+from grid.runner.pilot import CASES, Pilot, pilots_here
+from grid.runner.pilot_batch import Side, pilots_on
+from grid.text.untrusted import shown
+from launch.session import announce, fleet_of, say
+
+UNKNOWN, _NOTHING = "unknown", "–"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Pilots by setting id, and what was measured of a cluster, where one was started.
+
+    `start` and `loading` are seconds: until Ray ran and workers began, and until models were loaded.
+    """
+
+    pilots: Mapping[str, Pilot]
+    sides: tuple[Side, ...] = ()
+    start: float = 0.0
+    loading: float = 0.0
+    gpus: int = 0
+
+
+def describe(checked: Checked, dry_run: bool | DryRun) -> None:
+    """Print what would run, and the forecast."""
+    console, plan = Console(highlight=False, emoji=False), checked.plan
+    done = plan.finished()
+    pending = plan.missing(done)
+    announce(checked, console, plan.total() - sum(pending.values()))
+    needing = [setting for setting in plan.settings if pending[setting.id]]
+    if isinstance(dry_run, DryRun) and needing:
+        began = time.monotonic()
+        with fleet_of(plan, needing, console) as fleet:
+            ready = time.monotonic() - began
+            pilots, sides = pilots_on(plan, fleet, done, dry_run.pilot)
+            start = ready - fleet.loading + max(one.start for one in pilots.values())
+            tried = Tried(pilots, tuple(sides), start, fleet.loading, fleet.gpus)
+    else:
+        tried = Tried(pilots_here(plan, needing, done))
+    forecasts = {name: forecast(pilot, pending[name]) for name, pilot in tried.pilots.items()}
+    wide(console).print(settings_table(checked, pending, tried, forecasts))
+    for line in (*_unknown(tried), *_sums(tried, pending, forecasts)):
+        say(console, line)
+
+
+def settings_table(
+    checked: Checked, pending: Mapping[str, int], tried: Tried, forecasts: Mapping[str, Forecast | None]
+) -> Table:
+    """The settings of a dry run, one a line."""
+    plan, settings = checked.plan, checked.plan.settings
+    asked = bool(tried.sides)
+    caption = "expected of the cells to run, ± twice the standard error between the cells of a pilot"
+    caption += "" if asked else f" of {CASES} cells of each setting; dry_run.pilot=N tries more, and tells the time"
+    table = Table(
+        title="dry run: nothing was kept but this", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
+    )
+    names = (*GROUPS, *(name for name in (REFINE, *ASKED) if any(name in setting.labels for setting in settings)))
+    priced = any(one.money and one.money.value for one in forecasts.values() if one)
+    figures = ["cases", "cells", "to run", "tokens in", "tokens out", *["time"] * asked, *["US dollars"] * priced]
+    for column in (*names, *figures):
+        table.add_column(column, justify="left" if column in names else "right", no_wrap=True)
+    times = _times(tried, pending)
+    for setting in settings:
+        cases, one = len(plan.case_ids[setting.id]), forecasts.get(setting.id)
+        counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
+        missing = UNKNOWN if pending[setting.id] else _NOTHING
+        cells = [told(one.input_tokens), told(one.output_tokens)] if one else [missing] * 2
+        cells += [clock(times[setting.id]) if one and asked else missing] * asked
+        cells += [(told(one.money, 2) if one.money else UNKNOWN) if one else missing] * priced
+        table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts, *cells)
+    return table
+
+
+def _times(tried: Tried, pending: Mapping[str, int]) -> dict[str, float]:
+    """The seconds of each setting's cells, as if it ran alone."""
+    return {
+        setting.id: side.seconds([setting], tried.pilots, pending) for side in tried.sides for setting in side.settings
+    }
+
+
+def _unknown(tried: Tried) -> list[str]:
+    """Why nothing is known of settings, and on what times rest that are known badly."""
+    reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
+    lines = [f"unknown of {count:,} settings: {why}" for why, count in reasons.items()]
+    for side in tried.sides:
+        few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.busy]
+        if few and side.pooled:
+            how = "side by side they take as long as alone" if side.scales else "side by side they are no faster"
+            least = min(pilot.largest.side for pilot in few)
+            lines.append(
+                f"times of {len(few):,} settings are less certain: tried with {least:,} cells side by side at the "
+                f"least, the sweep has {side.busy:,}, and it is taken that {how}; a larger dry_run.pilot tells"
+            )
+    return lines
+
+
+def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Forecast | None]) -> list[str]:
+    known = [one for one in forecasts.values() if one]
+    if not known:
+        return []
+    places = "in all" if len(known) == len(forecasts) else f"in all, of the {len(known):,} settings that are known"
+    tokens = (told(total(one.input_tokens for one in known)), told(total(one.output_tokens for one in known)))
+    parts = [f"{tokens[0]} tokens in, {tokens[1]} out"]
+    money = [one.money for one in known if one.money]
+    if len(money) < len(known):
+        parts.append(f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price")
+    elif any(one.value for one in money):
+        parts.append(f"{told(total(money), 2)} US dollars")
+    lines = [f"{places}: {'; '.join(parts)}"]
+    if tried.sides:
+        cells = max(side.seconds(side.settings, tried.pilots, pending) for side in tried.sides)
+        line = f"wall time on this cluster: {clock(cells)} for the cells, after {clock(tried.start)} to start"
+        line += f" and {clock(tried.loading)} to load models" if tried.loading >= 1 else ""
+        line += f"; {tried.gpus * (tried.loading + cells):,.0f} GPU seconds" if tried.gpus else ""
+        lines.append(line)
+        lines.append(f"the pilot made {sum(pilot.calls for pilot in tried.pilots.values()):,} calls, and keeps no row")
+    return lines
+
+
+def told(one: Estimate, digits: int = 0) -> str:
+    """`1,234 ± 56`; small amounts of money with more digits."""
+    if digits and 0 < one.value < 1:
+        digits = 6
+    return f"{one.value:,.{digits}f}" + ("" if one.spread is None else f" ± {one.spread:,.{digits}f}")
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

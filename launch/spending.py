@@ -1,0 +1,54 @@
+"""What all runs of a sweep's name have cost, held against `budget.money`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from grid import store
+from grid.runner.batch import Run
+from grid.runner.plan import Plan
+from grid.runner.worker import Report
+
+
+class Spending:
+    """The US dollars of a sweep until now. Hold the folder's lock from here to the run's end.
+
+    What cells in flight have spent is known once they end, so that a sweep goes beyond its limit by these at most.
+    """
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self._limit, self.dollars = plan.money, 0.0
+        if plan.money is not None:
+            self.dollars, unknown = spent(plan.root)
+            if unknown:
+                say(f"budget.money leaves out {unknown:,} earlier tries: their models had no price")
+
+    def count(self, report: Report) -> None:
+        """Take in what a try of a chunk reports."""
+        self.dollars += report.money or 0.0
+
+    def reached(self, run: Run | None = None) -> str | None:
+        """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
+        dollars = self.dollars + (run.money_in_flight if run else 0.0)
+        if self._limit is None or dollars < self._limit:
+            return None
+        return (
+            f"budget.money={self._limit:g} is reached: all runs of this name have spent {dollars:.6g} US dollars; "
+            "no further cells are begun, those in flight are finished; the same command with more goes on"
+        )
+
+
+def spent(root: Path) -> tuple[float, int]:
+    """The US dollars of all tries of a results folder, and of cells whose try was killed before it could say.
+
+    And of how many tries these are not known.
+    """
+    tries = store.read(root, "attempts", ["attempt_id", "money"])
+    untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
+    cells = store.read(root, "episodes", ["money"], untold)
+    dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
+    return dollars, int(tries["money"].null_count)

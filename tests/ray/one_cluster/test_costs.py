@@ -1,0 +1,108 @@
+"""Money and pilots from the command line, against a local server that counts what it is asked."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Ended, launch
+from tests.http_server import Asked, LocalServer, Reply, completion, models
+
+CALL = '{"action": {"tool": "answer", "arguments": {}}}'
+PRICE = "model.price={input: 1000, cached: 100, output: 10000}"
+DOLLARS = (800 * 1000 + 200 * 100 + 10 * 10000) / 1_000_000
+"""Of one answer."""
+CHAT = "/v1/chat/completions"
+
+
+def talking(asked: Asked) -> Reply:
+    if asked.path == "/v1/models":
+        return models("m")
+    time.sleep(0.02)
+    return completion(CALL, prompt=1000, cached=200, output=10)
+
+
+def sweep(folder: Path, url: str, joined: Sequence[str], *values: str) -> Ended:
+    model = ("model=openai_http", "model.model=m", f"model.base_url={url}", "model.structured=false")
+    return launch(
+        "sweep", folder, *model, "dataset=null_cases", "planner=react", "trials=1", "name=x", *joined, *values
+    )
+
+
+def asked(server: LocalServer) -> int:
+    """Completions, but for the one that loading asks."""
+    return len(server.bodies(CHAT)) - 1
+
+
+def test_a_limit_on_money_ends_a_sweep_and_a_larger_one_goes_on(joined: Sequence[str], tmp_path: Path) -> None:
+    values = (PRICE, "dataset.limit=400", "cluster.chunk_cells=20")
+    limit = 100.5 * DOLLARS
+    with LocalServer(talking) as server:
+        first = sweep(tmp_path, server.url, joined, *values, f"budget.money={limit}")
+        assert first.status == 1, first.out + first.err
+        assert f"budget.money={limit:g} is reached: all runs of this name have spent" in first.out
+        assert "cells are missing: run again with the same name" in first.out
+        rows, attempts = first.rows("x"), first.rows("x", "attempts")
+        assert 100 < len(rows) < 400, "what was in flight has ended, and no more was begun"
+        assert {row["money"] for row in rows} == {DOLLARS}
+        spent = math.fsum(row["money"] for row in attempts)
+        assert spent == pytest.approx(asked(server) * DOLLARS)
+        assert spent >= limit
+
+        again = sweep(tmp_path, server.url, joined, *values, f"budget.money={limit}")
+        assert (again.status, len(again.rows("x"))) == (1, len(rows)), "what earlier runs spent counts"
+        assert "is reached" in again.out
+        assert len(server.bodies(CHAT)) == len(rows) + 1, "no model was loaded, and none was asked"
+
+        more = sweep(tmp_path, server.url, joined, *values, f"budget.money={1000 * DOLLARS}")
+        assert (more.status, len(more.rows("x"))) == (0, 400)
+        assert "is reached" not in more.out
+        assert "USD" in more.out
+
+
+@pytest.mark.parametrize("calls", [1, 30])
+@pytest.mark.parametrize("dry", [(), ("dry_run=true",)])
+def test_a_pilot_asks_no_more_than_it_may_and_keeps_nothing(
+    joined: Sequence[str], tmp_path: Path, calls: int, dry: Sequence[str]
+) -> None:
+    with LocalServer(talking) as server:
+        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=200", f"dry_run.pilot={calls}", *dry)
+        assert ended.status == 0, ended.err
+        assert 0 < asked(server) <= calls
+    assert f"the pilot made {asked(server)} calls" in ended.out
+    assert re.search(r"in all: 200,000( ± 0)? tokens in, 2,000( ± 0)? out; 184\.00( ± 0\.00)? US dollars", ended.out)
+    assert "wall time on this cluster:" in ended.out
+    assert list(tmp_path.rglob("*.parquet")) == []
+    assert not (tmp_path / "results" / "x").exists()
+
+
+def test_a_cell_that_takes_more_than_the_cap_is_unknown(joined: Sequence[str], tmp_path: Path) -> None:
+    with LocalServer(talking) as server:
+        values = ("planner=self_consistency", "planner.samples=5", "dataset.limit=9", "dry_run.pilot=4")
+        ended = sweep(tmp_path, server.url, joined, *values)
+        assert asked(server) <= 4
+    assert ended.status == 0, ended.err
+    assert "unknown of 1 settings: one cell takes more than 4 calls" in ended.out
+
+
+def test_without_being_told_so_no_server_is_asked(joined: Sequence[str], tmp_path: Path) -> None:
+    with LocalServer(talking) as server:
+        ended = sweep(tmp_path, server.url, joined, "dry_run=true", "dataset.limit=9")
+        assert server.asked == []
+    assert ended.status == 0
+    assert "unknown of 1 settings: it needs dry_run.pilot=N" in ended.out
+
+
+def test_a_pilot_on_a_server_that_is_not_there(joined: Sequence[str], tmp_path: Path) -> None:
+    url = "http://127.0.0.1:9/v1"
+    ended = sweep(tmp_path, url, joined, "dry_run.pilot=9", "dataset.limit=9", "model.serving.tries=2")
+    assert ended.status == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith("error: openai_http")
+    assert url in line
+    assert list(tmp_path.rglob("*.parquet")) == []

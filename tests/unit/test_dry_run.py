@@ -1,0 +1,89 @@
+"""`dry_run.pilot=N`: alone, beside `dry_run=true`, in any order; and how long cells take that run side by side."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra_plugins.grid_sweeper import register, settings
+from omegaconf import OmegaConf
+
+from grid.runner.cell import GROUPS, Setting
+from grid.runner.config import DryRun, SweepConfig, sweep_config
+from grid.runner.forecast import Estimate
+from grid.runner.pilot import Batch, Pilot, Took
+from grid.runner.pilot_batch import Side
+from launch.arguments import with_pilot
+from launch.dry_run import clock, told
+from tests.configs import CONF
+
+SETTING = Setting({group: {"name": group} for group in GROUPS}, {}, 0)
+
+
+def composed(arguments: list[str]) -> SweepConfig:
+    register()
+    with initialize_config_dir(str(CONF), version_base=None):
+        config = compose("config", arguments)
+    shared = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    found = OmegaConf.to_container(shared, resolve=True)
+    assert isinstance(found, dict)
+    return sweep_config({str(key): value for key, value in found.items()})
+
+
+@pytest.mark.parametrize("extra", [(), ("dry_run=true",), ("dry_run=True",), ("dry_run=false",), ("dry_run.pilot=9",)])
+def test_a_pilot_is_a_dry_run_whatever_stands_beside_it(extra: tuple[str, ...]) -> None:
+    for arguments in permutations(["seed=3", *extra]):
+        given = with_pilot([*arguments, "dry_run.pilot=7"])
+        assert composed(given).dry_run == DryRun(pilot=7)
+        parsed = OverridesParser.create().parse_overrides(given)
+        (overrides,) = settings(parsed)  # as with -m
+        assert composed(list(overrides)).dry_run == DryRun(pilot=7)
+
+
+def test_other_arguments_stay_where_they_are() -> None:
+    assert with_pilot(["-m", "dry_run=true", "a=1"]) == ["-m", "dry_run=true", "a=1"]
+    assert with_pilot(["a=1", "dry_run.pilot=2", "--config-dir", "x"]) == [
+        "a=1",
+        "dry_run={pilot: 2}",
+        "--config-dir",
+        "x",
+    ]
+    assert composed(["dry_run=true"]).dry_run is True
+    assert composed([]).dry_run is False
+
+
+def pilot(*batches: tuple[int, int, float, float]) -> Pilot:
+    """Of cells, how many side by side, the seconds of each, and of all."""
+    return Pilot([Batch([Took(1, 1, 1, None, each)] * cells, side, every) for cells, side, each, every in batches])
+
+
+@pytest.mark.parametrize(
+    ("side", "tried", "cells", "seconds"),
+    [
+        # A task has the engine: what a cell takes of a CPU, over the tasks at once.
+        (Side([SETTING], 2, pooled=False, scales=True), pilot((1, 1, 3.0, 3.0), (10, 10, 9.0, 10.0)), 100, 50.0),
+        # A server: as many cells side by side as it takes, however few were tried.
+        (Side([SETTING], 16, pooled=True, scales=True), pilot((4, 4, 2.0, 2.5)), 160, 20.0),
+        # More were tried than it takes at once: they waited for one another half of the time.
+        (Side([SETTING], 16, pooled=True, scales=True), pilot((64, 32, 4.0, 8.0)), 160, 20.0),
+        # A model on this cluster is no faster than it was seen to be.
+        (Side([SETTING], 8, pooled=True, scales=False), pilot((4, 4, 2.0, 2.5)), 160, 80.0),
+        (Side([SETTING], 8, pooled=True, scales=False), pilot((8, 8, 2.0, 2.5)), 160, 40.0),
+        # The last cell takes its time, however many run beside it.
+        (Side([SETTING], 16, pooled=True, scales=True), pilot((4, 4, 2.0, 2.5)), 2, 2.0),
+        (Side([SETTING], 16, pooled=True, scales=True), Pilot(why="x"), 2, 0.0),
+    ],
+)
+def test_how_long_cells_take_by_hand(side: Side, tried: Pilot, cells: int, seconds: float) -> None:
+    assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: cells}) == pytest.approx(seconds)
+    assert side.seconds([SETTING], {SETTING.id: tried}, {SETTING.id: 0}) == 0.0
+
+
+def test_figures_as_they_are_told() -> None:
+    assert told(Estimate(1234.4, 56.6)) == "1,234 ± 57"
+    assert told(Estimate(1234.4, None)) == "1,234"
+    assert told(Estimate(12.345, 1.0), 2) == "12.35 ± 1.00"
+    assert told(Estimate(0.000123, 0.00002), 2) == "0.000123 ± 0.000020"
+    assert [clock(seconds) for seconds in (6.6, 67, 3723)] == ["0:07", "1:07", "1:02:03"]
