@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from launch import arguments
 from launch.composing import Composed
 from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
+from launch.plugins import prepared
 from launch.refusals import refusal
 
 CONF = Path(__file__).resolve().parents[1] / "conf"
@@ -30,6 +31,7 @@ def main() -> int:
     register()
     try:
         arguments.check(given)
+        sys.argv[1:] = prepared(given)
         os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
         composed = _compose()
         if composed:
