@@ -116,8 +116,8 @@ def _with_plugins(inherited: bool) -> dict[str, Any]:
     if not found or (inherited and not folders):
         return {}
     os.environ["RAY_RUNTIME_ENV_IGNORE_GITIGNORE"] = "1"  # data files too
-    environment = {plugins.VARIABLE: os.environ[plugins.VARIABLE]}
-    return {"runtime_env": {"env_vars": environment, "py_modules": folders}}
+    environment: dict[str, Any] = {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}}
+    return {"runtime_env": environment | ({"py_modules": folders} if folders else {})}
 
 
 def cpus() -> int:
