@@ -138,12 +138,7 @@ def _declared() -> dict[str, Distribution]:
 def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     """Where a package is; raises ConfigError."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
-    if not name.isidentifier() or keyword.iskeyword(name):
-        raise ConfigError(key, name, f"{_PACKAGE}, without a dot")
-    if name in _OURS:
-        raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
-    if name in sys.stdlib_module_names:
-        raise ConfigError(key, name, "no name of a module of Python's own")
+    check_name(key, name)
     here, there = Path.cwd() / name, _origin(find_spec(name))
     if here.is_dir() and there is None and not (here / "__init__.py").is_file():
         raise ConfigError(key, name, f"a package: {here} has no __init__.py")
@@ -158,6 +153,21 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     if distribution is None:
         return Plugin(name, str(there))
     return Plugin(name, str(there), distribution.name, distribution.version)
+
+
+def check_name(key: str, name: str) -> None:
+    """Raise ConfigError for what cannot be a plugin's name."""
+    check_module(key, name)
+    if name in _OURS:
+        raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
+    if name in sys.stdlib_module_names:
+        raise ConfigError(key, name, "no name of a module of Python's own")
+
+
+def check_module(key: str, name: str) -> None:
+    """Raise ConfigError for what cannot be a module's name."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
 
 
 def _origin(spec: ModuleSpec | None) -> Path | None:
