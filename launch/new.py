@@ -17,7 +17,8 @@ from grid.errors import ConfigError, GridError
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ROOMS = {"planner": "planners", "dataset": "datasets", "robustness": "robustness"}
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
+_LONGEST = 30
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TRIES = {
     "planner": "planner={name},react dataset=slate robustness=none",
     "dataset": "dataset={name} planner=react robustness=none",
@@ -52,9 +53,10 @@ def write(kind: str, name: str, package: str, folder: Path) -> list[Path]:
         ConfigError: a name that cannot be a module's or a file's, or that is taken.
     """
     plugins.check_name("--package", package)
-    if not _NAME.fullmatch(name):
-        raise ConfigError("NAME", name, "small letters, digits and _, a letter first, at most 50")
     plugins.check_module("NAME", name)
+    for key, given in (("--package", package), ("NAME", name)):
+        if not _NAME.fullmatch(given) or len(given) > _LONGEST:
+            raise ConfigError(key, given, f"small letters, digits and _, a letter first, at most {_LONGEST} of them")
     taken = sorted(path.stem for path in (plugins.CONF / kind).glob("*.yaml"))
     if name in taken:
         raise ConfigError("NAME", name, f"a name that none of ours has: {', '.join(taken)}")

@@ -95,6 +95,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def parametrize(metafunc: pytest.Metafunc, with_files: Sequence[str]) -> None:
     """A test for each point; `with_files`: the datasets whose files `folder_of` has."""
+    if "robustness" in metafunc.fixturenames:
+        metafunc.parametrize("robustness", subject_of(metafunc.config).files["robustness"])
     if "disturbed" in metafunc.fixturenames:
         points = subject_of(metafunc.config).points(with_files)
         metafunc.parametrize(("dataset", "outline", "planner", "disturbed", "repeated"), points)
@@ -144,6 +146,15 @@ def test_every_point_runs_and_repeats_itself(
             assert lasting(run(built, setting, chunk)) == lasting(rows)
     if len(left_out) > len(subject_of(pytestconfig).cheap):
         pytest.skip(left_out[0])
+
+
+def test_a_seed_disturbs_alike(robustness: str) -> None:
+    setting = setting_of(dataset="slate", robustness=robustness, dataset_values={"limit": 3})
+    if reason := invalid_reason(setting):
+        pytest.skip(reason)
+    built = build(setting, BUDGET)
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 2))
+    assert lasting(run(built, setting, chunk)) == lasting(run(build(setting, BUDGET), setting, chunk))
 
 
 def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:

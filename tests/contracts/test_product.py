@@ -6,12 +6,16 @@ from itertools import product
 
 import pytest
 
-from grid.contracts.test_product import parametrize, test_every_point_runs_and_repeats_itself
+from grid.contracts.test_product import (
+    parametrize,
+    test_a_seed_disturbs_alike,
+    test_every_point_runs_and_repeats_itself,
+)
 from grid.datasets.base import DRAFTED, GIVEN
 from grid.runner.build import invalid_reason
 from tests.configs import FOLDERS, names, outlines, setting_of
 
-__all__ = ["test_every_point_runs_and_repeats_itself"]
+__all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
 CHEAP = ("lexical", "null_engine", "simulated")
 
 
