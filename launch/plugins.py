@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from grid import plugins
@@ -29,19 +29,21 @@ def prepared(arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: a plugin that cannot be used, or `plugins.yaml` that cannot be read.
     """
-    names = [*_of_folder(_config_dir(arguments)), *_named(arguments)]
-    return with_files(arguments, plugins.allow(names))
+    given = get_args_parser().parse_args(list(arguments))
+    names = [*_of_folder(given.config_dir), *_named(given.overrides)]
+    return _with_files(arguments, given.overrides, plugins.allow(names))
 
 
-def with_files(arguments: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:
-    """The arguments with the search path of plugins."""
+def _with_files(arguments: Sequence[str], overrides: Sequence[str], found: Mapping[str, Plugin]) -> list[str]:
+    """The arguments with the search path of plugins before the other overrides, which flags must not part."""
     folders = [f"file://{plugin.conf}" for plugin in found.values() if plugin.conf.is_dir()]
-    own = _value(_SEARCH_PATH, arguments)
+    own = _value(_SEARCH_PATH, overrides)
     if not folders or (own is not None and not isinstance(own, list)):  # Hydra says what is wrong
         return list(arguments)
-    rest = [text for text in arguments if not _gives(_SEARCH_PATH, text)]
     path = ",".join(_quoted(str(one)) for one in [*(own or []), *folders])
-    return [*rest, f"{_SEARCH_PATH}=[{path}]"]
+    place = list(arguments).index(overrides[0]) if overrides else len(arguments)
+    rest = [text for text in arguments[place:] if not _gives(_SEARCH_PATH, text)]
+    return [*arguments[:place], f"{_SEARCH_PATH}=[{path}]", *rest]
 
 
 def _quoted(text: str) -> str:
@@ -49,19 +51,9 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _config_dir(arguments: Sequence[str]) -> Path | None:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    try:
-        found: Path | None = parser.parse_known_args(list(arguments))[0].config_dir
-    except argparse.ArgumentError:
-        return None  # without a folder: whoever reads the flags refuses it
-    return found
-
-
-def _of_folder(folder: Path | None) -> list[str]:
+def _of_folder(folder: str | None) -> list[str]:
     """The packages that a config folder names."""
-    file = folder / FILE if folder else None
+    file = Path(folder) / FILE if folder else None
     if file is None or not file.exists():
         return []
     try:

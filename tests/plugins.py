@@ -44,12 +44,9 @@ TOLD = '''from importlib.resources import files
 def told(greeting):
     """The greeting, a data file's text, this file, and the Ray node of this process."""
     text = files("mylab").joinpath("words/text.txt").read_text()
-    try:
-        import ray
+    import ray
 
-        node = ray.get_runtime_context().get_node_id()
-    except Exception:
-        node = ""
+    node = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
     return "|".join((greeting, text, __file__, node))
 '''
 YAML = """# A planner of another laboratory that tells where it ran.

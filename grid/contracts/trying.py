@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from grid import plugins
@@ -13,6 +14,7 @@ from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text import references
+from grid.types import Json
 
 _BUDGET = BudgetConfig()
 
@@ -45,7 +47,7 @@ def reference_resolves(problem: Problem) -> bool:
 
 
 async def _follow(problem: Problem) -> bool:
-    state, outcomes = problem.world.start(), {}
+    state, outcomes = problem.world.start(), dict[str, Mapping[str, Json]]()
     for step, call in problem.reference.calls.items():
         if call:
             state, observation = await problem.world.apply(state, references.resolve(call, outcomes))
@@ -56,5 +58,6 @@ async def _follow(problem: Problem) -> bool:
 def _built(package: str, files: dict[str, str]) -> tuple[Setting, Built]:
     if package not in plugins.allowed():
         plugins.allow([package])
-    setting = setting_of(**({"dataset": "null_cases"} | files))
+    labels: Any = {"dataset": "null_cases"} | files
+    setting = setting_of(**labels)
     return setting, build(setting, _BUDGET)

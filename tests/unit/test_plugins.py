@@ -213,9 +213,11 @@ def test_a_distribution_that_declares_what_is_not_there(tmp_path: Path, monkeypa
 def test_the_command_lines_search_path(lab: Path) -> None:
     own = f"file://{lab / 'mylab' / 'conf'}"
     assert prepared(["-m", "planner=telling"]) == ["-m", "planner=telling"]
-    assert prepared(["plugins=[mylab]"]) == ["plugins=[mylab]", f"hydra.searchpath=['{own}']"]
+    assert prepared(["plugins=[mylab]"]) == [f"hydra.searchpath=['{own}']", "plugins=[mylab]"]
     given = ["hydra.searchpath=['file:///mine']", "plugins=[mylab]"]
-    assert prepared(given) == ["plugins=[mylab]", f"hydra.searchpath=['file:///mine','{own}']"]
+    assert prepared(given) == [f"hydra.searchpath=['file:///mine','{own}']", "plugins=[mylab]"]
+    parted = prepared(["--config-dir=/nosuch", "seed=1", "plugins=[mylab]", "-m"])
+    assert parted == ["--config-dir=/nosuch", f"hydra.searchpath=['{own}']", "seed=1", "plugins=[mylab]", "-m"]
 
 
 @pytest.mark.parametrize("value", ["mylab", "1", "[1]", "null", "{a:1}", "mylab,other", "[[mylab]]", ""])
