@@ -17,16 +17,17 @@ _DIGITS = 16
 
 
 @lru_cache(maxsize=1024)
-def code_digest(modules: tuple[str, ...]) -> str:
+def code_digest(modules: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits of the code of some modules and of what they import of their own packages.
 
-    Data files in plain folders beside a module (word lists and the like) belong to it. Read once in a process: a class
-    is not loaded twice either.
+    Data files in plain folders beside a module (word lists and the like) belong to it, but for a project's `conf`. Read
+    once in a process: a class is not loaded twice either.
 
     Args:
         modules: dotted names; nothing is imported by being digested but their packages.
+        also: further packages whose modules count where they are imported.
     """
-    own = frozenset(module.partition(".")[0] for module in modules) | {__package__}
+    own = frozenset(module.partition(".")[0] for module in modules) | {__package__, *also}
     found = _closure(modules, own)
     parts = [f"{name} {_normalised(found[name])}" for name in sorted(found)]
     data = sorted({file for module in found.values() for file in _data(module.parent)})
@@ -114,7 +115,10 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _data(folder: Path) -> Iterator[Path]:
-    """The files in subfolders that are no packages."""
+    """The files in subfolders that are no packages. What a setting takes of its project's `conf` is in its config."""
+    project = not (folder.parent / "__init__.py").is_file()
     for inner in folder.iterdir():
+        if project and inner.name == "conf":
+            continue
         if inner.is_dir() and inner.name != "__pycache__" and not any(inner.glob("*.py")):
             yield from (file for file in inner.rglob("*") if file.is_file() and "__pycache__" not in file.parts)

@@ -77,12 +77,13 @@ def sweep(*overrides: str) -> Results:
     """
     from launch.composing import multirun
     from launch.jobs import run, settings
+    from launch.plugins import prepared
     from launch.refusals import refusal
 
     try:
         given = arguments.with_pilot(overrides)
         arguments.check(given)
-        with multirun(given) as composed:
+        with multirun(prepared(given)) as composed:
             found = settings(composed)
     except GridError:
         raise

@@ -31,6 +31,7 @@ COMMANDS = {
     "view": Command("launch.view", "open a sweep's page in a browser"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
+    "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),
 }
 

@@ -32,6 +32,7 @@ from grid.runner.build import build_engine
 from grid.runner.config import SweepConfig, sweep_config
 from grid.runner.make import unpriced
 from grid.text.untrusted import shown_lines
+from launch.plugins import prepared
 from launch.summary import replicas_table
 
 
@@ -91,7 +92,7 @@ def main() -> int:
     register()
     try:
         with initialize_config_dir(str(CONF), version_base=None):
-            composed = compose("config", overrides, return_hydra_config=True)
+            composed = compose("config", prepared(overrides), return_hydra_config=True)
         label = str(composed.hydra.runtime.choices.model)
         plain = OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"])
         values = cast(dict[str, Any], OmegaConf.to_container(plain, resolve=True))

@@ -14,10 +14,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
-from grid import CONF
+from grid import CONF, plugins
 from launch import arguments, helping
 from launch.composing import Composed
 from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
+from launch.plugins import prepared
 from launch.refusals import refusal
 
 _FULL_ERROR = "HYDRA_FULL_ERROR"
@@ -26,13 +27,14 @@ _FULL_ERROR = "HYDRA_FULL_ERROR"
 def main() -> int:
     """Compose, check and run what the command line says; returns the exit status."""
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
-    if {"--help", "-h"} & set(given):
-        print(helping.text([CONF]))
-        return 0
     register()
     try:
-        sys.argv[1:] = arguments.with_pilot(arguments.completed(given))
-        arguments.check(sys.argv[1:])
+        given = arguments.with_pilot(arguments.completed(given))
+        arguments.check(given)
+        sys.argv[1:] = prepared(given)
+        if {"--help", "-h"} & set(given):
+            print(helping.text([CONF, *(plugin.conf for plugin in plugins.allowed().values())]))
+            return 0
         os.environ[_FULL_ERROR] = "1"  # Hydra raises its errors, instead of printing them and ending the process
         composed = _compose()
         if composed:

@@ -34,6 +34,26 @@ def head(*options: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[
         shutil.rmtree(short, ignore_errors=True)
 
 
+@contextmanager
+def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator[None]:
+    """Another machine of two CPUs joins a cluster of one: a raylet of its own, here; ends it."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
+    command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
+    ray = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    status = [sys.executable, "-m", "ray.scripts.scripts", "status", f"--address={address}"]
+
+    def joined() -> bool:
+        said = subprocess.run(status, env=os.environ | environment, capture_output=True, text=True).stdout
+        return said.count(" node_") == 2
+
+    try:
+        wait_for(joined)
+        yield
+    finally:
+        os.killpg(ray.pid, signal.SIGKILL)
+        ray.wait(timeout=300)
+
+
 def free_port() -> int:
     """A port on which nothing listens."""
     with socket.socket() as free:

@@ -1,24 +1,16 @@
-"""The files of conf/, and jobs as the command line composes them, for tests of what comes after."""
+"""Jobs as the command line composes them, and the files of conf/, for tests of what comes after."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
-from omegaconf import OmegaConf
-
-from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
-from grid.engines.roles import ASKED
-from grid.runner.cell import Setting
+from grid import CONF
+from grid.contracts.files import names, outlines, setting_of, yaml
 from grid.runner.check import Job
-from grid.runner.make import make
-from grid.runner.roles import judges_plans, with_roles
 
-CONF = Path(__file__).parents[1] / "conf"
+__all__ = ["CONF", "FOLDERS", "LABELS", "SHARED", "job", "names", "outlines", "setting_of", "solvers", "yaml"]
 
 SHARED: dict[str, Any] = {
     "name": "test",
@@ -47,49 +39,9 @@ FOLDERS = {
 """The datasets that need files, by the fixture that has them."""
 
 
-def names(group: str) -> list[str]:
-    """The YAML files of a group."""
-    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
-
-
 def solvers() -> list[str]:
     """The files of conf/planner whose planners work on a case."""
     return [name for name in names("planner") if name != "refuser"]
-
-
-def yaml(group: str, name: str) -> dict[str, Any]:
-    """A file's own values, missing ones as '???'."""
-    return copy.deepcopy(_read(group, name))
-
-
-@cache
-def _read(group: str, name: str) -> dict[str, Any]:
-    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"), resolve=True))
-
-
-def outlines(dataset: str) -> list[str]:
-    """The values of `dataset.outline` that a file of conf/dataset can have."""
-    values = yaml("dataset", dataset)
-    absent = {name: "/absent" for name, value in values.items() if value == "???"}
-    provides = cast(Dataset, make("dataset", values | absent)).provides
-    return [GIVEN, "hidden", DRAFTED] if OUTLINE in provides else ["hidden", DRAFTED]
-
-
-def setting_of(
-    dataset_values: Mapping[str, Any] = MappingProxyType({}),
-    planner_values: Mapping[str, Any] = MappingProxyType({}),
-    model_values: Mapping[str, Any] = MappingProxyType({}),
-    **labels: str,
-) -> Setting:
-    """A setting of files of conf/, some values of dataset, planner and model changed."""
-    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
-    config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
-    config["dataset"] |= dataset_values
-    config["planner"] |= planner_values
-    config["model"] |= model_values
-    if judges_plans(config):
-        config["evaluator"], labels["evaluator"] = yaml("model", "lexical"), "lexical"
-    return Setting(with_roles(config), labels, seed=0)
 
 
 def job(root: Path, **changes: Any) -> Job:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
+from grid import plugins
 from grid.code_digest import code_digest
 from grid.datasets.base import DIAGNOSED, DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
@@ -172,7 +173,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
         modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
         if role == JUDGE and tools_ask(config):
             modules[role].add(grounding.__name__)
-    return {name: code_digest(tuple(sorted(found))) for name, found in modules.items()}
+    own = tuple(sorted(plugins.allowed()))
+    return {name: code_digest(tuple(sorted(found)), own) for name, found in modules.items()}
 
 
 def expect_code(setting: Setting) -> None:

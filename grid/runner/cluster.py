@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from grid import plugins
 from grid.errors import ConfigError, UnfinishedError, one_line
 from grid.runner.config import ClusterConfig
 
@@ -48,6 +49,7 @@ def _start(cluster: ClusterConfig) -> str:
             include_dashboard=cluster.dashboard,
             dashboard_host="127.0.0.1",
             _temp_dir=str(folder),
+            **_with_plugins(inherited=True),
             **_QUIET,
         )
     except Exception as error:  # noqa: BLE001 - Ray raises many kinds
@@ -94,7 +96,7 @@ def _join(cluster: ClusterConfig) -> str:
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
-        ray.init(address=cluster.address, **_QUIET)
+        ray.init(address=cluster.address, **_with_plugins(inherited=False), **_QUIET)
     except ray.exceptions.AuthenticationError:
         allowed = "how the cluster was started: token (and this machine holds its token) or disabled"
         raise ConfigError("cluster.auth", cluster.auth, allowed) from None
@@ -103,6 +105,20 @@ def _join(cluster: ClusterConfig) -> str:
         allowed = f"a Ray cluster of the same Ray and Python version that answers with cluster.auth={auth} ({error})"
         raise ConfigError("cluster.address", cluster.address, allowed) from None
     return f"joined the Ray cluster at {cluster.address}"
+
+
+def _with_plugins(inherited: bool) -> dict[str, Any]:
+    """What makes the plugins known to all processes; nothing where they are known, as workers then start sooner.
+
+    A folder is sent whole. `inherited`: processes have this one's environment.
+    """
+    found = plugins.allowed()
+    folders = [plugin.folder for plugin in found.values() if not plugin.distribution]
+    if not found or (inherited and not folders):
+        return {}
+    os.environ["RAY_RUNTIME_ENV_IGNORE_GITIGNORE"] = "1"  # data files too
+    environment: dict[str, Any] = {"env_vars": {plugins.VARIABLE: os.environ[plugins.VARIABLE]}}
+    return {"runtime_env": environment | ({"py_modules": folders} if folders else {})}
 
 
 def cpus() -> int:

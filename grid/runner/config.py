@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from grid import plugins
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
 from grid.runner.cell import GROUPS, OPTIONS, REFINE
@@ -111,9 +112,19 @@ def _dry_run(value: object) -> object:
     return value
 
 
+def _allowed(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in plugins.allowed():
+            raise ConfigError(
+                plugins.KEY, name, "a package that the command line names, or plugins.yaml in --config-dir"
+            )
+    return names
+
+
 class SweepConfig(_Section):
     """The keys that all settings of a sweep share."""
 
+    plugins: Annotated[list[str], AfterValidator(_allowed)] = Field(default_factory=list)
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     store: StoreConfig
     trials: Annotated[int, Field(ge=1, le=10_000)]

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from grid.errors import ConfigError
+from grid import plugins
+from grid.errors import ConfigError, GridError, one_line
 
 ROOMS = {
     "model": "grid.engines",
@@ -29,10 +30,13 @@ _MEMBERS = {
     "planner": ("needs", "solve"),
     "refine": ("mode", "around"),
     "dataset": ("provides", "case_ids", "problem"),
-    "robustness": ("disturb",),
+    "robustness": ("needs", "disturb"),
     "retriever": ("index",),
     "pool": ("stock", "tools"),
 }
+_ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
+_SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
+"""The member that is a frozenset of words."""
 
 
 PRICE = "price"
@@ -45,14 +49,18 @@ def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
-    """The object that a config names: a class of its own room in `grid`, its values checked.
+    """The object that a config names: a class of its own room in `grid`, or of a plugin, its values checked.
 
     Raises:
         ConfigError: the dotted key, the value and what is allowed.
+        UnfinishedError: a plugin that this machine has not as the driver has it.
     """
     cls = load_class(key, config, room)
+    values = {str(name): value for name, value in config.items() if name != "_target_"}
+    if plugins.plugin_of(config["_target_"]):
+        return _of_plugin(key, config["_target_"], cls, values, room or key)
     try:
-        return cls(**{str(name): value for name, value in config.items() if name != "_target_"})
+        return cls(**values)
     except ValidationError as error:
         raise config_error(f"{key}.", error, _fields(cls)) from None
 
@@ -77,23 +85,74 @@ def _look_at(key: str, config: str, room: str) -> None:
 
 
 def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
-    """The class named by `_target_`; only classes of the group's own package are loaded."""
+    """The class named by `_target_`; only classes of the group's own package and of allowed plugins are loaded."""
     package = ROOMS[room or key]
     target = config.get("_target_") if isinstance(config, Mapping) else None
-    allowed = f"the dotted name of a class under {package}"
-    if not isinstance(target, str) or not target.startswith(f"{package}."):
+    allowed = f"the dotted name of a class under {package}, or under a package that plugins=[...] names"
+    known = isinstance(target, str) and (target.startswith(f"{package}.") or plugins.plugin_of(target))
+    if not isinstance(target, str) or not known:
         raise ConfigError(f"{key}._target_", target, allowed)
     module, _, name = target.rpartition(".")
     try:
         cls = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{key}._target_", target, f"{allowed} ({error})") from None
-    members = _MEMBERS[room or key]
-    if not isinstance(cls, type) or cls.__module__ != module or inspect.isabstract(cls):
+    except (Exception, SystemExit) as error:  # a plugin's module may raise anything
+        raise ConfigError(f"{key}._target_", target, f"{allowed} ({_told(error)})") from error
+    if not isinstance(cls, type) or inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
         raise ConfigError(f"{key}._target_", target, allowed)
-    if getattr(cls, "_is_protocol", False) or not all(hasattr(cls, member) for member in members):
-        raise ConfigError(f"{key}._target_", target, f"{allowed} with {', '.join(members)}")
+    if cls.__module__ != module:
+        raise ConfigError(
+            f"{key}._target_", target, f"{allowed}, by its own name ({cls.__module__}.{cls.__qualname__})"
+        )
+    members = _MEMBERS[room or key]
+    lacking = [member for member in members if not (hasattr(cls, member) or member in _fields(cls))]
+    if lacking:
+        has = f"{allowed} with {', '.join(members)} (it lacks {', '.join(lacking)})"
+        raise ConfigError(f"{key}._target_", target, has)
+    for member in _ASYNC.get(room or key, ()):
+        if not inspect.iscoroutinefunction(getattr(cls, member)):
+            raise ConfigError(f"{key}._target_", target, f"a class whose {member} is async (async def {member}(...))")
     return cls
+
+
+def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
+    """A plugin's object; its class may be any, a plain dataclass say, so that what it takes is checked here."""
+    _check_keys(key, cls, values)
+    try:
+        made = cls(**values)
+    except ValidationError as error:
+        raise config_error(f"{key}.", error, _fields(cls)) from None
+    except GridError:
+        raise
+    except Exception as error:  # whatever a class of somebody else's raises
+        raise ConfigError(key, dict(values), f"values that {target} takes ({_told(error)})") from error
+    member = _SETS.get(room)
+    if member and not isinstance(getattr(made, member), frozenset):
+        raise ConfigError(f"{key}._target_", target, f"a class whose {member} is a frozenset of words")
+    return made
+
+
+def _check_keys(key: str, cls: type, values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that a class does not take, or for one that it lacks."""
+    taken = inspect.signature(cls).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+        return
+    keys = f"the keys here are {', '.join(taken) or 'none'}"
+    for name in values:
+        if name not in taken:
+            value = "(not shown)" if key == "model" else values[name]
+            raise ConfigError(f"{key}.{name}", value, f"no such key{_near(name, list(taken))}; {keys}")
+    for name, one in taken.items():
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL and name not in values:
+            raise ConfigError(f"{key}.{name}", None, f"a value, as it has no default; {keys}")
+
+
+def _told(error: BaseException) -> str:
+    return one_line(f"{type(error).__name__}: {error}", 400)
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _fields(cls: type) -> Sequence[str]:
@@ -106,8 +165,7 @@ def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> 
     place = ".".join(str(part) for part in first["loc"])
     unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
     if unknown:
-        close = difflib.get_close_matches(place.split(".")[-1], list(fields), n=1)
-        hint = f" (did you mean {close[0]}?)" if close else ""
+        hint = _near(place.split(".")[-1], fields)
         # Whoever mistakes a key of a model may have written a secret behind it.
         value = "(not shown)" if prefix == "model." else first["input"]
         return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")

@@ -1,107 +1,26 @@
-"""Every planner on every dataset, with every outline and every engine of no cost.
-
-Robustness settings, and the engine that runs again, take turns, so that each meets every planner and every dataset.
-All are read from conf/: a new file there is picked up by itself.
-"""
+"""Our planners, datasets, robustness settings and engines of no cost, each with the others."""
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Iterator
-from functools import lru_cache
 from itertools import product
-from pathlib import Path
-from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 
+from grid.contracts.test_product import (
+    parametrize,
+    test_a_seed_disturbs_alike,
+    test_every_point_runs_and_repeats_itself,
+)
 from grid.datasets.base import DRAFTED, GIVEN
-from grid.engines.base import Engine
-from grid.planners.egb import EntropyGuidedBranching
-from grid.planners.search.planner import TreeSearch
-from grid.runner.build import Built, build, invalid_reason
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.make import make
-from grid.runner.run import Stamp, episode_of, run_chunk
-from grid.store.schema import TABLES, TIMES
-from grid.types import FINISH, NO_TOOL, Substep
-from tests.configs import FOLDERS, names, outlines, setting_of, yaml
+from grid.runner.build import invalid_reason
+from tests.configs import FOLDERS, names, outlines, setting_of
 
-BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
-DATASETS = [name for name in names("dataset") if yaml("dataset", name).get("path") != "???" or name in FOLDERS]
-CHEAP = [
-    name
-    for name in names("model")
-    if "???" not in yaml("model", name).values() and cast(Engine, make("model", yaml("model", name))).home == "task"
-]
-DISTURBED = [name for name in names("robustness") if name != "none"]
-COUNTERS = [
-    "n_steps",
-    "tool_calls",
-    "resolved_checks",
-    "replans",
-    "branches",
-    "input_tokens",
-    "cached_input_tokens",
-    "output_tokens",
-    "llm_calls",
-    "forward_passes",
-    "wall_seconds",
-    "depth",
-    "plan_nodes",
-]
-RATES = ("tool_match_rate", "action_accuracy")
-READABLE = {"simulated": {"malformed": 0.0}}
-"""What makes all answers of an engine readable: a decision without an option is no part of the contract."""
-OF_ALL_OPTIONS = ("self_consistency", "egb_sampling")
-"""Whose entropy is of the options in the table, not only of those above a threshold."""
-TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
-"""Who choose a tool before its arguments are asked for: one that takes a result may stand where there is none yet."""
+__all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
+CHEAP = ("lexical", "null_engine", "simulated")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(fresh_cache: Path) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(fresh_cache))
-        yield
-
-
-MOST_CALLS = 8
-"""Of a path without an outline: cases are there to be run, not to be solved."""
-
-
-@lru_cache(maxsize=64)
-def shortest(dataset: str, path: str | None) -> tuple[str, ...]:
-    """The case of fewest calls, but any, among the first ones: they are there to be run, not to be solved."""
-    found = make("dataset", yaml("dataset", dataset) | {"limit": 20} | ({"path": path} if path else {}))
-    data: Any = found
-    sizes = {case_id: len(data.problem(case_id).reference.calls) for case_id in data.case_ids()}
-    return (min(sizes, key=lambda case_id: (not sizes[case_id], sizes[case_id])),)
-
-
-def run(built: Built, setting: Setting, chunk: list[Cell]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a chunk that ran in this process."""
-    return asyncio.run(run_chunk(built, setting, chunk, Stamp("contract", None))).take()
-
-
-def lasting(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The rows without the columns in which two runs may differ."""
-    return {
-        table: [{name: value for name, value in row.items() if name not in TIMES} for row in part]
-        for table, part in rows.items()
-    }
-
-
-def points() -> list[tuple[str, str, str, str, str]]:
-    """Every dataset with each of its outlines and each planner, and the robustness and the engine whose turn it is."""
-    found = [(dataset, outline) for dataset in DATASETS for outline in outlines(dataset)]
-    return [
-        (*pair, planner, DISTURBED[(place + turn) % len(DISTURBED)], CHEAP[(place + turn) % len(CHEAP)])
-        for (place, pair), (turn, planner) in product(enumerate(found), enumerate(names("planner")))
-    ]
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    parametrize(metafunc, list(FOLDERS))
 
 
 def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
@@ -111,77 +30,3 @@ def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
             model=model, dataset=dataset, planner=planner, dataset_values={"outline": outline, "limit": 1}
         )
         assert (invalid_reason(setting) is None) == (outline in outlines(dataset))
-
-
-@pytest.mark.parametrize(("dataset", "outline", "planner", "disturbed", "repeated"), points())
-def test_every_point_runs_and_repeats_itself(
-    request: pytest.FixtureRequest, dataset: str, outline: str, planner: str, disturbed: str, repeated: str
-) -> None:
-    path = request.getfixturevalue(FOLDERS[dataset]) if dataset in FOLDERS else None
-    values = {"outline": outline, "limit": 20} | ({"path": path} if path else {})
-    for model, robustness in [*product(CHEAP, ["none"]), ("lexical", disturbed)]:
-        setting = setting_of(
-            model=model,
-            dataset=dataset,
-            planner=planner,
-            robustness=robustness,
-            dataset_values=values,
-            planner_values={"max_calls": MOST_CALLS} if "max_calls" in yaml("planner", planner) else {},
-            model_values=READABLE.get(model, {}),
-        )
-        built = build(setting, BUDGET)
-        chunk = list(cells(setting, built.dataset.version, shortest(dataset, path), 1))
-        rows = run(built, setting, chunk)
-        for table, part in rows.items():
-            pa.Table.from_pylist(part, schema=TABLES[table])
-            assert all(row.keys() == set(TABLES[table].names) for row in part)
-        assert [row["cell_id"] for row in rows["episodes"]] == [cell.cell_id for cell in chunk]
-        for row in rows["episodes"]:
-            check_episode(row, outline, silent=not built.planner.needs and outline != DRAFTED)
-        for cell in chunk:
-            check_steps(built, cell, [row for row in rows["steps"] if row["cell_id"] == cell.cell_id], outline)
-        if planner in OF_ALL_OPTIONS:
-            first = [row for row in rows["steps"] if row["branch"] == 0]
-            assert all(row["entropy"] is not None for row in first)
-            assert all(math.fsum(o["probability"] for o in row["options"]) == pytest.approx(1) for row in first)
-        if (model, robustness) == (repeated, "none"):
-            assert lasting(run(built, setting, chunk)) == lasting(rows)
-
-
-def check_episode(row: dict[str, Any], outline: str, silent: bool) -> None:
-    """It ended, and says what there is to say of it; a planner that is `silent` asks no model."""
-    assert (row["status"], row["error_kind"], row["error_message"]) == ("ok", None, None), row["error_traceback"]
-    assert isinstance(row["success"], bool)
-    assert all(row[counter] >= 0 for counter in COUNTERS)
-    assert (row["llm_calls"] + row["forward_passes"] == 0) == silent
-    for rate in RATES:
-        known = outline == GIVEN and row["unsolvable_kind"] is None  # where to refuse is right, no call is
-        assert 0 <= row[rate] <= 1 if known else row[rate] is None
-    assert row["retrieval_rate"] is None or 0 <= row["retrieval_rate"] <= 1
-
-
-def check_steps(built: Built, cell: Cell, rows: list[dict[str, Any]], outline: str) -> None:
-    """Decisions of the path in their order, each among what was offered, with a distribution where one was taken."""
-    problem = built.problem(cell.case_id, cell.disturbance_seed)
-    episode = episode_of(built, problem, cell.seed)
-    path = [row["substep_id"] for row in rows if row["on_path"]]
-    if outline == GIVEN:
-        whole = [substep.id for substep in problem.case.plan.substeps]
-        # A search may end before any path does.
-        assert path == (whole[: len(path)] if isinstance(built.planner, TreeSearch) else whole)
-    else:
-        first = len(problem.case.done) or (1 if outline == DRAFTED else 0)
-        assert path == [str(number) for number in range(first, first + len(path))]
-    known = {substep.id: substep for substep in problem.case.plan.substeps}
-    for row in rows:
-        substep = known.get(row["substep_id"]) or Substep(row["substep_id"], row["substep"], "", drafted=True)
-        tools = (*episode.options(None).tools, *(episode.options(substep).tools if row["substep"] else ()))
-        offered = {tool.name for tool in tools} | {NO_TOOL if row["substep"] else FINISH}
-        undone = row["chosen_tool"] is None and isinstance(built.planner, TOOL_FIRST)
-        assert undone or row["chosen_tool"] in offered
-        assert {option["tool"] for option in row["options"]} <= offered
-        if outline != GIVEN:
-            assert (row["tool_required"], row["reference_tool"], row["tool_matches"]) == (None, None, None)
-        if row["entropy"] is not None:
-            assert math.fsum(option["probability"] for option in row["options"]) <= 1 + 1e-9
-            assert 0 <= row["entropy"] <= math.log(len(offered)) + 1e-9

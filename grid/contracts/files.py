@@ -1,0 +1,68 @@
+"""The files of conf/ and of the plugins that are allowed, and settings made of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+from omegaconf import OmegaConf
+
+from grid import CONF
+from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.engines.roles import ASKED
+from grid.plugins import allowed
+from grid.runner.cell import Setting
+from grid.runner.make import make
+from grid.runner.roles import judges_plans, with_roles
+
+
+def names(group: str, conf: Path = CONF) -> list[str]:
+    """The YAML files of a group."""
+    return sorted(path.stem for path in (conf / group).glob("*.yaml"))
+
+
+def file_of(group: str, name: str) -> Path:
+    """Where a file lies: in conf/, or in a plugin's."""
+    folders = [CONF, *(plugin.conf for plugin in allowed().values())]
+    return next(path for path in (conf / group / f"{name}.yaml" for conf in folders) if path.is_file())
+
+
+def yaml(group: str, name: str) -> dict[str, Any]:
+    """A file's own values, missing ones as '???'."""
+    return copy.deepcopy(_read(file_of(group, name)))
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(path), resolve=True))
+
+
+def outlines(dataset: str) -> list[str]:
+    """The values of `dataset.outline` that a dataset's file can have."""
+    values = yaml("dataset", dataset)
+    absent = {name: "/absent" for name, value in values.items() if value == "???"}
+    made = cast(Dataset, make("dataset", values | absent))
+    if "outline" not in values:
+        return [made.outline]
+    return [GIVEN, "hidden", DRAFTED] if OUTLINE in made.provides else ["hidden", DRAFTED]
+
+
+def setting_of(
+    dataset_values: Mapping[str, Any] = MappingProxyType({}),
+    planner_values: Mapping[str, Any] = MappingProxyType({}),
+    model_values: Mapping[str, Any] = MappingProxyType({}),
+    **labels: str,
+) -> Setting:
+    """A setting of files, some values of dataset, planner and model changed."""
+    labels = {"model": "lexical", "planner": "react", "robustness": "none", "retriever": "bm25", "pool": "all"} | labels
+    config = {group: yaml("model" if group in ASKED else group, name) for group, name in labels.items()}
+    config["dataset"] |= dataset_values
+    config["planner"] |= planner_values
+    config["model"] |= model_values
+    if judges_plans(config):
+        config["evaluator"], labels["evaluator"] = yaml("model", "lexical"), "lexical"
+    return Setting(with_roles(config), labels, seed=0)

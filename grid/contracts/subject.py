@@ -1,0 +1,84 @@
+"""What the contracts are tested on: the files of the plugins that `--plugin` names, or ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from typing import cast
+
+import pytest
+
+from grid.contracts.files import names, outlines, yaml
+from grid.engines.base import Engine
+from grid.plugins import allowed
+from grid.runner.make import ROOMS, make, unpriced
+
+GROUPS = tuple(ROOMS)
+_WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")
+_WITH_A_NEW_SETTING = ("react", "egb_logits")
+"""Of our planners those that meet somebody else's files: one of each kind."""
+Point = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The names of files by group, and whether they are `ours`."""
+
+    files: Mapping[str, Sequence[str]]
+    ours: bool
+
+    @cached_property
+    def disturbing(self) -> list[str]:
+        """The robustness settings that take turns."""
+        found = self.files["robustness"] or names("robustness")
+        return [name for name in found if yaml("robustness", name)]
+
+    @cached_property
+    def cheap(self) -> list[str]:
+        """The engines of no cost, and those under test that run in a task."""
+        found = dict.fromkeys([*names("model"), *self.files["model"]])
+        return [name for name in found if "???" not in yaml("model", name).values() and _is_light(name)]
+
+    def points(self, with_files: Sequence[str] = ()) -> list[Point]:
+        """Dataset, outline, planner, and the robustness setting and engine whose turn it is.
+
+        Ours meet one another, all of them; of somebody else's each meets enough of ours. `with_files` are the datasets
+        whose files there are.
+        """
+        every = dict.fromkeys([*names("dataset"), *self.files["dataset"]])
+        datasets = [name for name in every if yaml("dataset", name).get("path") != "???" or name in with_files]
+        pairs = [(dataset, outline) for dataset in datasets for outline in outlines(dataset)]
+        planners = [*dict.fromkeys([*names("planner"), *self.files["planner"]])]
+        disturbing, cheap = self.disturbing, self.cheap
+        return [
+            (*pair, planner, disturbing[(place + turn) % len(disturbing)], cheap[(place + turn) % len(cheap)])
+            for (place, pair), (turn, planner) in product(enumerate(pairs), enumerate(planners))
+            if self._meet(pair[0], planner)
+        ]
+
+    def _meet(self, dataset: str, planner: str) -> bool:
+        if self.ours or planner in self.files["planner"]:
+            return True
+        if dataset in self.files["dataset"]:
+            return planner in _WITH_A_NEW_DATASET
+        others = self.files["robustness"] or self.files["model"]
+        return bool(others) and planner in _WITH_A_NEW_SETTING
+
+
+def subject_of(config: pytest.Config) -> Subject:
+    """By the command line."""
+    return _subject(tuple(config.getoption("--plugin", default=()) or ()))
+
+
+@cache
+def _subject(given: tuple[str, ...]) -> Subject:
+    if not given:
+        return Subject({group: names(group) for group in GROUPS}, ours=True)
+    folders = [allowed()[name].conf for name in dict.fromkeys(given)]
+    return Subject({group: [name for conf in folders for name in names(group, conf)] for group in GROUPS}, ours=False)
+
+
+def _is_light(model: str) -> bool:
+    return cast(Engine, make("model", unpriced(yaml("model", model)))).home == "task"

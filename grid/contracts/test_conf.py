@@ -1,0 +1,116 @@
+"""What every YAML in conf/, or in a plugin's, promises. A new file there is picked up by itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from grid.contracts.files import file_of, outlines, yaml
+from grid.contracts.subject import subject_of
+from grid.datasets.base import (
+    BRANCHING,
+    DEMONSTRATIONS,
+    DIAGNOSED,
+    EXAMINED,
+    OUTLINE,
+    REFERENCES,
+    SIMULATED,
+    SOLVED_FIRST,
+    Dataset,
+)
+from grid.engines.base import CHOOSE, SAMPLE, Engine
+from grid.engines.roles import JUDGE
+from grid.errors import ConfigError
+from grid.planners.base import Planner
+from grid.robustness.base import Robustness
+from grid.runner.make import ROOMS, load_class, make, unpriced
+
+
+def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:
+    """Key and config of each object that a file names: several in robustness, else one."""
+    config = yaml(group, name)
+    return [(f"robustness.{key}", part) for key, part in config.items()] if group == "robustness" else [(group, config)]
+
+
+def given(config: dict[str, Any]) -> dict[str, Any]:
+    """The config as its class gets it, with something in the place of what has no default."""
+    return {key: "something" if value == "???" else value for key, value in unpriced(config).items()}
+
+
+PROVIDED = (OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST, DIAGNOSED)
+MADE = tuple(ROOMS)
+"""The groups whose files name a class."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each file of a group, or of all."""
+    files = subject_of(metafunc.config).files
+    if "group" in metafunc.fixturenames:
+        metafunc.parametrize(("group", "name"), [(group, name) for group in MADE for name in files[group]])
+    for group in {"model", "planner", "dataset", "robustness"} & set(metafunc.fixturenames):
+        metafunc.parametrize(group, files[group])
+
+
+def test_the_first_line_says_what_it_is(group: str, name: str) -> None:
+    first = file_of(group, name).read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith("# ")
+    assert len(first.split()) > 4
+    assert first.endswith(".")
+
+
+def test_it_builds_with_its_own_values(group: str, name: str, tmp_path: Path) -> None:
+    for key, part in parts(group, name):
+        cls = load_class(key, part, group)
+        missing = [field for field, value in part.items() if value == "???"]
+        made = make(key, unpriced(part) | dict.fromkeys(missing, str(tmp_path / "absent")), group)
+        assert type(made) is cls
+        if missing:
+            assert (group, missing) in (("dataset", ["path"]), ("model", ["path"]), ("model", ["model"]))
+        if missing and group == "dataset":
+            data = cast(Dataset, made)
+            for read in (data.case_ids, partial(getattr, data, "tools"), partial(getattr, data, "version")):
+                with pytest.raises(ConfigError) as caught:
+                    cast(Callable[[], object], read)()
+                assert caught.value.key == "dataset.path"
+                assert caught.value.value == str(tmp_path / "absent")
+
+
+def test_engines_keep_their_protocol(model: str) -> None:
+    engine = cast(Engine, make("model", given(yaml("model", model))))
+    assert isinstance(engine.provides, frozenset)
+    assert engine.provides
+    assert engine.provides <= {SAMPLE, CHOOSE}
+    assert engine.name.isidentifier()
+    assert engine.home in ("task", "replica", "gateway")
+    if engine.home != "task":
+        for member in ("gpus", "load", "check", "occupancy"):
+            assert hasattr(type(engine), member)
+    assert isinstance(engine.version, str)
+    assert engine.version
+    for verb in (SAMPLE, CHOOSE):
+        assert inspect.iscoroutinefunction(getattr(engine, verb))
+
+
+def test_planners_keep_their_protocol(planner: str) -> None:
+    made = cast(Planner, make("planner", yaml("planner", planner)))
+    assert isinstance(made.needs, frozenset)
+    assert made.needs <= {SAMPLE, CHOOSE, JUDGE, OUTLINE, DEMONSTRATIONS, BRANCHING}
+    assert inspect.iscoroutinefunction(made.solve)
+
+
+def test_datasets_keep_their_protocol(dataset: str) -> None:
+    made = cast(Dataset, make("dataset", given(yaml("dataset", dataset))))
+    assert made.provides <= set(PROVIDED)
+    assert made.outline in outlines(dataset), "a dataset has no outline as its own default that it cannot have"
+
+
+def test_robustness_settings_keep_their_protocol(robustness: str) -> None:
+    for name, part in yaml("robustness", robustness).items():
+        assert name == robustness, "a setting is named as its file, so that settings compose"
+        made = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
+        assert made.needs <= set(PROVIDED)

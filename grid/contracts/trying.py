@@ -1,0 +1,63 @@
+"""One case, to try a plugin's file on in a test of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from grid import plugins
+from grid.contracts.files import setting_of
+from grid.datasets.base import Problem
+from grid.runner.build import Built, build
+from grid.runner.cell import Setting, cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
+from grid.text import references
+from grid.types import Json
+
+_BUDGET = BudgetConfig()
+
+
+def row(package: str, case: int = 0, **files: str) -> dict[str, Any]:
+    """The row in `episodes` of a dataset's case, by its place; `files` by their groups: planner="mine"."""
+    setting, built = _built(package, files)
+    case_id = built.dataset.case_ids()[case]
+    chunk = list(cells(setting, built.version, [case_id], 1))
+    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("trying", None))).take()
+    found: dict[str, Any] = rows["episodes"][0]
+    return found
+
+
+def problem(package: str, case: int = 0, seed: int = 0, **files: str) -> Problem:
+    """A dataset's case by its place, disturbed by the robustness setting that is named."""
+    _, built = _built(package, files)
+    return built.problem(built.dataset.case_ids()[case], seed)
+
+
+def problems(package: str, **files: str) -> list[Problem]:
+    """All cases of a dataset."""
+    _, built = _built(package, files)
+    return [built.problem(case_id, 0) for case_id in built.dataset.case_ids()]
+
+
+def reference_resolves(problem: Problem) -> bool:
+    """Whether the calls of a case's reference, made in their order, resolve it."""
+    return asyncio.run(_follow(problem))
+
+
+async def _follow(problem: Problem) -> bool:
+    state, outcomes = problem.world.start(), dict[str, Mapping[str, Json]]()
+    for step, call in problem.reference.calls.items():
+        if call:
+            state, observation = await problem.world.apply(state, references.resolve(call, outcomes))
+            outcomes[step] = observation.content
+    return problem.world.resolved(state)
+
+
+def _built(package: str, files: dict[str, str]) -> tuple[Setting, Built]:
+    if package not in plugins.allowed():
+        plugins.allow([package])
+    labels: Any = {"dataset": "null_cases"} | files
+    setting = setting_of(**labels)
+    return setting, build(setting, _BUDGET)

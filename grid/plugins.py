@@ -1,0 +1,202 @@
+"""Packages of the user's own whose classes a config may name: which are allowed, and where they lie.
+
+A plugin is a Python package with classes anywhere below it and YAML in `conf/<group>/<name>.yaml`, as ours. It is a
+folder where the user stands (or on PYTHONPATH), which a cluster's machines are sent, or part of an installed
+distribution, which they must have in the same version. A driver allows plugins; an environment variable tells them to
+all other processes of its sweep.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import keyword
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import Distribution, PackageNotFoundError, entry_points, packages_distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from grid import CONF
+from grid.errors import ConfigError, UnfinishedError
+
+KEY = "plugins"
+VARIABLE = "AGENT_GRID_PLUGINS"
+ENTRY_POINTS = "agent_grid.plugins"
+"""The group in which a distribution declares its package: any name, and the package's."""
+_OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
+_PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or installed"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A package by name. `folder` is the package's on the driver; a `distribution` that it is part of, and its version.
+
+    Without a distribution the folder is what counts.
+    """
+
+    name: str
+    folder: str
+    distribution: str = ""
+    version: str = ""
+
+    @property
+    def conf(self) -> Path:
+        """Where its YAML lies; there need not be any."""
+        return Path(self.folder) / "conf"
+
+
+def allow(names: Sequence[str]) -> Mapping[str, Plugin]:
+    """From here on a config may name classes of these packages, and of all that installed distributions declare.
+
+    Nothing is imported. Child processes are told by VARIABLE.
+
+    Raises:
+        ConfigError: a package that is not there, or that hides another, or a YAML that does.
+    """
+    _forget()
+    declared = _declared()
+    found = {name: _found(name, declared) for name in dict.fromkeys([*declared, *names])}
+    _check_files(found)
+    if found:
+        os.environ[VARIABLE] = json.dumps([asdict(one) for one in found.values()])
+        sys.meta_path.append(_Folders({one.name: one for one in found.values() if not one.distribution}))
+    return found
+
+
+def allowed() -> Mapping[str, Plugin]:
+    """The plugins of this process by name."""
+    return _told(os.environ.get(VARIABLE, "[]"))
+
+
+@lru_cache(maxsize=8)
+def _told(text: str) -> Mapping[str, Plugin]:
+    return {one["name"]: Plugin(**one) for one in json.loads(text)}
+
+
+def plugin_of(target: str) -> Plugin | None:
+    """The plugin that a dotted name lies in.
+
+    Raises:
+        UnfinishedError: this machine has another version of it than the driver, or none.
+    """
+    plugin = allowed().get(target.partition(".")[0])
+    if plugin and plugin.distribution:
+        _expect(plugin)
+    return plugin
+
+
+@lru_cache(maxsize=64)
+def _expect(plugin: Plugin) -> None:
+    """Raise UnfinishedError where the installed version is not the driver's."""
+    try:
+        here = version(plugin.distribution)
+    except PackageNotFoundError:
+        raise UnfinishedError(
+            f"{plugin.distribution} {plugin.version} is not installed on {socket.gethostname()}; install the same on "
+            "all nodes, and run again with the same name"
+        ) from None
+    if here != plugin.version:
+        raise UnfinishedError(
+            f"{socket.gethostname()} has {plugin.distribution} {here}, the sweep's driver {plugin.version}; install "
+            "the same on all nodes, and run again with the same name"
+        )
+
+
+class _Folders(MetaPathFinder):
+    """Finds the plugins that are folders, and nothing else that lies beside them."""
+
+    def __init__(self, plugins: Mapping[str, Plugin]) -> None:
+        self._plugins = plugins
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a plugin is; its own parts are found from there as ever."""
+        plugin = self._plugins.get(fullname)
+        return PathFinder.find_spec(fullname, [str(Path(plugin.folder).parent)]) if plugin else None
+
+
+def _forget() -> None:
+    """Nothing is allowed any more."""
+    os.environ.pop(VARIABLE, None)
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Folders)]
+
+
+def _declared() -> dict[str, Distribution]:
+    """The packages that installed distributions declare."""
+    return {point.value: point.dist for point in entry_points(group=ENTRY_POINTS) if point.dist}
+
+
+def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
+    """Where a package is; raises ConfigError."""
+    key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
+    check_name(key, name)
+    here, there = Path.cwd() / name, _origin(find_spec(name))
+    if here.is_dir() and there is None and not (here / "__init__.py").is_file():
+        raise ConfigError(key, name, f"a package: {here} has no __init__.py")
+    if (here / "__init__.py").is_file():
+        if there is not None and there != here.resolve():
+            raise ConfigError(key, name, f"a name that no other package has: {here} would hide {there}")
+        there = here
+    if there is None:
+        near = difflib.get_close_matches(name, [*_packages(Path.cwd()), *declared], n=1)
+        raise ConfigError(key, name, f"{_PACKAGE}" + (f" (did you mean {near[0]}?)" if near else ""))
+    distribution = declared.get(name) or (_distribution(name) if find_spec(name) else None)
+    if distribution is None:
+        return Plugin(name, str(there))
+    return Plugin(name, str(there), distribution.name, distribution.version)
+
+
+def check_name(key: str, name: str) -> None:
+    """Raise ConfigError for what cannot be a plugin's name."""
+    check_module(key, name)
+    if name in _OURS:
+        raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
+    if name in sys.stdlib_module_names:
+        raise ConfigError(key, name, "no name of a module of Python's own")
+
+
+def check_module(key: str, name: str) -> None:
+    """Raise ConfigError for what cannot be a module's name."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ConfigError(key, name, "a name that Python can import, without dots: mylab")
+
+
+def _origin(spec: ModuleSpec | None) -> Path | None:
+    """The folder of a package; None for a module, or a folder without `__init__.py`."""
+    if spec is None or not spec.origin or Path(spec.origin).name != "__init__.py":
+        return None
+    return Path(spec.origin).parent.resolve()
+
+
+def _distribution(name: str) -> Distribution | None:
+    """The installed distribution that a package is part of, if any."""
+    owners = packages_distributions().get(name)
+    return Distribution.from_name(owners[0]) if owners else None
+
+
+def _packages(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+
+
+def _check_files(plugins: Mapping[str, Plugin]) -> None:
+    """Raise ConfigError for a YAML that another one of the same group and name would hide."""
+    holders = dict.fromkeys(_files(CONF), "agent-grid")
+    for plugin in plugins.values():
+        for file in _files(plugin.conf):
+            if file in holders:
+                whose = f"a file that does not hide one of {holders[file]}: rename it, or the one of another plugin"
+                raise ConfigError(KEY, f"{plugin.name}/conf/{file}", whose)
+            holders[file] = plugin.name
+
+
+def _files(conf: Path) -> list[str]:
+    return sorted(str(path.relative_to(conf)) for path in conf.rglob("*.yaml"))

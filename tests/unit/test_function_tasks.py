@@ -1,0 +1,197 @@
+"""Tools that are Python functions, and tasks whose tools they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic.dataclasses import dataclass
+
+from grid.contracts.trying import reference_resolves
+from grid.datasets.functions import FunctionTasks
+from grid.errors import ConfigError, ToolError
+from grid.strict import STRICT
+from grid.types import Parameter, ToolCall
+from grid.worlds.functions import Function, FunctionWorld, called, outcome, tool_of
+
+
+def divide(a: float, b: float, unit: Literal["m", "km"] = "m") -> dict[str, Any]:
+    """The quotient of two numbers,
+    with its unit.
+
+    It is no integer division.
+
+    Args:
+        a: what is divided.
+        b: by what,
+            not 0.
+        unit: of the result.
+
+    Returns:
+        a: this is no argument.
+    """
+    return {"value": a / b, "unit": unit}
+
+
+def shout(text: str, times: int | None = None) -> str:
+    """Says it loudly."""
+    return text.upper() * (times or 1)
+
+
+def break_down(text: str) -> object:
+    """Breaks."""
+    if text == "set":
+        return {1, 2}
+    if text == "nan":
+        return float("nan")
+    raise RuntimeError("out of order")
+
+
+def test_a_function_as_planners_see_it() -> None:
+    tool = tool_of(divide)
+    assert (tool.name, tool.description) == ("divide", "The quotient of two numbers, with its unit.")
+    assert tool.parameters == (
+        Parameter("a", "number", "what is divided."),
+        Parameter("b", "number", "by what, not 0."),
+        Parameter("unit", "string", "of the result.", required=False, values=("m", "km")),
+    )
+    assert tool_of(shout).parameters[1] == Parameter("times", "integer", "", required=False)
+
+
+def no_text(a: int) -> int:
+    return a
+
+
+def untyped(a) -> int:  # type: ignore[no-untyped-def]
+    """Has an argument without a type."""
+    return int(a)
+
+
+def many(*a: int) -> int:
+    """Has arguments without names."""
+    return sum(a)
+
+
+def strange(a: Path | asyncio.Event) -> int:
+    """Has an argument that no JSON can be."""
+    return id(a)
+
+
+@pytest.mark.parametrize("function", [no_text, untyped, many, strange])
+def test_functions_that_can_be_no_tools(function: Function) -> None:
+    with pytest.raises(ConfigError, match=function.__name__):
+        tool_of(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "result"),
+    [
+        (divide, {"a": 3, "b": 2}, {"value": 1.5, "unit": "m"}),
+        (divide, {"a": "3", "b": 2.0, "unit": "km"}, {"value": 1.5, "unit": "km"}),
+        (shout, {"text": "a", "times": 3}, "AAA"),
+    ],
+)
+def test_calls_that_fit(function: Function, arguments: dict[str, Any], result: object) -> None:
+    observation = called(function, ToolCall(function.__name__, arguments))
+    assert (observation.content, observation.failed) == ({"result": result}, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"a": 1}, "b: Missing required argument"),
+        ({"a": 1, "b": 2, "c": 3}, "c: Unexpected keyword argument"),
+        ({"a": "one", "b": 2}, "a: Input should be a valid number"),
+        ({"a": 1, "b": 2, "unit": "mile"}, "unit: Input should be 'm' or 'km'"),
+        ({"a": 1, "b": 0}, "ZeroDivisionError: "),
+        ({"a": {"x": [1] * 10_000}, "b": 0}, "a: Input should be"),
+    ],
+)
+def test_calls_that_a_tool_refuses(arguments: dict[str, Any], why: str) -> None:
+    observation = called(divide, ToolCall("divide", arguments))
+    assert observation.failed
+    assert str(observation.content["error"]).startswith(why)
+    assert len(observation.text()) < 500
+
+
+@pytest.mark.parametrize(("text", "why"), [("set", "no JSON"), ("nan", "no JSON"), ("x", "RuntimeError: out of order")])
+def test_a_function_that_breaks_is_the_tools_failure(text: str, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        called(break_down, ToolCall("break_down", {"text": text}))
+
+
+def test_states_are_kept_and_a_failed_call_changes_none() -> None:
+    right, wrong = ToolCall("divide", {"a": 3, "b": 2}), ToolCall("divide", {"a": 3, "b": 0})
+    world = FunctionWorld({"divide": divide}, outcome(right, called(divide, right)))
+    start = world.start()
+    for call in (wrong, ToolCall("nothing", {}), ToolCall("divide", {"a": 1, "b": 2})):
+        state, observation = asyncio.run(world.apply(start, call))
+        assert not world.resolved(state)
+        assert observation.failed == (state == start)
+    state, _ = asyncio.run(world.apply(start, ToolCall("divide", {"b": "4", "a": 6})))
+    assert world.resolved(state), "the result counts, not the way to it"
+    assert not world.resolved(start)
+
+
+@dataclass(config=STRICT)
+class Tasks(FunctionTasks):
+    """Divisions."""
+
+    def functions(self) -> Sequence[Function]:
+        return divide, shout
+
+
+def line(*calls: tuple[str, dict[str, Any]], **more: Any) -> str:
+    listed = [{"tool": tool, "arguments": arguments} for tool, arguments in calls]
+    return json.dumps({"question": "?", "calls": listed, **more})
+
+
+CHAIN = (("divide", {"a": 6, "b": 2}), ("shout", {"text": "OUTPUT_FROM_STEP_0.result"}))
+
+
+def tasks(folder: Path, *lines: str, **values: Any) -> Tasks:
+    file = folder / "tasks.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return Tasks(path=str(file), **values)
+
+
+def test_tasks_are_resolved_by_their_own_calls(tmp_path: Path) -> None:
+    one = ("divide", {"a": 1, "b": 2})
+    chain = (("shout", {"text": "a"}), ("shout", {"text": "OUTPUT_FROM_STEP_0.result", "times": 2}))
+    data = tasks(tmp_path, line(one), line(*chain, cluster="chains"), line(one, cluster="chains"))
+    assert sorted(data.case_ids()) == ["tasks-0001", "tasks-0002", "tasks-0003"]
+    assert [data.cluster(case) for case in sorted(data.case_ids())] == ["tasks-0001", "chains", "chains"]
+    assert all(reference_resolves(data.problem(case_id)) for case_id in data.case_ids())
+    assert not data.skipped
+    assert len(tasks(tmp_path, *[line(one)] * 9, limit=4).case_ids()) == 4
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (line(("nothing", {})), "there is no tool nothing"),
+        (line(("divide", {"a": 1, "b": 0})), "call 0 fails: ZeroDivisionError"),
+        (line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})), "refers to a result that there is not"),
+        (line(), "calls: List should have at least 1 item"),
+        ('{"question": 3, "calls": []}', "question: Input should be a valid string"),
+        (line(*CHAIN), "text: Input should be a valid string"),
+        (line(("shout", {"text": "a"}), answer="A"), "answer: Extra inputs"),
+    ],
+)
+def test_lines_that_can_be_no_cases_are_skipped_with_their_reason(tmp_path: Path, bad: str, why: str) -> None:
+    data = tasks(tmp_path, line(("shout", {"text": "a"})), bad)
+    assert data.case_ids() == ["tasks-0001"]
+    (skipped,) = data.skipped
+    assert skipped.record == "tasks-0002"
+    assert why in skipped.reason
+
+
+def test_the_version_is_the_files(tmp_path: Path) -> None:
+    one, other = (tasks(tmp_path, line(("shout", {"text": text}))).version for text in "ab")
+    assert one != other
+    with pytest.raises(ConfigError, match=r"dataset\.path"):
+        _ = Tasks().version
