@@ -66,8 +66,7 @@ def test_its_tests_pass(lab: Path, fresh_cache: Path) -> None:
 
 
 def test_it_keeps_the_contracts_and_what_breaks_them_is_told(lab: Path, fresh_cache: Path) -> None:
-    options = [] if _installed() else ["-p", "grid.contracts.options"]
-    command = ("pytest", "-q", "-p", "no:cacheprovider", *options, "--pyargs", "grid.contracts", "--plugin", "mylab")
+    command = ("pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "grid.contracts", "--plugin", "mylab")
     ended = run(lab, fresh_cache, *command)
     assert ended.returncode == 0, ended.stdout
     assert "failed" not in ended.stdout
@@ -85,15 +84,8 @@ def test_it_keeps_the_contracts_and_what_breaks_them_is_told(lab: Path, fresh_ca
     assert "solve is async (async def solve" in broken.stdout
 
 
-def _installed() -> bool:
-    from importlib.metadata import entry_points
-
-    return any(point.value == "grid.contracts.options" for point in entry_points(group="pytest11"))
-
-
 def test_an_unknown_plugin_is_one_line(lab: Path, tmp_path: Path) -> None:
-    options = [] if _installed() else ["-p", "grid.contracts.options"]
-    ended = run(lab, tmp_path, "pytest", *options, "--pyargs", "grid.contracts", "--plugin", "mylib")
+    ended = run(lab, tmp_path, "pytest", "--pyargs", "grid.contracts", "--plugin", "mylib")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert "did you mean mylab?" in ended.stderr
 
