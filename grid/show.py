@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.text import Text
 
-from grid import CONF
+from grid import CONF, plugins
 from grid.datasets.base import Problem
 from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the requests of one case, also where it fails (1); 2 for what cannot run."""
     given = _parser().parse_intermixed_args(arguments)
     try:
+        plugins.allow(given.plugin)
         setting = _setting(given)
         reason = invalid_reason(setting)
         if reason:
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--user", help="a file of conf/model, for datasets whose planners talk to a user")
     parser.add_argument("--refine", default="none", help="a file of conf/refine")
     parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
+    parser.add_argument("--plugin", action="append", default=[], help="a package whose files may be named, too")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="as dataset.outline=hidden options.order=ranked")
     return parser
@@ -92,11 +94,11 @@ def _setting(given: argparse.Namespace) -> Setting:
 
 
 def _file(group: str, name: str, key: str | None = None) -> Any:
-    path = CONF / group / f"{name}.yaml"
-    names = sorted(file.stem for file in path.parent.glob("*.yaml"))
-    if name not in names:
-        raise ConfigError(key or group, name, f"one of {', '.join(names)}")
-    return OmegaConf.load(path)
+    folders = [CONF, *(plugin.conf for plugin in plugins.allowed().values())]
+    files = {file.stem: file for conf in folders for file in (conf / group).glob("*.yaml")}
+    if name not in files:
+        raise ConfigError(key or group, name, f"one of {', '.join(sorted(files))}")
+    return OmegaConf.load(files[name])
 
 
 def _cell(built: Built, setting: Setting, case: str) -> Cell:

@@ -54,6 +54,43 @@ _target_: mylab.planners.telling.Telling
 greeting: hello
 seconds: 0.0
 """
+ENGINE = '''from dataclasses import dataclass
+from typing import ClassVar
+
+from grid.engines.hosted import Occupancy
+from grid.engines.null import Null
+
+
+@dataclass
+class Hosted:
+    """The null engine in a replica; it needs the package's own files to load."""
+
+    provides: ClassVar = Null.provides
+    home: ClassVar = "replica"
+    name: ClassVar = "hosted_null"
+    sampler: ClassVar = None
+    version: ClassVar = "hosted-1"
+    gpus: ClassVar = 0
+    environment: ClassVar = ()
+    capacity: ClassVar = 4
+
+    async def load(self):
+        from mylab.told import told
+
+        assert told("").startswith("|data|")
+
+    async def check(self):
+        pass
+
+    def occupancy(self):
+        return Occupancy(0, 0)
+
+    async def sample(self, prompt, **how):
+        return await Null().sample(prompt, **how)
+
+    async def choose(self, prompt, **how):
+        return await Null().choose(prompt, **how)
+'''
 FILES = {
     "mylab/__init__.py": "",
     "mylab/told.py": TOLD,
@@ -61,6 +98,9 @@ FILES = {
     "mylab/planners/__init__.py": "",
     "mylab/planners/telling.py": PLANNER,
     "mylab/conf/planner/telling.yaml": YAML,
+    "mylab/engines/__init__.py": "",
+    "mylab/engines/hosted.py": ENGINE,
+    "mylab/conf/model/hosted.yaml": "# An engine that is held by replicas.\n_target_: mylab.engines.hosted.Hosted\n",
 }
 
 

@@ -46,6 +46,24 @@ def test_a_folder_reaches_every_machine(cluster: str, tmp_path: Path) -> None:
     assert {row["cell_id"] for row in again.rows("told")} < {row["cell_id"] for row in rows}, "ids know no folder"
 
 
+def test_a_pool_that_stays_has_the_plugin_when_its_driver_is_gone(cluster: str, tmp_path: Path) -> None:
+    lab = write(tmp_path / "lab")
+
+    def replicas(verb: str) -> Ended:
+        values = ("plugins=[mylab]", "model=hosted", *SMALL[3:], f"cluster.address={cluster}")
+        there = {**UNGUARDED, "PYTHONPATH": str(lab)}
+        return launch("replicas", tmp_path, verb, *values, environment=there, prepare=follow_pythonpath)
+
+    started = replicas("start")
+    assert started.status == 0, started.out
+    values = ("plugins=[mylab]", "model=hosted", "planner=telling", "dataset.limit=2", "name=joined")
+    ended = sweep(tmp_path, cluster, *values, PYTHONPATH=str(lab))
+    assert ended.status == 0, ended.err
+    assert "joined a running pool of 1 replicas" in ended.out
+    assert [row["engine"] for row in ended.rows("joined")] == ["hosted_null"] * 2
+    assert "1 replicas stopped" in replicas("stop").out
+
+
 def test_another_version_than_the_drivers_is_refused_by_name(cluster: str, tmp_path: Path) -> None:
     site = write_distribution(tmp_path / "site", "0.2")
     ended = sweep(tmp_path, cluster, "planner=telling", "dataset.limit=1", "name=missing", PYTHONPATH=str(site))
