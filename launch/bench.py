@@ -26,6 +26,7 @@ BENCHMARKS = {
     "kopl": "KoPL's functions: programs per second beside the reference engine, time per item returned",
     "sparql": "a graph in pyoxigraph: programs per second beside rdflib; 10 million triples on disk",
     "branches": "EGB's branches side by side against one after another, on a slow HTTP server",
+    "forecast": "what a dry run's pilot foretells against what the sweep then took, on several engines",
     "library": "a pool of 14 to 10,014 tools: time and memory of retrieval, and how hard its distractors are",
     "retrieval": "recall of BM25, dense and hybrid retrieval on three benchmarks; 50,000 tools: seconds, memory",
     "forgiving": "what forgiving tools make of names that nobody has, and of other names for keys and relations",

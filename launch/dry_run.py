@@ -128,8 +128,11 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     lines = [f"{places}: {'; '.join(parts)}"]
     if tried.sides:
         cells = max(side.seconds(side.settings, tried.pilots, pending) for side in tried.sides)
-        line = f"wall time on this cluster: {clock(cells)} for the cells, after {clock(tried.start)} to start"
-        line += f" and {clock(tried.loading)} to load models" if tried.loading >= 1 else ""
+        line = (
+            f"wall time on this cluster: {clock(tried.start + tried.loading + cells)}: {clock(tried.start)} to start, "
+        )
+        line += f"{clock(tried.loading)} to load models, " if tried.loading >= 1 else ""
+        line += f"{clock(cells)} for the cells"
         line += f"; {tried.gpus * (tried.loading + cells):,.0f} GPU seconds" if tried.gpus else ""
         lines.append(line)
         lines.append(f"the pilot made {sum(pilot.calls for pilot in tried.pilots.values()):,} calls, and keeps no row")

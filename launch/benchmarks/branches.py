@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     )
     for column in ("b", "one after another", "side by side", "ratio", "tokens", "unresolved"):
         table.add_column(column, justify="right")
-    with _server(arguments.latency_ms / 1000) as url:
+    with server(arguments.latency_ms / 1000) as url:
         for budget in arguments.trajectories:
             rounds = [_round(url, budget, arguments.cases) for _ in range(arguments.repeats)]
             slow, fast = ([seconds[way] for seconds, *_ in rounds] for way in (False, True))
@@ -100,7 +100,7 @@ def _episodes(url: str, budget: int, cases: int, parallel: bool) -> list[dict[st
 
 
 @contextmanager
-def _server(latency: float) -> Iterator[str]:
+def server(latency: float) -> Iterator[str]:
     """The address of a server on loopback, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -158,7 +158,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _answer(body: dict[str, Any]) -> str:
     """A random call of the schema, drawn by the request's own seed."""
-    schema = body.get("response_format", {}).get("json_schema", {}).get("schema", {})
-    calls = schema.get("anyOf") or [schema]
-    call = random.Random(body.get("seed")).choice(calls)
-    return json.dumps({"tool": call["properties"]["tool"]["const"], "arguments": {}})
+    action = body["response_format"]["json_schema"]["schema"]["properties"]["action"]
+    call = random.Random(body.get("seed")).choice(action.get("anyOf") or [action])
+    return json.dumps({"action": {"tool": call["properties"]["tool"]["const"], "arguments": {}}})
