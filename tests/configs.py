@@ -11,12 +11,14 @@ from typing import Any, cast
 
 from omegaconf import OmegaConf
 
-from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.datasets.base import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.engines.roles import ASKED
+from grid.planners.base import Planner
 from grid.runner.cell import Setting
 from grid.runner.check import Job
 from grid.runner.make import make
 from grid.runner.roles import judges_plans, with_roles
+from tests import mcp
 
 CONF = Path(__file__).parents[1] / "conf"
 
@@ -42,9 +44,13 @@ FOLDERS = {
     "bfcl": "small_bfcl",
     "gta": "small_gta",
     "hotpotqa_multi": "small_hotpotqa",
+    "mcp": "small_mcp",
     "workbench": "small_workbench",
 }
 """The datasets that need files, by the fixture that has them."""
+
+NEEDED: dict[str, dict[str, Any]] = {"mcp": mcp.command()}
+"""What a dataset's file leaves open besides its path."""
 
 
 def names(group: str) -> list[str]:
@@ -58,8 +64,8 @@ def solvers() -> list[str]:
 
 
 def yaml(group: str, name: str) -> dict[str, Any]:
-    """A file's own values, missing ones as '???'."""
-    return copy.deepcopy(_read(group, name))
+    """A file's own values, missing ones as '???'; a program is the tests' own."""
+    return copy.deepcopy(_read(group, name)) | (NEEDED.get(name, {}) if group == "dataset" else {})
 
 
 @cache
@@ -67,12 +73,21 @@ def _read(group: str, name: str) -> dict[str, Any]:
     return cast(dict[str, Any], OmegaConf.to_container(OmegaConf.load(CONF / group / f"{name}.yaml"), resolve=True))
 
 
+def absent(dataset: str) -> dict[str, Any]:
+    """The values of a file of conf/dataset, with a path that is not there where it has none."""
+    return {name: "/absent" if value == "???" else value for name, value in yaml("dataset", dataset).items()}
+
+
 def outlines(dataset: str) -> list[str]:
     """The values of `dataset.outline` that a file of conf/dataset can have."""
-    values = yaml("dataset", dataset)
-    absent = {name: "/absent" for name, value in values.items() if value == "???"}
-    provides = cast(Dataset, make("dataset", values | absent)).provides
+    provides = cast(Dataset, make("dataset", absent(dataset))).provides
     return [GIVEN, "hidden", DRAFTED] if OUTLINE in provides else ["hidden", DRAFTED]
+
+
+def goes_together(dataset: str, planner: str) -> bool:
+    """Whether a planner that goes on from a state more than once meets worlds that can."""
+    branches = BRANCHING in cast(Dataset, make("dataset", absent(dataset))).provides
+    return branches or BRANCHING not in cast(Planner, make("planner", yaml("planner", planner))).needs
 
 
 def setting_of(

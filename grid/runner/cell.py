@@ -20,7 +20,7 @@ REFINE = "refine"
 """The group that a setting has where its plans are refined, and only there."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
-DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
+DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),
