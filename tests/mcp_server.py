@@ -124,7 +124,7 @@ def call(name: str, given: dict[str, Any]) -> str:
         print(os.environ.get("SECRET"), file=sys.stderr, flush=True)
         return " ".join(sorted(os.environ))
     if name == "long":
-        return "é" * given.get("size", 1_000_000)
+        return "é" * int(given.get("size", 1_000_000))
     raise ValueError(f"nothing is known of {json.dumps(given)}")
 
 

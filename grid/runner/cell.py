@@ -24,14 +24,14 @@ DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "g
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),
-    *("dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
+    *("dataset.command", "dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
     *(f"{role}.serving" for role in ("model", *ASKED)),
     "planner.parallel",
     "pool.path",
 )
-"""Where files lie, which cases are run, how requests are batched and what is tried side by side change no result.
+"""Keys that change no result: where things lie, which cases are run, how requests are batched, what runs side by side.
 
-What is in files does: the versions of dataset and pool say it.
+What is in files, and which server a program is, does: the versions of dataset and pool say it.
 """
 _DIGITS = 16
 

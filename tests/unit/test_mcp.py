@@ -228,6 +228,11 @@ def test_cases_have_what_their_tasks_say(tmp_path: Path) -> None:
         ("2024-05-01", "May 1, 2024", True),
         ("lamp and mug", "lamp", False),
         ("-5", "5", False),
+        ("[{'COUNT(*)': 8}]", "8", True),
+        ('{"name": "Tür"}', "tür", True),
+        ("[{'n': 8}, {'n': 9}]", "8", False),
+        ("it is {'n': 8}", "8", False),
+        ("[" * 5000, "8", False),
     ],
 )
 def test_answers_mean_the_same_in_an_equal_form(given: str, wanted: str, same: bool) -> None:

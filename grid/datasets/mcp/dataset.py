@@ -23,7 +23,7 @@ from grid.reference import Reference
 from grid.strict import STRICT
 from grid.text.short_answers import exact_match, f1
 from grid.types import Case, Plan, Skipped, ToolSpec, Trajectory
-from grid.worlds.mcp.listing import listed
+from grid.worlds.mcp.listing import Listing, listed
 from grid.worlds.mcp.server import RefusedError, Server, ServerError
 from grid.worlds.mcp.world import McpWorld
 
@@ -75,9 +75,9 @@ class Mcp:
 
     @cached_property
     def version(self) -> str:
-        """The adapter's version, and fingerprints of the tasks, the listing and the folder."""
-        listing = sorted(self._listing, key=lambda tool: str(tool["name"]))
-        text = json.dumps([listing, contents(self.folder)], sort_keys=True)
+        """The adapter's version, and fingerprints of the tasks and of the server's version, tools and folder."""
+        tools = sorted(self._listing.tools, key=lambda tool: str(tool["name"]))
+        text = json.dumps([self._listing.server, tools, contents(self.folder)], sort_keys=True)
         told = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
         return f"mcp-a{ADAPTER}-{fingerprint(self._file)}-{told}"
 
@@ -142,7 +142,7 @@ class Mcp:
         )
 
     @cached_property
-    def _listing(self) -> Sequence[dict[str, Any]]:
+    def _listing(self) -> Listing:
         _ = self._tasks, contents(self.folder)  # what is wrong with files is said before a server is started
         try:
             return listed(self._server)
@@ -152,7 +152,7 @@ class Mcp:
     @cached_property
     def _specs(self) -> tuple[dict[str, ToolSpec], list[Skipped]]:
         try:
-            return specs(self._listing)
+            return specs(self._listing.tools)
         except ValueError as error:
             raise ConfigError("dataset.command", self.command, f"an MCP server of other tools: {error}") from None
 

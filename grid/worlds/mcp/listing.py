@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grid.worlds.mcp.server import Server, ServerError
 from grid.worlds.mcp.session import Session
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 _PAGES = 100
 
 
-def listed(server: Server) -> list[dict[str, Any]]:
-    """All tools of a server that is started for this alone, as it tells them.
+class Listing(NamedTuple):
+    """A server's name and version as it says, and its tools as it tells them."""
+
+    server: str
+    tools: list[dict[str, Any]]
+
+
+def listed(server: Server) -> Listing:
+    """What a server lists that is started for this alone.
 
     Raises:
         ConfigError: the client is not installed, or the server can never start.
@@ -27,16 +34,17 @@ def listed(server: Server) -> list[dict[str, Any]]:
         return thread.submit(lambda: asyncio.run(_listed(server))).result()
 
 
-async def _listed(server: Server) -> list[dict[str, Any]]:
+async def _listed(server: Server) -> Listing:
     session = Session(server)
     try:
         await session.start()
-        return await session.ask(lambda client: every_tool(client, server.max_tools), server.start_seconds)
+        tools = await session.ask(lambda client: _every_tool(client, server.max_tools), server.start_seconds)
+        return Listing(session.told, tools)
     finally:
         await session.close()
 
 
-async def every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
+async def _every_tool(client: ClientSession, most: int) -> list[dict[str, Any]]:
     """All pages of a listing; raises ServerError for too many pages or tools."""
     from mcp_types import PaginatedRequestParams
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from grid.errors import ConfigError, one_line
 from grid.text.untrusted import loads_storable
@@ -27,18 +28,21 @@ Work = Callable[["ClientSession"], Awaitable[T]]
 EXTRA = "pip install 'agent-grid[mcp]'"
 _SHOWN = 300  # characters of what a server says of an error
 _CLOSING_SECONDS = 5.0
+_STARTS = 2  # servers that start at once
+_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class Session:
     """One server's process and the client that talks to it, from `started` to `close`.
 
     Once the server has ended, sent too much, or not answered in time, it is of no use any more: `why` says it, and each
-    further request raises it.
+    further request raises it. `told` is the server's name and version, as it says.
     """
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.why: str | None = None
+        self.told = ""
         self._process: ServerProcess | None = None
         self._requests: asyncio.Queue[tuple[Work[Any], asyncio.Future[Any]]] = asyncio.Queue()
         self._owner: asyncio.Task[None] | None = None
@@ -47,8 +51,9 @@ class Session:
     async def start(self) -> None:
         """Start the server and shake hands; raises ServerError, and ConfigError for what can never start."""
         installed()
-        self._owner = asyncio.create_task(self._own())
-        await self.ask(_initialize, self.server.start_seconds)
+        async with _starting():
+            self._owner = asyncio.create_task(self._own())
+            self.told = await self.ask(_initialize, self.server.start_seconds)
 
     async def ask(self, work: Work[T], seconds: float) -> T:
         """What a request to the client comes to.
@@ -64,7 +69,8 @@ class Session:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._requests.put_nowait((work, answer))
         try:
-            await asyncio.wait([answer, self._owner], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [answer, self._owner]
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
         finally:
@@ -183,8 +189,14 @@ def installed() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-async def _initialize(session: ClientSession) -> None:
-    await session.initialize()
+def _starting() -> asyncio.Semaphore:
+    """Of this loop: a start is work, and many at once would take one another's time until none is done in its own."""
+    return _STARTING.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_STARTS))
+
+
+async def _initialize(session: ClientSession) -> str:
+    found = (await session.initialize()).server_info
+    return f"{found.name} {found.version}"
 
 
 def _message(line: bytes) -> SessionMessage | None:

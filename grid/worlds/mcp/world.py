@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from grid.errors import ToolError
 from grid.text import references
+from grid.text.objects import MAX_CHARACTERS, objects
 from grid.text.short_answers import exact_match
 from grid.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to_json
 from grid.worlds.base import State, own_state
@@ -44,9 +45,8 @@ class McpWorld:
     """The world of one episode. Its server is started by the first call, and ended by `close`.
 
     A call makes a step of the reference when it gives the same arguments in an equal form, and succeeds; one call makes
-    one step. With a `wanted` answer the case is resolved by it alone: in an equal form, or as the whole result of the
-    reference's last call, which is all that whoever plans ahead can tell. Without one all calls have to be made.
-    `answered`: the answer is what a finish tells; otherwise the last result.
+    one step. With a `wanted` answer the case is resolved by it alone (`same_answer`), without one when all calls were
+    made. `answered`: the answer is what a finish tells; otherwise the last result.
 
     Attributes:
         server: that is started.
@@ -100,8 +100,7 @@ class McpWorld:
         given = self.answer(own)
         if given is None:
             return False
-        last = own.outcomes().get(next(reversed(self.calls), ""))
-        return same_answer(given, self.wanted) or (last is not None and given == _whole(last).strip())
+        return same_answer(given, self.wanted)
 
     def answer(self, state: State) -> str | None:
         """What was told; where an outline ends the work, the last result. None where no question is answered."""
@@ -156,9 +155,28 @@ class McpWorld:
 
 
 def same_answer(given: str, wanted: str) -> bool:
-    """Whether two answers mean the same; where digits count, no sign within them may be dropped."""
+    """Whether two answers mean the same; where digits count, no sign within them may be dropped.
+
+    Whoever plans ahead can tell no more than a whole result: one that is an object, or a list of objects, with a single
+    value stands for that value.
+    """
     digits = any(char.isdigit() for char in wanted)
-    return equivalent(given, wanted) or (not digits and exact_match(given, wanted))
+    told = (given, *_only_value(given))
+    return any(equivalent(one, wanted) or (not digits and exact_match(one, wanted)) for one in told)
+
+
+def _only_value(text: str) -> tuple[str, ...]:
+    """The value of a structure that has no other."""
+    found = objects(text) if len(text) <= MAX_CHARACTERS else []
+    if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
+        return ()
+    pending, leaves = [found[0].value], list[Json]()
+    for value in pending:  # which grows
+        if isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+        else:
+            leaves.append(value)
+    return tuple(leaf if isinstance(leaf, str) else to_json(leaf) for leaf in leaves) if len(leaves) == 1 else ()
 
 
 def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
