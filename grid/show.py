@@ -30,6 +30,7 @@ from grid.runner.roles import with_roles
 from grid.runner.run import episode_of, solve
 from grid.store.transcripts import answer_lines
 from grid.text.untrusted import shown_lines
+from grid.worlds.layers import close
 
 _KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)
 
@@ -124,6 +125,8 @@ async def _ended(
         found = await solve(built, episode)
     except GridError as error:
         return False, f"failed: {error}", asked
+    finally:
+        await close(problem.world)
     resolved = "resolved" if problem.world.resolved(found.end) else "not resolved"
     return True, f"{len(found.steps)} steps, {resolved}, answer: {found.answer or 'none'}", asked
 

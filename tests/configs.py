@@ -7,10 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from grid import CONF
-from grid.contracts.files import names, outlines, setting_of, yaml
+from grid.contracts.files import LEFT_OPEN, goes_together, names, outlines, setting_of, yaml
 from grid.runner.check import Job
+from tests import mcp
 
-__all__ = ["CONF", "FOLDERS", "LABELS", "SHARED", "job", "names", "outlines", "setting_of", "solvers", "yaml"]
+__all__ = [
+    "CONF",
+    "FOLDERS",
+    "LABELS",
+    "SHARED",
+    "goes_together",
+    "job",
+    "names",
+    "outlines",
+    "setting_of",
+    "solvers",
+    "yaml",
+]
 
 SHARED: dict[str, Any] = {
     "name": "test",
@@ -34,9 +47,12 @@ FOLDERS = {
     "bfcl": "small_bfcl",
     "gta": "small_gta",
     "hotpotqa_multi": "small_hotpotqa",
+    "mcp": "small_mcp",
     "workbench": "small_workbench",
 }
 """The datasets that need files, by the fixture that has them."""
+
+LEFT_OPEN["mcp"] = mcp.command()
 
 
 def solvers() -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests import apb, apibench, bfcl, gta, hotpotqa, mnms_files, restbench, workbench
+from tests import apb, apibench, bfcl, gta, hotpotqa, mcp, mnms_files, restbench, workbench
 from tests.stabletoolbench import write_queries
 from tests.traject_files import write_files
 
@@ -143,6 +143,13 @@ def small_apibench(tmp_path_factory: pytest.TempPathFactory) -> str:
 def small_bfcl(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A folder of small files in the released format."""
     return bfcl.write(tmp_path_factory.mktemp("bfcl"))
+
+
+@pytest.fixture(scope="session")
+def small_mcp(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of tasks for a small MCP server; skips where the client is not installed."""
+    pytest.importorskip("mcp")
+    return mcp.write(tmp_path_factory.mktemp("mcp"))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from grid.runner.make import make
 from grid.text.references import answering, resolve
 from grid.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
 from grid.worlds.base import Conversation
-from grid.worlds.layers import within
+from grid.worlds.layers import close, within
 from grid.worlds.simulated import Referenced
 from tests.configs import yaml
 
@@ -83,6 +83,7 @@ async def _play(problem: Problem, calls: Mapping[str, ToolCall | None]) -> Playe
     if problem.case.answered:
         finish = ToolCall(FINISH, {"answer": answering(problem.reference.resolution)})
         state, _ = await world.apply(state, resolve(finish, outputs))
+    await close(world)
     path = tuple(steps)
     return Played(Trajectory(path, path, state), world.resolved(state))
 

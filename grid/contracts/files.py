@@ -12,12 +12,16 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid import CONF
-from grid.datasets.base import DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.datasets.base import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.engines.roles import ASKED
+from grid.planners.base import Planner
 from grid.plugins import allowed
 from grid.runner.cell import Setting
 from grid.runner.make import make
 from grid.runner.roles import judges_plans, with_roles
+
+LEFT_OPEN: dict[str, dict[str, Any]] = {}
+"""By dataset what its file leaves open besides its path, such as a program: whoever runs the contracts says it."""
 
 
 def names(group: str, conf: Path = CONF) -> list[str]:
@@ -33,7 +37,7 @@ def file_of(group: str, name: str) -> Path:
 
 def yaml(group: str, name: str) -> dict[str, Any]:
     """A file's own values, missing ones as '???'."""
-    return copy.deepcopy(_read(file_of(group, name)))
+    return copy.deepcopy(_read(file_of(group, name))) | (LEFT_OPEN.get(name, {}) if group == "dataset" else {})
 
 
 @cache
@@ -43,12 +47,23 @@ def _read(path: Path) -> dict[str, Any]:
 
 def outlines(dataset: str) -> list[str]:
     """The values of `dataset.outline` that a dataset's file can have."""
-    values = yaml("dataset", dataset)
-    absent = {name: "/absent" for name, value in values.items() if value == "???"}
-    made = cast(Dataset, make("dataset", values | absent))
-    if "outline" not in values:
+    made = _absent(dataset)
+    if "outline" not in yaml("dataset", dataset):
         return [made.outline]
     return [GIVEN, "hidden", DRAFTED] if OUTLINE in made.provides else ["hidden", DRAFTED]
+
+
+def goes_together(dataset: str, planner: str) -> bool:
+    """Whether a planner that goes on from a state more than once meets worlds that can."""
+    needs = cast(Planner, make("planner", yaml("planner", planner))).needs
+    return BRANCHING not in needs or BRANCHING in _absent(dataset).provides
+
+
+@cache
+def _absent(dataset: str) -> Dataset:
+    """A dataset whose files are not there."""
+    values = {name: "/absent" if value == "???" else value for name, value in yaml("dataset", dataset).items()}
+    return cast(Dataset, make("dataset", values))
 
 
 def setting_of(

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from grid.contracts.files import names, outlines, yaml
+from grid.contracts.files import goes_together, names, outlines, yaml
 from grid.engines.base import Engine
 from grid.plugins import allowed
 from grid.runner.make import ROOMS, make, unpriced
@@ -59,6 +59,8 @@ class Subject:
         ]
 
     def _meet(self, dataset: str, planner: str) -> bool:
+        if not goes_together(dataset, planner):
+            return False
         if self.ours or planner in self.files["planner"]:
             return True
         if dataset in self.files["dataset"]:

@@ -70,7 +70,12 @@ def test_it_builds_with_its_own_values(group: str, name: str, tmp_path: Path) ->
         made = make(key, unpriced(part) | dict.fromkeys(missing, str(tmp_path / "absent")), group)
         assert type(made) is cls
         if missing:
-            assert (group, missing) in (("dataset", ["path"]), ("model", ["path"]), ("model", ["model"]))
+            assert (group, missing) in (
+                ("dataset", ["path"]),
+                ("dataset", ["path", "command"]),
+                ("model", ["path"]),
+                ("model", ["model"]),
+            )
         if missing and group == "dataset":
             data = cast(Dataset, made)
             for read in (data.case_ids, partial(getattr, data, "tools"), partial(getattr, data, "version")):

@@ -20,19 +20,19 @@ REFINE = "refine"
 """The group that a setting has where its plans are refined, and only there."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
-DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph")
+DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
 NO_INFLUENCE = (
     *(f"dataset.{key}" for key in DATA),
-    *("dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
+    *("dataset.command", "dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
     "planner.parallel",
     "pool.path",
 )
-"""Where files lie, which cases are run, how requests are batched, what they cost and what is tried side by side change
-no result.
+"""Keys that change no result: where things lie, which cases are run, how requests are batched and what they cost, what
+runs side by side.
 
-What is in files does: the versions of dataset and pool say it.
+What is in files, and which server a program is, does: the versions of dataset and pool say it.
 """
 _DIGITS = 16
 

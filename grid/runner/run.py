@@ -40,7 +40,7 @@ from grid.runner.rows import ranked_of, step_rows, storable
 from grid.runner.tree_rows import improvement_rows, node_rows
 from grid.seeds import derive_seed
 from grid.types import Trajectory, to_json
-from grid.worlds.layers import bare
+from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends
 
 CONCURRENT_CELLS = 16
@@ -181,6 +181,15 @@ async def _run_cell(
 async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
     """Solve a cell's case and score what came of it."""
     run.problem = problem = built.problem(cell.case_id, cell.disturbance_seed)
+    try:
+        await _solved_and_scored(run, problem, built, setting, cell, own)
+    finally:
+        await close(problem.world)
+
+
+async def _solved_and_scored(
+    run: _Run, problem: Problem, built: Built, setting: Setting, cell: Cell, own: CaseTime | None
+) -> None:
     run.told |= {**problem.baselines(), "solvable": solvable(problem)}
     run.environment = environment(built, cell, setting.seed)
     run.audit = built.audit(problem)

@@ -72,6 +72,15 @@ class Ending(World, Protocol):
         ...
 
 
+@runtime_checkable
+class Closing(World, Protocol):
+    """A world that holds something which lives, a process say, and has to be ended with the episode."""
+
+    async def close(self) -> None:
+        """End it; more than once is once."""
+        ...
+
+
 class Argument(NamedTuple):
     """An argument of a tool, as far as it tells what its values mean."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from grid.types import Observation, ToolCall
-from grid.worlds.base import Conversation, Ending, State, World
+from grid.worlds.base import Closing, Conversation, Ending, State, World
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,13 @@ def over(world: World, state: State) -> bool:
 def ended(world: World, state: State, answer: str | None) -> State:
     """The state behind the planner's own end of the work; the same state where that is nothing to the world."""
     return world.ended(state, answer) if isinstance(world, Ending) else state
+
+
+async def close(world: World) -> None:
+    """End what lives in a world, where anything does."""
+    inner = bare(world)
+    if isinstance(inner, Closing):
+        await inner.close()
 
 
 def bare(world: World) -> World:

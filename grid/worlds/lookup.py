@@ -133,6 +133,11 @@ def concrete_calls(world: World) -> Mapping[str, ToolCall]:
     return {substep: entry.call for entry in entries for substep in entry.substeps}
 
 
+def means(entry: Entry, arguments: Mapping[str, Json]) -> bool:
+    """Whether a call of an entry's tool means it, by the rules."""
+    return _more(entry, arguments) <= entry.optional and not any(_differing(entry, arguments))
+
+
 def _more(entry: Entry, arguments: Mapping[str, Json]) -> set[str]:
     """The arguments that the entry lacks; an empty one is none."""
     known = entry.call.arguments.keys() | entry.open_arguments

@@ -13,7 +13,7 @@ from grid.contracts.test_product import (
 )
 from grid.datasets.base import DRAFTED, GIVEN
 from grid.runner.build import invalid_reason
-from tests.configs import FOLDERS, names, outlines, setting_of
+from tests.configs import FOLDERS, goes_together, names, outlines, setting_of
 
 __all__ = ["test_a_seed_disturbs_alike", "test_every_point_runs_and_repeats_itself"]
 CHEAP = ("lexical", "null_engine", "simulated")
@@ -23,10 +23,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     parametrize(metafunc, list(FOLDERS))
 
 
-def test_only_an_outline_that_the_data_lack_leaves_a_pair_out() -> None:
+def test_only_an_outline_or_branches_that_the_data_lack_leave_a_pair_out() -> None:
     for dataset, outline, planner in product(names("dataset"), (GIVEN, "hidden", DRAFTED), names("planner")):
         model = CHEAP[len(planner) % len(CHEAP)]
         setting = setting_of(
             model=model, dataset=dataset, planner=planner, dataset_values={"outline": outline, "limit": 1}
         )
-        assert (invalid_reason(setting) is None) == (outline in outlines(dataset))
+        fits = outline in outlines(dataset) and goes_together(dataset, planner)
+        assert (invalid_reason(setting) is None) == fits

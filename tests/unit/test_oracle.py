@@ -14,7 +14,7 @@ from grid.runner.build import build, invalid_reason
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from tests.configs import FOLDERS, outlines, setting_of, solvers
+from tests.configs import FOLDERS, goes_together, outlines, setting_of, solvers
 from tests.oracle import oracle_of
 
 BUDGET = BudgetConfig()
@@ -37,17 +37,18 @@ def told(setting: Setting) -> list[dict[str, Any]]:
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
 
-@pytest.mark.parametrize("planner", solvers())
 @pytest.mark.parametrize(
-    ("dataset", "outline"),
+    ("dataset", "outline", "planner"),
     [
         *(
-            (name, outline)
+            (name, outline, planner)
             for name in ("slate", "kqa_synthetic", "gta_generated", *FOLDERS)
             if name != "apb"  # whose plans take a judge
             for outline in outlines(name)
+            for planner in solvers()
+            if goes_together(name, planner)
         ),
-        ("traject_bench sequential", "hidden"),
+        *(("traject_bench sequential", "hidden", planner) for planner in solvers()),
     ],
 )
 def test_an_oracle_resolves_every_case(

@@ -1,0 +1,197 @@
+"""An MCP server's tools: each episode has a process of its own, which cannot be gone back in.
+
+What a call leaves behind is in the server. A state holds what was seen of it: how many calls were made, which calls of
+the reference were, with what they returned, and the answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from grid.errors import ToolError
+from grid.text import references
+from grid.text.objects import MAX_CHARACTERS, objects
+from grid.text.short_answers import exact_match
+from grid.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to_json
+from grid.worlds.base import State, own_state
+from grid.worlds.equivalence import equivalent
+from grid.worlds.lookup import Entry, means
+from grid.worlds.mcp.results import failed, observation
+from grid.worlds.mcp.server import HungError, RefusedError, Server, ServerError
+from grid.worlds.mcp.session import Session
+
+ANSWER = "answer"
+
+
+@dataclass(frozen=True)
+class McpState:
+    """After `made` calls: by step of the reference what its call returned, as JSON; the last result; the answer."""
+
+    made: int = 0
+    obtained: tuple[tuple[str, str], ...] = ()
+    last: str | None = None
+    answer: str | None = None
+
+    def outcomes(self) -> dict[str, Mapping[str, Json]]:
+        """What the reference's calls returned, by step."""
+        return {step: json.loads(text) for step, text in self.obtained}
+
+
+@dataclass(eq=False)
+class McpWorld:
+    """The world of one episode. Its server is started by the first call, and ended by `close`.
+
+    A call makes a step of the reference when it gives the same arguments in an equal form, and succeeds; one call makes
+    one step. With a `wanted` answer the case is resolved by it alone (`same_answer`), without one when all calls were
+    made. `answered`: the answer is what a finish tells; otherwise the last result.
+
+    Attributes:
+        server: that is started.
+        tools: the server's, by name.
+        calls: the reference's by step.
+        wanted: the reference's answer.
+        answered: which of the two rules holds.
+    """
+
+    server: Server
+    tools: Mapping[str, ToolSpec]
+    calls: Mapping[str, ToolCall]
+    wanted: str | None = None
+    answered: bool = False
+    branches: ClassVar[bool] = False
+    _session: Session | None = field(default=None, init=False)
+    _made: int = field(default=0, init=False)
+
+    def start(self) -> McpState:
+        """No call made."""
+        return McpState()
+
+    async def apply(self, state: State, call: ToolCall) -> tuple[McpState, Observation]:
+        """What the server returns. A call that is refused, or has no answer in time, has failed.
+
+        Raises:
+            ToolError: the server has ended, was ended before, or floods; or a state is not the newest.
+        """
+        before = own_state(state, McpState)
+        if before.made != self._made:
+            raise ToolError(f"a server cannot go back: {self._made} calls were made, the state is behind {before.made}")
+        if self.answered and call.tool == FINISH:
+            return _finished(before, call)
+        if call.tool not in self.tools:
+            return before, failed(f"There is no tool {call.tool!r:.80}.")
+        self._made += 1
+        made = replace(before, made=self._made)
+        found = await self._called(call)
+        if found.failed:
+            return made, found
+        text = to_json(dict(found.content))
+        step = self._step(made, call)
+        more = ((step, text),) if step is not None else ()
+        return replace(made, obtained=(*made.obtained, *more), last=_whole(found.content)), found
+
+    def resolved(self, state: State) -> bool:
+        """Whether the answer is right; without one, whether all of the reference's calls were made."""
+        own = own_state(state, McpState)
+        if self.wanted is None:
+            return len(own.obtained) == len(self.calls)
+        given = self.answer(own)
+        if given is None:
+            return False
+        return same_answer(given, self.wanted)
+
+    def answer(self, state: State) -> str | None:
+        """What was told; where an outline ends the work, the last result. None where no question is answered."""
+        own = own_state(state, McpState)
+        if self.wanted is None:
+            return None
+        return own.answer if self.answered else own.last and own.last.strip()
+
+    async def close(self) -> None:
+        """End the server; the next call begins with another."""
+        session, self._session, self._made = self._session, None, 0
+        if session is not None:
+            await session.close()
+
+    async def _called(self, call: ToolCall) -> Observation:
+        session = await self._started()
+        try:
+            result = await session.ask(
+                lambda client: client.call_tool(call.tool, dict(call.arguments)), self.server.seconds
+            )
+        except RefusedError as error:
+            return failed(f"{error}.")
+        except HungError as error:
+            return failed(f"The server is of no use any more: {error}.")
+        except ServerError as error:
+            raise ToolError(f"the MCP server is of no use any more: {error}") from None
+        return observation(result, self.server.result_characters)
+
+    async def _started(self) -> Session:
+        if self._session is not None:
+            return self._session
+        self._session = Session(self.server)
+        try:
+            await self._session.start()
+        except (RefusedError, ServerError) as error:
+            self._session.why = f"it did not start: {error}"
+            raise ToolError(f"the MCP server did not start: {error}") from None
+        return self._session
+
+    def _step(self, state: McpState, call: ToolCall) -> str | None:
+        """The first step of the reference that a call makes, of those that were not made; None for another call."""
+        outcomes, spec = state.outcomes(), self.tools[call.tool]
+        parameters = {parameter.name: parameter for parameter in spec.parameters}
+        for step, reference in self.calls.items():
+            if step in outcomes or reference.tool != call.tool:
+                continue
+            concrete = references.resolve(reference, outcomes)
+            entry = Entry(frozenset({step}), concrete, Observation({}), parameters=parameters)
+            if not any(references.found_in(concrete)) and means(entry, call.arguments):
+                return step
+        return None
+
+
+def same_answer(given: str, wanted: str) -> bool:
+    """Whether two answers mean the same; where digits count, no sign within them may be dropped.
+
+    Whoever plans ahead can tell no more than a whole result: one that is an object, or a list of objects, with a single
+    value stands for that value.
+    """
+    digits = any(char.isdigit() for char in wanted)
+    told = (given, *_only_value(given))
+    return any(equivalent(one, wanted) or (not digits and exact_match(one, wanted)) for one in told)
+
+
+def _only_value(text: str) -> tuple[str, ...]:
+    """The value of a structure that has no other."""
+    found = objects(text) if len(text) <= MAX_CHARACTERS else []
+    if len(found) != 1 or found[0].why or (found[0].start, found[0].end) != (0, len(text)):
+        return ()
+    pending, leaves = [found[0].value], list[Json]()
+    for value in pending:  # which grows
+        if isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value
+        else:
+            leaves.append(value)
+    return tuple(leaf if isinstance(leaf, str) else to_json(leaf) for leaf in leaves) if len(leaves) == 1 else ()
+
+
+def _finished(before: McpState, call: ToolCall) -> tuple[McpState, Observation]:
+    """The state behind the answer; a finish without one, or with a reference that nothing fills, is refused."""
+    answer = call.arguments.get(ANSWER)
+    text = answer if isinstance(answer, str) else "" if answer is None else to_json(answer)
+    if not text.strip():
+        return before, failed(f"{FINISH} needs an {ANSWER}: the result of an earlier step, or words.")
+    left = references.PATTERN.search(text)
+    if left:
+        return before, failed(f"{ANSWER}: {left[0]!r:.80} is no result of an earlier step.")
+    return replace(before, answer=text.strip()), Observation({ANSWER: text.strip()})
+
+
+def _whole(content: Mapping[str, Json]) -> str:
+    """What a reference to a result stands for, as text: `result`, or all fields."""
+    result = content[RESULT] if RESULT in content else dict(content)
+    return result if isinstance(result, str) else to_json(result)
