@@ -120,6 +120,7 @@ def test_a_call_returns_texts_fields_and_names_of_what_is_neither() -> None:
         (call("deep"), "levels deep"),
         (call("long", size=30_000), "20,000 at most are shown"),
         (call("sell"), "There is no tool 'sell'."),
+        (call("price", name="\ud800"), "half a surrogate pair"),
     ],
 )
 def test_a_call_that_comes_to_nothing_has_failed_and_the_server_goes_on(made: ToolCall, why: str) -> None:

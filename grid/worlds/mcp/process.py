@@ -68,6 +68,8 @@ class ServerProcess:
                 line = await self._process.stdout.readline()
             except ValueError:
                 raise ServerError(f"it sent a message of more than {MESSAGE_BYTES:,} bytes") from None
+            except OSError:
+                return
             if not line:
                 return
             yield line

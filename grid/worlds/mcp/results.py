@@ -5,11 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import RESULT, Json, Observation, to_json
+from grid.types import RESULT, Json, Observation, ToolCall, to_json
 from grid.worlds.schema import ERROR
 
 if TYPE_CHECKING:
+    from mcp import ClientSession
     from mcp_types import CallToolResult
+
+
+async def called(client: ClientSession, call: ToolCall) -> CallToolResult:
+    """What a tool returns.
+
+    The client's own `call_tool` holds it against the schema that the server tells, whose regular expressions may take
+    for ever; nothing here rests on that.
+    """
+    from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
+
+    params = CallToolRequestParams(name=call.tool, arguments=dict(call.arguments))
+    return await client.send_request(CallToolRequest(params=params), CallToolResult)
 
 
 def failed(why: str) -> Observation:

@@ -20,6 +20,7 @@ from grid.worlds.mcp.process import ServerProcess
 from grid.worlds.mcp.server import MESSAGES, HungError, RefusedError, Server, ServerError
 
 if TYPE_CHECKING:
+    import anyio
     from mcp import ClientSession
     from mcp.shared.message import SessionMessage
 
@@ -29,7 +30,7 @@ EXTRA = "pip install 'agent-grid[mcp]'"
 _SHOWN = 300  # characters of what a server says of an error
 _CLOSING_SECONDS = 5.0
 _STARTS = 2  # servers that start at once
-_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.Semaphore] = WeakKeyDictionary()
 
 
 class Session:
@@ -189,9 +190,11 @@ def installed() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _starting() -> asyncio.Semaphore:
+def _starting() -> anyio.Semaphore:
     """Of this loop: a start is work, and many at once would take one another's time until none is done in its own."""
-    return _STARTING.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_STARTS))
+    import anyio
+
+    return _STARTING.setdefault(asyncio.get_running_loop(), anyio.Semaphore(_STARTS))
 
 
 async def _initialize(session: ClientSession) -> str:

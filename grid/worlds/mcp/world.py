@@ -19,7 +19,7 @@ from grid.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to
 from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 from grid.worlds.lookup import Entry, means
-from grid.worlds.mcp.results import failed, observation
+from grid.worlds.mcp.results import called, failed, observation
 from grid.worlds.mcp.server import HungError, RefusedError, Server, ServerError
 from grid.worlds.mcp.session import Session
 
@@ -116,11 +116,13 @@ class McpWorld:
             await session.close()
 
     async def _called(self, call: ToolCall) -> Observation:
+        try:
+            call.text().encode()
+        except UnicodeEncodeError:
+            return failed("An argument has half a surrogate pair.")
         session = await self._started()
         try:
-            result = await session.ask(
-                lambda client: client.call_tool(call.tool, dict(call.arguments)), self.server.seconds
-            )
+            result = await session.ask(lambda client: called(client, call), self.server.seconds)
         except RefusedError as error:
             return failed(f"{error}.")
         except HungError as error:
