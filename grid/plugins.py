@@ -32,6 +32,7 @@ VARIABLE = "AGENT_GRID_PLUGINS"
 ENTRY_POINTS = "agent_grid.plugins"
 """The group in which a distribution declares its package: any name, and the package's."""
 _OURS = frozenset({"grid", "analysis", "launch", "hydra_plugins", "conf"})
+_MOST_BYTES = 100 * 2**20
 _PACKAGE = "the name of a Python package where you stand, on PYTHONPATH or installed"
 
 
@@ -139,20 +140,32 @@ def _found(name: str, declared: Mapping[str, Distribution]) -> Plugin:
     """Where a package is; raises ConfigError."""
     key = KEY if name not in declared else f"{ENTRY_POINTS} of {declared[name].name}"
     check_name(key, name)
-    here, there = Path.cwd() / name, _origin(find_spec(name))
+    here, spec = Path.cwd() / name, find_spec(name)
+    there = _origin(spec)
     if here.is_dir() and there is None and not (here / "__init__.py").is_file():
         raise ConfigError(key, name, f"a package: {here} has no __init__.py")
     if (here / "__init__.py").is_file():
-        if there is not None and there != here.resolve():
-            raise ConfigError(key, name, f"a name that no other package has: {here} would hide {there}")
+        if spec is not None and spec.origin and there != here.resolve():
+            raise ConfigError(key, name, f"a name that no other package has: {here} would hide {there or spec.origin}")
         there = here
     if there is None:
         near = difflib.get_close_matches(name, [*_packages(Path.cwd()), *declared], n=1)
         raise ConfigError(key, name, f"{_PACKAGE}" + (f" (did you mean {near[0]}?)" if near else ""))
-    distribution = declared.get(name) or (_distribution(name) if find_spec(name) else None)
+    distribution = declared.get(name) or (_distribution(name) if spec else None)
     if distribution is None:
+        _check_size(name, there)
         return Plugin(name, str(there))
     return Plugin(name, str(there), distribution.name, distribution.version)
+
+
+def _check_size(name: str, folder: Path) -> None:
+    """Raise ConfigError for a folder that is too large to be sent to every machine."""
+    total = 0
+    for path in folder.rglob("*"):
+        total += path.stat().st_size if path.is_file() else 0
+        if total > _MOST_BYTES:
+            most = f"{_MOST_BYTES // 2**20} MiB"
+            raise ConfigError(KEY, name, f"a package of at most {most}, as {folder} is sent to all machines: no data")
 
 
 def check_name(key: str, name: str) -> None:
@@ -160,7 +173,7 @@ def check_name(key: str, name: str) -> None:
     check_module(key, name)
     if name in _OURS:
         raise ConfigError(key, name, f"no name of a package of agent-grid ({', '.join(sorted(_OURS))})")
-    if name in sys.stdlib_module_names:
+    if name in sys.stdlib_module_names or name == "__main__":
         raise ConfigError(key, name, "no name of a module of Python's own")
 
 

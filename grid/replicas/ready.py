@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grid.engines.probe import warning
-from grid.errors import ConfigError, EngineError
+from grid.errors import ConfigError, EngineError, UnfinishedError
 from grid.replicas.pool import Pool, Say, log_tail
 
 _LOOK_SECONDS = 5.0
@@ -50,7 +50,7 @@ class _Loading:
             self.ready.add(name)
             self._warn(next(pool.label for pool in self._pools if name in pool.names), share)
         except ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ConfigError):
+            if isinstance(error.cause, ConfigError | UnfinishedError):
                 raise error.cause from None
             self.late[name] = Late(str(error.cause))
         except ray.exceptions.RayActorError as error:
@@ -81,7 +81,7 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
     `say` gets a line now and then.
 
     Raises:
-        ConfigError: what keeps an engine from ever working.
+        ConfigError, UnfinishedError: what keeps an engine from ever working.
         EngineError: a pool of which no replica is ready within `seconds`, with the tails of their logs.
     """
     import ray

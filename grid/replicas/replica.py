@@ -15,7 +15,7 @@ from grid.engines import own_log
 from grid.engines.base import Choice, Prompt, Sampled
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import unassigned
-from grid.errors import ConfigError, EngineDiedError, EngineError, GridError
+from grid.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
 from grid.runner.make import make
 from grid.types import Usage
 
@@ -88,14 +88,19 @@ class Replica:
         from grid.replicas.metrics import ReplicaMetrics
 
         self._hosting = hosting
-        self._engine = cast(HostedEngine, make("model", model))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refused: UnfinishedError | None = None
+        try:
+            self._engine = cast(HostedEngine, make("model", model))
+        except UnfinishedError as error:  # raised in here, it would come as a traceback, from one process after another
+            self._refused = error
+            return
         self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
         self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
         self._metrics = ReplicaMetrics(name, self._again)
         self._attempts: dict[str, Usage] = {}  # the latest at the end
         self._loading: asyncio.Task[float | None] | None = None
         self._began = 0.0
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: asyncio.Task[None] | None = None
 
     async def load(self) -> float | None:
@@ -104,6 +109,8 @@ class Replica:
         Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
         not fail every request, and Ray starts the next.
         """
+        if self._refused:
+            raise self._refused
         if self._loading is None:
             self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
             self._loading = asyncio.create_task(self._load())

@@ -74,6 +74,12 @@ def test_another_version_than_the_drivers_is_refused_by_name(cluster: str, tmp_p
 def test_an_older_version_there(tmp_path: Path) -> None:
     old, new = (write_distribution(tmp_path / version, version) for version in ("0.1", "0.2"))
     with head(environment={**UNGUARDED, "PYTHONPATH": str(old)}) as address:
-        ended = sweep(tmp_path, address, "planner=telling", "dataset.limit=1", "name=old", PYTHONPATH=str(new))
-    assert ended.status == 1
-    assert f"{os.uname().nodename} has mylab-tools 0.1, the sweep's driver 0.2" in ended.err
+        of_tasks, of_replicas = (
+            sweep(tmp_path, address, part, "dataset.limit=1", "name=old", PYTHONPATH=str(new))
+            for part in ("planner=telling", "model=hosted")
+        )
+    why = f"stopped: {os.uname().nodename} has mylab-tools 0.1, the sweep's driver 0.2; install the same on all nodes"
+    for ended in (of_tasks, of_replicas):
+        assert ended.status == 1
+        (line,) = ended.err.splitlines()
+        assert line.startswith(why)

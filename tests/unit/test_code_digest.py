@@ -117,3 +117,10 @@ def test_a_planner_counts_its_prompts_and_not_other_planners() -> None:
     found = digests._closure(["grid.planners.react"], frozenset({"grid"}))
     assert {"grid.planners.acting", "grid.planners.prompts", "grid.planners.base", "grid.text.answers"} <= set(found)
     assert not {"grid.planners.egb", "grid.runner.run", "grid.runner.batch", "grid.store"} & set(found)
+
+
+def test_the_contracts_are_no_part_of_what_they_test() -> None:
+    own = frozenset({"grid"})
+    found = digests._closure(["grid.planners.react", "grid.datasets.slate.dataset", "grid.metrics.stepwise"], own)
+    assert "grid.planners.acting" in found
+    assert not [name for name in found if name.startswith("grid.contracts")]

@@ -78,15 +78,25 @@ def test_child_processes_are_told(lab: Path) -> None:
         ("mylib", r"did you mean mylab\?"),
         ("bare", "has no __init__.py"),
         ("yaml", "would hide"),
+        ("typing_extensions", "would hide"),
+        ("__main__", "of Python's own"),
     ],
 )
 def test_names_that_are_refused(lab: Path, name: str, why: str) -> None:
-    write(lab, {"bare/text.txt": "", "yaml/__init__.py": ""})  # PyYAML is installed
+    write(
+        lab, {"bare/text.txt": "", "yaml/__init__.py": "", "typing_extensions/__init__.py": ""}
+    )  # of which both are installed
     error = refused(name)
     assert error.key == "plugins"
     assert error.value == name
     with pytest.raises(ConfigError, match=why):
         raise error
+
+
+def test_a_folder_with_data_is_too_large_to_be_sent(lab: Path) -> None:
+    with (lab / "mylab" / "model.bin").open("wb") as file:
+        file.truncate(101 * 2**20)
+    assert "a package of at most 100 MiB" in refused("mylab").allowed
 
 
 def test_a_file_that_hides_one_of_ours_or_of_another_plugin(lab: Path) -> None:
