@@ -12,11 +12,12 @@ import pytest
 from pydantic.dataclasses import dataclass
 
 from grid.contracts.trying import reference_resolves
+from grid.datasets.function_tools import tool_of
 from grid.datasets.functions import FunctionTasks
 from grid.errors import ConfigError, ToolError
 from grid.strict import STRICT
 from grid.types import Parameter, ToolCall
-from grid.worlds.functions import Function, FunctionWorld, called, outcome, tool_of
+from grid.worlds.functions import Function, FunctionWorld, called, outcome
 
 
 def divide(a: float, b: float, unit: Literal["m", "km"] = "m") -> dict[str, Any]:
@@ -57,7 +58,7 @@ def test_a_function_as_planners_see_it() -> None:
     assert tool.parameters == (
         Parameter("a", "number", "what is divided."),
         Parameter("b", "number", "by what, not 0."),
-        Parameter("unit", "string", "of the result.", required=False, values=("m", "km")),
+        Parameter("unit", "string", 'of the result. One of: "m", "km". Default: "m".', False, ("m", "km")),
     )
     assert tool_of(shout).parameters[1] == Parameter("times", "integer", "", required=False)
 
