@@ -38,8 +38,10 @@ from launch.summary import replicas_table
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:
     """Start a pool that stays, or find it running; returns when it is loaded."""
-    engine = cast(HostedEngine, build_engine(model))
-    found = pool.find(label, model)
+    built = build_engine(model)
+    if built.home == "task":
+        raise ConfigError("model", label, "a model that replicas hold; this one runs in each worker, and loads nothing")
+    engine, found = cast(HostedEngine, built), pool.find(label, model)
     if not found:
         gpus.check([(label, config.cluster.replicas, engine.gpus)])
         seconds = config.cluster.ready_seconds
