@@ -102,13 +102,13 @@ def _unknown(tried: Tried) -> list[str]:
     reasons = Counter(pilot.why for pilot in tried.pilots.values() if pilot.why)
     lines = [f"unknown of {count:,} settings: {why}" for why, count in reasons.items()]
     for side in tried.sides:
-        few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.busy]
+        few = [p for s in side.settings if (p := tried.pilots.get(s.id)) and p.batches and p.largest.side < side.cells]
         if few and side.pooled:
-            how = "side by side they take as long as alone" if side.scales else "side by side they are no faster"
+            how = "more take as long, up to what the server answers at once" if side.capacity else "more are no faster"
             least = min(pilot.largest.side for pilot in few)
             lines.append(
                 f"times of {len(few):,} settings are less certain: tried with {least:,} cells side by side at the "
-                f"least, the sweep has {side.busy:,}, and it is taken that {how}; a larger dry_run.pilot tells"
+                f"least, the sweep has {side.cells:,}, and it is taken that {how}; a larger dry_run.pilot tells"
             )
     return lines
 

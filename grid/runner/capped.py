@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from grid.chains import Verdict
@@ -22,17 +24,29 @@ class CapError(UnfinishedError):
 class Cap:
     """Completions and scoring passes that are left, of all roles together.
 
-    How many passes a choice takes is known with its answer: those of choices in flight may go beyond it.
+    How many passes a choice takes is known with its answer: those of choices in flight may go beyond it. `seconds` are
+    those that calls were in flight, each of several at once for itself.
     """
 
     def __init__(self, calls: int) -> None:
         self.calls = self.left = calls
+        self.seconds = 0.0
 
     def take(self, calls: int) -> None:
         """Raise CapError where fewer are left."""
         if calls > self.left:
             raise CapError(f"dry_run.pilot={self.calls} calls are used up")
         self.left -= calls
+
+    @contextmanager
+    def asking(self, calls: int) -> Iterator[None]:
+        """Inside it so many calls are in flight. Raises as `take`."""
+        self.take(calls)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += calls * (time.monotonic() - began)
 
 
 class Capped:
@@ -45,13 +59,13 @@ class Capped:
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """As the engine's; raises CapError."""
-        self._cap.take(n)
-        return await self._engine.sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
+        with self._cap.asking(n):
+            return await self._engine.sample(prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=seed)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """As the engine's; raises CapError."""
-        self._cap.take(1)
-        choice = await self._engine.choose(prompt, seed=seed)
+        with self._cap.asking(1):
+            choice = await self._engine.choose(prompt, seed=seed)
         self._cap.left -= max(choice.usage.forward_passes - 1, 0)
         return choice
 

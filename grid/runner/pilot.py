@@ -45,16 +45,20 @@ class Took:
 
 @dataclass(frozen=True)
 class Batch:
-    """Cells that were run together: how many side by side, and the seconds until the last had ended."""
+    """Cells that were run together: how many side by side at most, and the seconds until the last had ended.
+
+    `calls` were in flight, in the mean.
+    """
 
     took: Sequence[Took]
     side: int
     seconds: float
+    calls: float
 
     @property
-    def cell_seconds(self) -> float:
-        """Of a cell, in the mean."""
-        return math.fsum(one.seconds for one in self.took) / len(self.took)
+    def cells(self) -> float:
+        """How many were side by side, in the mean: towards the end fewer."""
+        return math.fsum(one.seconds for one in self.took) / self.seconds
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
     while count := min(size, cap.left // most, len(waiting)):
         cells, waiting = waiting[:count], waiting[count:]
         try:
-            batch, rows = await _batch(trial, built, cells)
+            batch, rows = await _batch(trial, built, cells, cap)
         except CapError:
             break
         broken = next((row for row in rows if row["error_kind"] in _NO_RESULT), None)
@@ -143,8 +147,10 @@ async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
     return Pilot(batches, used)
 
 
-async def _batch(trial: Trial, built: Built, cells: Sequence[Cell]) -> tuple[Batch, Sequence[Mapping[str, Any]]]:
-    began, result = time.perf_counter(), ChunkResult()
+async def _batch(
+    trial: Trial, built: Built, cells: Sequence[Cell], cap: Cap
+) -> tuple[Batch, Sequence[Mapping[str, Any]]]:
+    began, asked, result = time.perf_counter(), cap.seconds, ChunkResult()
     await run_chunk(
         built,
         trial.setting,
@@ -156,7 +162,8 @@ async def _batch(trial: Trial, built: Built, cells: Sequence[Cell]) -> tuple[Bat
         keep=trial.keep,
     )
     seconds, rows = time.perf_counter() - began, result.take()["episodes"]
-    return Batch([_took(row) for row in rows], min(trial.side, len(cells)), seconds), rows
+    took, side = [_took(row) for row in rows], min(trial.side, len(cells))
+    return Batch(took, side, seconds, (cap.seconds - asked) / seconds), rows
 
 
 def _took(row: Mapping[str, Any]) -> Took:

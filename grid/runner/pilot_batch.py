@@ -24,15 +24,16 @@ from grid.store import CellIds
 
 @dataclass(frozen=True)
 class Side:
-    """What settings of one lane run on: `busy` tasks, or cells that keep its replicas busy.
+    """What settings of one lane run on: so many `cells` side by side, or tasks where these have the engine.
 
-    `scales`: how long a cell takes does not hang on how many others there are, until all are busy.
+    `capacity`: calls that its replicas answer at once, where how long one takes does not hang on how many others there
+    are; None where it does, or nothing answers but the task.
     """
 
     settings: Sequence[Setting]
-    busy: int
+    cells: int
     pooled: bool
-    scales: bool
+    capacity: int | None
 
     def seconds(self, settings: Sequence[Setting], pilots: Mapping[str, Pilot], pending: Mapping[str, int]) -> float:
         """How long the cells of some settings that are `pending` take, by those pilots that say something."""
@@ -47,10 +48,13 @@ class Side:
     def _share(self, pilot: Pilot) -> float:
         """The seconds by which one cell makes a sweep longer."""
         batch = pilot.largest
+        each = batch.seconds / len(batch.took)
         if not self.pooled:
-            return batch.seconds / len(batch.took) / self.busy
-        alone = batch.cell_seconds * min(1.0, self.busy / batch.side)  # less what they waited for one another
-        return alone / (self.busy if self.scales else min(self.busy, batch.side))
+            return each / self.cells
+        if self.capacity is None:
+            return each
+        calls = batch.calls / batch.cells * self.cells  # as a sweep would have in flight
+        return each * min(batch.calls, self.capacity) / min(calls, self.capacity) if calls else each
 
 
 def pilots_on(plan: Plan, fleet: Fleet, done: CellIds, calls: int) -> tuple[dict[str, Pilot], list[Side]]:
@@ -76,8 +80,10 @@ def _tasks(plan: Plan, lane: Lane) -> int:
 
 def _side(plan: Plan, lane: Lane) -> Side:
     homes = {build_engine(model).home for one in lane.settings for model in models(one.config).values()}
-    busy = ceil(lane.target / AHEAD) if lane.pools else _tasks(plan, lane)
-    return Side(lane.settings, busy, bool(lane.pools), scales="replica" not in homes)
+    if not lane.pools:
+        return Side(lane.settings, _tasks(plan, lane), pooled=False, capacity=None)
+    capacity = None if "replica" in homes else ceil(lane.target / AHEAD)
+    return Side(lane.settings, lane.target, pooled=True, capacity=capacity)
 
 
 def _together(plan: Plan, lane: Lane, settings: Sequence[Setting], done: CellIds, calls: int) -> dict[str, Pilot]:

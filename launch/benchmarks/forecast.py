@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--calls", type=int, default=1000, help="of a pilot, for each setting")
     parser.add_argument("--trials", type=int, default=4, help="of 50 cases, with engines of the task")
     parser.add_argument("--only", nargs="*", choices=_ENGINES, default=_ENGINES)
-    parser.add_argument("--latency-ms", type=float, default=200.0, help="of every answer over HTTP")
+    parser.add_argument("--latency-ms", type=float, default=500.0, help="of every answer over HTTP")
     parser.add_argument("--local", type=Path, help="a folder with a small model for transformers")
 
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         sweeps = {
             "lexical": ["model=lexical", here],
             "simulated": ["model=simulated", here],
-            "http": ["model=openai_http", f"model.base_url={url}", "model.model=random", "trials=1"],
+            "http": ["model=openai_http", f"model.base_url={url}", "model.model=random", "planner=react", "trials=3"],
             "transformers": ["model=local", f"model.path={arguments.local}", *local],
         }
         for name in arguments.only:

@@ -54,26 +54,33 @@ def test_other_arguments_stay_where_they_are() -> None:
     assert composed([]).dry_run is False
 
 
-def pilot(*batches: tuple[int, int, float, float]) -> Pilot:
-    """Of cells, how many side by side, the seconds of each, and of all."""
-    return Pilot([Batch([Took(1, 1, 1, None, each)] * cells, side, every) for cells, side, each, every in batches])
+def pilot(*batches: tuple[int, float, float, float]) -> Pilot:
+    """Of cells, the seconds of each, of all, and the calls that were in flight."""
+    return Pilot([Batch([Took(1, 1, 1, None, each)] * cells, cells, every, calls)
+                  for cells, each, every, calls in batches])  # fmt: skip
+
+
+TASKS = Side([SETTING], 2, pooled=False, capacity=None)
+SERVER, MODEL = (Side([SETTING], 20, pooled=True, capacity=capacity) for capacity in (16, None))
 
 
 @pytest.mark.parametrize(
     ("side", "tried", "cells", "seconds"),
     [
         # A task has the engine: what a cell takes of a CPU, over the tasks at once.
-        (Side([SETTING], 2, pooled=False, scales=True), pilot((1, 1, 3.0, 3.0), (10, 10, 9.0, 10.0)), 100, 50.0),
-        # A server: as many cells side by side as it takes, however few were tried.
-        (Side([SETTING], 16, pooled=True, scales=True), pilot((4, 4, 2.0, 2.5)), 160, 20.0),
-        # More were tried than it takes at once: they waited for one another half of the time.
-        (Side([SETTING], 16, pooled=True, scales=True), pilot((64, 32, 4.0, 8.0)), 160, 20.0),
+        (TASKS, pilot((1, 3.0, 3.0, 0.0), (10, 9.0, 10.0, 0.0)), 100, 50.0),
+        # 4 cells with a call each: the server answers 16 at once, so 4 times as many cells in the time.
+        (SERVER, pilot((4, 2.0, 2.0, 4.0)), 160, 20.0),
+        # The same cells spend half of their time on their own: 10 calls of 20 cells are in flight, 5 times as many.
+        (SERVER, pilot((4, 2.0, 2.0, 2.0)), 160, 16.0),
+        # 4 cells with 4 calls each are as many as it answers at once already, and so are more.
+        (SERVER, pilot((4, 2.0, 2.0, 16.0)), 160, 80.0),
+        (SERVER, pilot((8, 4.0, 4.0, 32.0)), 160, 80.0),
         # A model on this cluster is no faster than it was seen to be.
-        (Side([SETTING], 8, pooled=True, scales=False), pilot((4, 4, 2.0, 2.5)), 160, 80.0),
-        (Side([SETTING], 8, pooled=True, scales=False), pilot((8, 8, 2.0, 2.5)), 160, 40.0),
+        (MODEL, pilot((4, 2.0, 2.0, 4.0)), 160, 80.0),
         # The last cell takes its time, however many run beside it.
-        (Side([SETTING], 16, pooled=True, scales=True), pilot((4, 4, 2.0, 2.5)), 2, 2.0),
-        (Side([SETTING], 16, pooled=True, scales=True), Pilot(why="x"), 2, 0.0),
+        (SERVER, pilot((4, 2.0, 2.0, 4.0)), 2, 2.0),
+        (SERVER, Pilot(why="x"), 2, 0.0),
     ],
 )
 def test_how_long_cells_take_by_hand(side: Side, tried: Pilot, cells: int, seconds: float) -> None:

@@ -145,7 +145,7 @@ def took(tokens: int, money: float | None = None) -> Took:
 
 
 def test_a_forecast_by_hand() -> None:
-    pilot = Pilot([Batch([took(10, 0.1)], 1, 1.0), Batch([took(20, 0.2), took(30, 0.3)], 2, 1.5)])
+    pilot = Pilot([Batch([took(10, 0.1)], 1, 1.0, 1.0), Batch([took(20, 0.2), took(30, 0.3)], 2, 1.5, 1.0)])
     found = known(forecast(pilot, 6))
     assert found.input_tokens.value == pytest.approx(6 * 20)
     assert found.input_tokens.spread == pytest.approx(2 * 6 * 10 / 3**0.5)
@@ -154,7 +154,7 @@ def test_a_forecast_by_hand() -> None:
     assert found.money.value == pytest.approx(6 * 0.2)
     one = known(forecast(replace(pilot, batches=pilot.batches[:1]), 6))
     assert one.input_tokens == Estimate(60.0, None), "one cell has no spread"
-    assert known(forecast(Pilot([Batch([took(10)], 1, 1.0)]), 6)).money is None
+    assert known(forecast(Pilot([Batch([took(10)], 1, 1.0, 1.0)]), 6)).money is None
     assert forecast(Pilot(why="x"), 6) is None
     assert total([Estimate(1.0, 0.5), Estimate(2.0, 0.25)]) == Estimate(3.0, 0.75)
     assert total([Estimate(1.0, 0.5), Estimate(2.0, None)]).spread is None
