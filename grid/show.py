@@ -21,10 +21,11 @@ from grid.engines.roles import ASKED, JUDGE
 from grid.errors import ConfigError, GridError
 from grid.planners.requests import Message
 from grid.runner import deadline
-from grid.runner.build import Built, build, invalid_reason
+from grid.runner.build import Built, build
 from grid.runner.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.environment import Environment, environment
+from grid.runner.fitting import invalid_reason
 from grid.runner.ordering import with_ordering
 from grid.runner.roles import with_roles
 from grid.runner.run import episode_of, solve

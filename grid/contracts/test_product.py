@@ -22,9 +22,10 @@ from grid.datasets.base import DRAFTED, GIVEN
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.search.planner import TreeSearch
 from grid.plugins import plugin_of
-from grid.runner.build import Built, build, invalid_reason
+from grid.runner.build import Built, build
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.make import make
 from grid.runner.run import Stamp, episode_of, run_chunk
 from grid.store.schema import TABLES, TIMES

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from grid import plugins
 from grid.code_digest import code_digest
-from grid.datasets.base import DIAGNOSED, DRAFTED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Problem
-from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
-from grid.engines.informed import Informed, Knowing
+from grid.datasets.base import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Problem
+from grid.engines.base import Engine
+from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError, UnfinishedError
@@ -22,8 +22,8 @@ from grid.planners import outline, refining
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.planners.progress import Budget
-from grid.planners.refining import NOT_REFINED, Refining, writes_plans
-from grid.planners.restoring import NOT_RESTORED, Restoring
+from grid.planners.refining import Refining
+from grid.planners.restoring import Restoring
 from grid.robustness.base import Robustness
 from grid.runner import audit, customer, evaluation, grounding, simulation
 from grid.runner.audit import Audit
@@ -34,9 +34,9 @@ from grid.runner.evaluation import Evaluation
 from grid.runner.grounding import GroundingByModel
 from grid.runner.make import make
 from grid.runner.ordering import ordering
-from grid.runner.pooled import Pooled, dataset_of, lacking, pooled
+from grid.runner.pooled import Pooled, dataset_of, pooled
 from grid.runner.prices import Prices, prices_of
-from grid.runner.roles import judges_plans, judging, models, restoring, simulating, tools_ask
+from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
 from grid.seeds import derive_seed
 from grid.types import Plan
@@ -139,12 +139,12 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
     robustness = tuple(
         cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
     )
-    engines = {role: _engine_of(role, model) for role, model in models(config).items()}
-    keys = _key(config["dataset"]), _key(config["pool"]), _key(config["retriever"])
+    engines = {role: engine_of(role, model) for role, model in models(config).items()}
+    keys = key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
     return Built(
         prices=prices_of(config, engines),
         engine=engines.pop(ACTOR),
-        planner=_refining(config).around(cast(Planner, make("planner", config["planner"]))),
+        planner=refining_of(config).around(cast(Planner, make("planner", config["planner"]))),
         dataset=dataset_of(keys[0]),
         pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
         robustness=robustness,
@@ -190,98 +190,15 @@ def expect_code(setting: Setting) -> None:
 
 def build_engine(model: Mapping[str, Any]) -> Engine:
     """The engine of a model group's config; nothing is loaded."""
-    return _engine(_key(model))
+    return _engine(key_of(model))
 
 
-def invalid_reason(setting: Setting) -> str | None:
-    """Why a setting's parts do not go together, naming both YAML files; None where they do."""
-    planner = cast(Planner, make("planner", setting.config["planner"]))
-    dataset = dataset_of(_key(setting.config["dataset"]))
-    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
-    if dataset.outline == GIVEN and OUTLINE not in dataset.provides:
-        return f"{of} has no outline of its own, so that dataset.outline is hidden or drafted"
-    for role, model in models(setting.config).items():
-        reason = _unfit(setting, role, _engine_of(role, model), dataset)
-        if reason:
-            return reason
-    if _refining(setting.config).mode != NOT_REFINED and not writes_plans(planner):
-        plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
-        return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"
-    verbs, cases = planner.needs & {SAMPLE, CHOOSE}, planner.needs - {SAMPLE, CHOOSE, JUDGE}
-    needs = f"conf/planner/{_file(setting, 'planner')}.yaml needs"
-    provided, by = build_engine(models(setting.config)[ACTOR]).provides, f"conf/model/{_file(setting, 'model')}.yaml"
-    missing = verbs - provided
-    if missing:
-        return f"{needs} {', '.join(sorted(missing))}, which {by} cannot do"
-    if CHOOSE in verbs and NATIVE in provided:
-        return f"{needs} choices among tools that stand in the prompt; {by} has model.tools=native"
-    missing = cases - dataset.provides
-    if missing:
-        return f"{needs} {', '.join(sorted(missing))}, which {of} does not have"
-    for name, part in setting.config["robustness"].items():
-        disturbing = cast(Robustness, make(f"robustness.{name}", part, "robustness"))
-        if missing := disturbing.needs - dataset.provides:
-            return f"conf/robustness/{name}.yaml needs {', '.join(sorted(missing))}, which {of} does not have"
-    what = lacking(_key(setting.config["dataset"]), _key(setting.config["pool"]))
-    return f"conf/pool/{_file(setting, 'pool')}.yaml needs {what.format(file=of)}" if what else None
-
-
-def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> str | None:
-    """Why an engine cannot have its role, whatever the planner does with it; None where it can."""
-    of = f"conf/dataset/{_file(setting, 'dataset')}.yaml"
-    how = judging(setting.config).get(role)
-    if role == CRITIC and SAMPLE not in engine.provides:
-        refine = f"conf/refine/{_file(setting, REFINE)}.yaml"
-        return f"{refine} needs {SAMPLE} of its critic, which conf/model/{_file(setting, role)}.yaml cannot do"
-    if role in (SIMULATOR, USER) and (SAMPLE not in engine.provides or engine.sampler is None):
-        who = "tools" if role == SIMULATOR else "user"
-        return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
-    if role == EVALUATOR and judges_plans(setting.config):
-        return _no_judge_of_plans(setting, engine, dataset)
-    if isinstance(engine, Informed) and role == EVALUATOR:
-        compares = setting.config["dataset"].get("equivalence") == JUDGED
-        what = (
-            "asks with dataset.equivalence=judge which texts mean the same" if compares else "asks about its episodes"
-        )
-        return f"{of} {what}, which conf/model/{_file(setting, role)}.yaml cannot tell"
-    if isinstance(engine, Informed) and REFERENCES not in dataset.provides:
-        file = _file(setting, "model" if role == ACTOR else role)
-        return f"conf/model/{file}.yaml needs to be told the cases' references, which {of} does not have"
-    if how and how.verb not in engine.provides:
-        by = of if role == EVALUATOR else f"conf/planner/{_file(setting, 'planner')}.yaml"
-        asks = f"{by} asks the {role} with {role}.form={how.form}, which needs {how.verb}"
-        return f"{asks}; conf/model/{_file(setting, role)}.yaml cannot do it"
-    restored = restoring(setting.config).restored
-    if role == JUDGE and restored != NOT_RESTORED and REFERENCES not in dataset.provides:
-        return f"judge.restored={restored} needs the cases' references, which {of} does not have"
-    if role == JUDGE and isinstance(engine, Informed) and (robust := tools_ask(setting.config)):
-        file = f"conf/model/{_file(setting, role)}.yaml"
-        return f"robustness.{robust}.judge asks which names are meant, which {file} cannot tell"
-    return None
-
-
-def _no_judge_of_plans(setting: Setting, engine: Engine, dataset: Dataset) -> str | None:
-    """Why an engine cannot say which plans are right; None where it can."""
-    of, by = (f"conf/{file}.yaml" for file in (f"dataset/{_file(setting, 'dataset')}",
-                                               f"model/{_file(setting, EVALUATOR)}"))  # fmt: skip
-    if isinstance(engine, Informed) and (not isinstance(engine, Knowing) or DIAGNOSED not in dataset.provides):
-        return f"{by} judges with a planted accuracy, which takes plans whose truth is computed; {of} has none"
-    if SAMPLE not in engine.provides:
-        return f"{of} asks for verdicts with dataset.scorer, which need {SAMPLE}; {by} cannot do it"
-    return None
-
-
-def _refining(config: Mapping[str, Any]) -> Refining:
+def refining_of(config: Mapping[str, Any]) -> Refining:
     """How plans are refined, if they are."""
     return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
 
 
-def _file(setting: Setting, group: str) -> str:
-    """The YAML's name: the label without the values that were changed in it."""
-    return setting.labels[group].partition("[")[0]
-
-
-def _engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
+def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
     """As `build_engine`; what is wrong with a judge's model is said of its own keys."""
     try:
         return build_engine(model)
@@ -292,7 +209,8 @@ def _engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
         raise ConfigError(f"{role}{dot}{key}", error.value, error.allowed) from None
 
 
-def _key(config: Mapping[str, Any]) -> str:
+def key_of(config: Mapping[str, Any]) -> str:
+    """The same text for equal configs of a group."""
     return json.dumps(config, sort_keys=True)
 
 

@@ -16,10 +16,11 @@ from grid import store
 from grid.datasets.base import Dataset
 from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
-from grid.runner.build import build, code_of, invalid_reason
+from grid.runner.build import build, code_of
 from grid.runner.caps import cut
 from grid.runner.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
 from grid.runner.config import SweepConfig, sweep_config
+from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.ordering import with_ordering
 from grid.runner.plan import Plan

@@ -15,7 +15,7 @@ from grid.errors import ConfigError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
 from grid.planners.zero_shot import ZeroShot
-from grid.runner.build import invalid_reason
+from grid.runner.fitting import invalid_reason
 from grid.types import FINISH, Trajectory
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal

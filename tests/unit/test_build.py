@@ -14,10 +14,11 @@ from grid.datasets import null
 from grid.engines.null import Null
 from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import GROUPS, Setting
 from grid.runner.check import Job, check_sweep
 from grid.runner.config import BudgetConfig, sweep_config
+from grid.runner.fitting import invalid_reason
 from grid.runner.make import load_class, make
 from grid.types import ToolSpec
 from tests.configs import SHARED, setting_of

@@ -18,9 +18,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
 from grid.robustness.composites import Composite, least_cost
 from grid.robustness.naming import double, words
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
 from grid.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 from tests.configs import setting_of, yaml

@@ -26,9 +26,10 @@ from grid.pools.whole import Whole
 from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.runner import build as building
-from grid.runner.build import Built, build, invalid_reason
+from grid.runner.build import Built, build
 from grid.runner.cell import Cell
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, episode_of, run_cell, solve
 from grid.types import Observation, ToolCall

@@ -15,10 +15,11 @@ from grid.engines.base import Prompt, Sampled
 from grid.engines.roles import JUDGE
 from grid.errors import ConfigError
 from grid.planners.judging import Judging
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.costs import summed
+from grid.runner.fitting import invalid_reason
 from grid.runner.grounding import NONE, GroundingByModel
 from grid.runner.roles import tools_ask, with_roles
 from grid.runner.run import Stamp, run_chunk

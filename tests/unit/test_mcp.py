@@ -11,8 +11,9 @@ import pytest
 from grid.datasets.base import REFERENCES
 from grid.datasets.mcp.dataset import Mcp
 from grid.errors import ConfigError, DataError
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.worlds.mcp.world import same_answer
 from tests import mcp
 from tests.configs import setting_of

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from grid.datasets.base import GIVEN
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
 from tests.configs import FOLDERS, goes_together, outlines, setting_of, solvers
 from tests.oracle import oracle_of

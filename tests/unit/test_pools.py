@@ -19,7 +19,7 @@ from grid.pools.whole import Whole
 from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
 from grid.runner import pooled as pooling
-from grid.runner.build import invalid_reason
+from grid.runner.fitting import invalid_reason
 from grid.runner.pooled import Pooled
 from grid.types import Case, Parameter, Plan, Substep, ToolCall, ToolSpec
 from tests.configs import setting_of

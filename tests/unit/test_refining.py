@@ -19,9 +19,10 @@ from grid.planners.react import ReAct
 from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
 from grid.planners.stepwise import Stepwise
 from grid.planners.zero_shot import ZeroShot
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.roles import with_roles
 from grid.runner.run import solve
 from tests.configs import names, setting_of, yaml

@@ -24,9 +24,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
 from grid.runner import make
 from grid.runner.attempts import Outcome
-from grid.runner.build import build, code_of, invalid_reason
+from grid.runner.build import build, code_of
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.roles import with_roles
 from grid.runner.run import Stamp, run_cell

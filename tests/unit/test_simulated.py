@@ -25,7 +25,7 @@ from grid.engines.simulated.engine import Simulated
 from grid.errors import ConfigError
 from grid.planners.judging import SCORES
 from grid.reference import Reference
-from grid.runner.build import invalid_reason
+from grid.runner.fitting import invalid_reason
 from grid.runner.make import make
 from grid.types import ToolCall, ToolSpec
 from tests.configs import outlines, setting_of, solvers, yaml

@@ -18,12 +18,13 @@ from grid.errors import ConfigError
 from grid.planners.progress import Budget
 from grid.planners.requests import Message, Requests
 from grid.runner.attempts import ChunkResult
-from grid.runner.build import Built, build, invalid_reason
+from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.check import Checked, Job, check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.costs import COLUMNS
 from grid.runner.environment import Environment
+from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.runner.simulation import Simulating, Simulation

@@ -14,9 +14,10 @@ pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
 from grid.engines.roles import USER
 from grid.errors import ConfigError
-from grid.runner.build import build, invalid_reason
+from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
+from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.simulation import Simulating
