@@ -44,8 +44,8 @@ def change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the planner other code, from when it is asked for."""
     real = code_digest
 
-    def changed(modules: tuple[str, ...]) -> str:
-        return OTHER if modules == ("grid.planners.react",) else real(modules)
+    def changed(modules: tuple[str, ...], also: tuple[str, ...]) -> str:
+        return OTHER if modules == ("grid.planners.react",) else real(modules, also)
 
     monkeypatch.setattr(grid.runner.build, "code_digest", changed)
 
