@@ -1,7 +1,7 @@
 """What `dry_run.pilot=N` foretells against what the same sweep then took: tokens, and time until the last cell ended.
 
-Engines: the lexical one, the simulated policy, a local HTTP server that takes its time for every answer and, where a
-folder is given, a model on transformers.
+Engines: the lexical one, the simulated policy, a local HTTP server that takes its time for every answer, and a small
+model on transformers, whose sweep is small and whose pilot has a tenth of the calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trials", type=int, default=4, help="of 50 cases, with engines of the task")
     parser.add_argument("--only", nargs="*", choices=_ENGINES, default=_ENGINES)
     parser.add_argument("--latency-ms", type=float, default=500.0, help="of every answer over HTTP")
-    parser.add_argument("--local", type=Path, help="a folder with a small model for transformers")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
@@ -55,20 +54,18 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     grid = ["-m", "planner=react,egb_sampling", "robustness=none"]
     with server(arguments.latency_ms / 1000) as url:
         here = f"trials={arguments.trials}"
-        local = ["planner=react", "model.max_tokens=48", "retriever.top_k=4", "dataset.max_substeps=8", "trials=3"]
+        small = ["planner=react", "model.max_tokens=48", "retriever.top_k=4", "dataset.max_substeps=8"]
         sweeps = {
             "lexical": ["model=lexical", here],
             "simulated": ["model=simulated", here],
             "http": ["model=openai_http", f"model.base_url={url}", "model.model=random", "planner=react", "trials=3"],
-            "transformers": ["model=local", f"model.path={arguments.local}", *local],
+            "transformers": ["model=smollm2-135m", *small, "dataset.limit=20", "trials=2"],
         }
         for name in arguments.only:
-            if name == "transformers" and not arguments.local:
-                continue
-            values = [*grid, *sweeps[name]]
+            values, calls = [*grid, *sweeps[name]], arguments.calls // (10 if name == "transformers" else 1)
             with tempfile.TemporaryDirectory() as folder:
                 values = [*values, f"store.root={folder}", "cluster.dashboard=false"]
-                foretold = _foretold(_said([*values, f"dry_run.pilot={arguments.calls}"])[0])
+                foretold = _foretold(_said([*values, f"dry_run.pilot={calls}"])[0])
                 _, seconds = _said(values)
                 took, cells = _took(Path(folder, "default"), seconds)
             table.add_row(name, f"{cells:,}", *_beside(foretold, took))
