@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
             "lexical": ["model=lexical", here],
             "simulated": ["model=simulated", here],
             "http": ["model=openai_http", f"model.base_url={url}", "model.model=random", "planner=react", "trials=3"],
-            "transformers": ["model=smollm2-135m", *small, "dataset.limit=20", "trials=2"],
+            "transformers": ["model=smollm2-135m", *small, "dataset.limit=10", "trials=2"],
         }
         for name in arguments.only:
             values, calls = [*grid, *sweeps[name]], arguments.calls // (10 if name == "transformers" else 1)
