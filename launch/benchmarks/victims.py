@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +13,8 @@ from types import TracebackType
 
 DRIVER, WORKER, REPLICA, RAYLET, NODE = "driver", "worker", "replica", "raylet", "node"
 KINDS = (DRIVER, RAYLET, *[NODE] * 2, *[REPLICA] * 4, *[WORKER] * 6)  # fewer of those whose death costs a start
-_NAMES = {WORKER: "ray::solve_chunk", REPLICA: "ray::Replica", RAYLET: "/raylet/raylet"}
+_NAMES = {WORKER: r"^ray::.* · \d+-\d+", REPLICA: "^ray::Replica", RAYLET: "/raylet/raylet"}
+"""How the processes of a kind are called; a worker's is its chunk's name."""
 _SESSION = 3  # place in /proc/PID/stat, counted behind the name in brackets
 
 
@@ -65,7 +67,7 @@ def victims_of(session: int, kind: str) -> list[int]:
     """The processes of a kind in a session; the driver is whoever began it."""
     if kind == DRIVER:
         return [session]
-    return [pid for pid in members(session) if _NAMES[kind] in _command(pid)]
+    return [pid for pid in members(session) if re.search(_NAMES[kind], _command(pid))]
 
 
 def members(session: int) -> list[int]:
