@@ -23,6 +23,7 @@ from launch.benchmarks.victims import DRIVER, KINDS, RAYLET, Deck, Session, kill
 UNDISTURBED = "undisturbed"
 _END_SECONDS = 600.0  # for a driver whose cluster has died, on a busy machine too
 _SPARE_ROUNDS = 20  # at most, after the last kill, for chunks on the node that joined last: it may join late
+_IDLE_ROUNDS = 30  # without a kill, after which something must be wrong
 _PAUSE_SECONDS = 0.1, 1.5  # between two looks, at each of which something is killed
 # A cell whose worker died three times while it ran alone is a row that says so, and is run again at the next start.
 _COMMAND = ["launch/sweep.py", "-m", "robustness=none", "retry_failed=true"]
@@ -83,12 +84,15 @@ class _Chaos:
             if sweep.process.wait() != 0:
                 raise RuntimeError(f"the sweep failed: {self.root / UNDISTURBED}.log")
         self._compare(UNDISTURBED)
-        rounds = spare = 0
+        rounds = spare = idle = 0
         while self._killed() < self.kills or (not self.place.settled and spare < _SPARE_ROUNDS):
             spare += self._killed() == self.kills
-            name, rounds = f"round-{rounds}", rounds + 1
+            name, rounds, before = f"round-{rounds}", rounds + 1, self._killed()
             while self._disturbed(name) != 0:
                 pass
+            idle = idle + 1 if self._killed() == before < self.kills else 0
+            if idle == _IDLE_ROUNDS:
+                raise RuntimeError(f"no process was found to kill in {idle} rounds, of {', '.join(self.kinds)}")
             self._compare(name)
             spent, counted = self.log.tokens[name]
             self.say(
@@ -158,7 +162,7 @@ def chaos(
     is killed as often as it is named, where it is there.
 
     Raises:
-        RuntimeError: the undisturbed sweep, or the cluster, fails by itself.
+        RuntimeError: the undisturbed sweep, or the cluster, fails by itself, or nobody is found to kill.
         subprocess.TimeoutExpired: a driver whose Ray was killed does not end.
     """
     rng = random.Random(seed)
