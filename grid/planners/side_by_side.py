@@ -7,20 +7,37 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from grid.errors import BudgetError
+
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
 
 
 async def every(works: Sequence[Work[T]]) -> list[T]:
-    """All results, in the works' order; the first error ends the others."""
+    """All results, in the works' order; the first error ends the others.
+
+    A budget that is used up does not: what is in flight is paid for, so that its answers are waited for and counted.
+    """
     if len(works) == 1:
         return [await works[0]()]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work()) for work in works]
+            tasks = [group.create_task(_unless_used_up(work)) for work in works]
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
+    found: list[T] = []
+    for result in (task.result() for task in tasks):
+        if isinstance(result, BudgetError):
+            raise result
+        found.append(result)
+    return found
+
+
+async def _unless_used_up(work: Work[T]) -> T | BudgetError:
+    try:
+        return await work()
+    except BudgetError as error:
+        return error
 
 
 async def until(works: Sequence[Work[T]], enough: Callable[[T], bool], parallel: bool) -> list[T]:

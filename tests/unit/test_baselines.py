@@ -34,7 +34,13 @@ def write(root: Path, planner: str, cases: Mapping[int, Sequence[Decision | None
     for case, met in cases.items():
         for trial in range(2):
             found = row(planner, case, trial, 0.5) | {"success": bool(trial), "created_at": NOON, "attempt_id": "a"}
-            found |= {"retriever": "bm25", "pool": "all", "setting_id": planner, "solvable": case == 0} | changes
+            found |= {
+                "retriever": "bm25",
+                "pool": "all",
+                "setting_id": planner,
+                "solvable": case == 0,
+                "money": 0.0,
+            } | changes
             cell = "/".join(str(found[name]) for name in ("cell_id", "robustness", "retriever"))
             episodes.append(found | {"cell_id": cell, "cell_key": cell})
             steps += [

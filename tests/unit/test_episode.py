@@ -25,7 +25,7 @@ from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
 from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
-from grid.runner import build as building
+from grid.runner import fitting
 from grid.runner.build import Built, build
 from grid.runner.cell import Cell
 from grid.runner.config import BudgetConfig
@@ -243,7 +243,7 @@ def test_planners_that_branch_are_refused_before_the_sweep_where_worlds_run_on(
 ) -> None:
     setting = setting_of(dataset="slate", planner=planner)
     assert invalid_reason(setting) is None
-    monkeypatch.setattr(building, "dataset_of", lambda key: Lasting(limit=1))
+    monkeypatch.setattr(fitting, "dataset_of", lambda key: Lasting(limit=1))
     needs = build_needs(planner)
     said = f"conf/planner/{planner}.yaml needs branching, which conf/dataset/slate.yaml does not have"
     assert invalid_reason(setting) == (said if BRANCHING in needs else None)

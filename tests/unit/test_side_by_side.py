@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.errors import BudgetError
 from grid.planners.search.scores import once
 from grid.planners.side_by_side import every, until
 
@@ -18,8 +19,8 @@ from grid.planners.side_by_side import every, until
 class Log:
     """Works that each wait for so many turns of the event loop, and what became of them."""
 
-    def __init__(self, *turns: int, broken: frozenset[int] = frozenset()) -> None:
-        self.turns, self.broken = turns, broken
+    def __init__(self, *turns: int, broken: frozenset[int] = frozenset(), used_up: bool = False) -> None:
+        self.turns, self.broken, self.used_up = turns, broken, used_up
         self.began: list[int] = []
         self.ended: list[int] = []
         self.cancelled: list[int] = []
@@ -37,7 +38,7 @@ class Log:
             self.cancelled.append(place)
             raise
         if place in self.broken:
-            raise ValueError(place)
+            raise BudgetError("llm_calls", place) if self.used_up else ValueError(place)
         self.ended.append(place)
         return place
 
@@ -119,6 +120,13 @@ def test_the_first_error_ends_every_other_work_and_is_raised_itself() -> None:
     with pytest.raises(ValueError, match="1"):
         asyncio.run(every(log.works))
     assert (log.ended, sorted(log.cancelled)) == ([], [0, 2])
+
+
+def test_whoever_has_used_up_the_budget_leaves_the_others_what_they_have_paid_for() -> None:
+    log = Log(30, 3, 30, 2, broken=frozenset({1, 3}), used_up=True)
+    with pytest.raises(BudgetError) as found:
+        asyncio.run(every(log.works))
+    assert (found.value.most, log.ended, log.cancelled) == (1, [0, 2], [])
 
 
 @pytest.mark.parametrize("gather", [every, partial(until, enough=never, parallel=True)])
