@@ -1,4 +1,4 @@
-"""How the tests share a machine: a process a core and one more; files that start Ray or an engine come first."""
+"""How the tests share a machine: a process a core and two more; files that start Ray or an engine come first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ settings.load_profile("any machine")
 
 FIRST = {"ray", "vllm"}  # the longest files, and much of their time is waiting
 UNPACK = Path(__file__).parents[2] / "shared" / "data" / "unpack"
-PROCESSES = 4  # at most: each imports and collects everything; one more than cores, since tests of Ray wait
+PROCESSES = 4  # at most: each imports and collects everything; two more than cores, since tests of Ray wait
 
 # Where the shell forbids it all the same: tests start some hundred processes, and each would compile the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -43,7 +43,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """None where files are named: they begin at once and in this process, and a debugger works."""
     if config.args_source == pytest.Config.ArgsSource.ARGS:
         return 0
-    return min(len(os.sched_getaffinity(0)) + 1, PROCESSES)
+    return min(len(os.sched_getaffinity(0)) + 2, PROCESSES)
 
 
 class _Files(LoadFileScheduling):  # type: ignore[misc]
