@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
 class ChunkResult:
     """The sums of a chunk's cells that have ended, and their rows until they are taken.
 
-    `kept` are cells of which is kept what they asked, `sections` the digests of those parts of prompts whose rows were
-    made already.
+    `kept` are cells of which is kept what they asked, `sections` the digests of those cases and parts of prompts whose
+    rows were made already.
     """
 
     cells: int = 0
@@ -62,7 +62,13 @@ class ChunkResult:
         if messages:  # before its episode can be taken
             names = episode["cell_id"], episode["attempt_id"]
             self._columns.append(transcript_columns(*names, messages, self.sections))
-        self._outcomes.append(Outcome(episode, rows))
+        self._outcomes.append(Outcome(episode, {**rows, "cases": self._fresh(rows.get("cases", []))}))
+
+    def _fresh(self, cases: list[Row]) -> list[Row]:
+        """Those that were not taken in before; they are then."""
+        fresh = [row for row in cases if row["digest"] not in self.sections]
+        self.sections.update(row["digest"] for row in fresh)
+        return fresh
 
     def count(self, episode: Row) -> None:
         """Take an episode's row into the sums only."""
@@ -73,7 +79,7 @@ class ChunkResult:
 
     def take(self) -> dict[str, list[Row]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
-        found: dict[str, list[Row]] = {table: [] for table in ("episodes", "steps", "nodes", "improvements")}
+        found: dict[str, list[Row]] = {table: [] for table in ("episodes", "steps", "nodes", "improvements", "cases")}
         while self._outcomes:
             episode, others, _ = self._outcomes.popleft()
             found["episodes"].append(episode)

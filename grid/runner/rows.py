@@ -132,12 +132,21 @@ def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
 def storable(row: dict[str, Any]) -> dict[str, Any]:
     """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
     for key, value in row.items():
-        if isinstance(value, str) and (len(value) > _MAX_TEXT or not value.isascii()):
+        if isinstance(value, list):
+            row[key] = [_plain(part) for part in value]
+        elif isinstance(value, str):
             row[key] = _text(value)
     return row
 
 
+def _plain(part: Any) -> Any:
+    """An entry of a list: a text, a struct of plain values, or what is neither."""
+    return storable(part) if isinstance(part, dict) else _text(part) if isinstance(part, str) else part
+
+
 def _text(text: str) -> str:
+    if len(text) <= _MAX_TEXT and text.isascii():
+        return text
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
     return text.encode("utf-8", "replace").decode()

@@ -27,6 +27,7 @@ from grid.reference import Reference
 from grid.runner.attempts import ChunkResult, Outcome
 from grid.runner.audit import Audit
 from grid.runner.build import Built
+from grid.runner.case_rows import case_row
 from grid.runner.cell import Cell, Setting
 from grid.runner.costs import cost_columns, summed
 from grid.runner.deadline import CaseTime
@@ -172,6 +173,7 @@ async def _run_cell(
     passed = time.perf_counter() - started
     row |= stamp.columns(passed, own.now() if own else passed) | run.environment.failures()
     rows = _tables(run, cell.cell_id, attempt_id, reference)
+    row |= {"case_digest": rows["cases"][0]["digest"] if problem else None}
     kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
     row |= {"n_messages": None if kept is None else len(kept)}
     row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
@@ -225,7 +227,8 @@ def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> d
     nodes = node_rows(*ids, episode.nodes, run.trajectory, run.audit.right if run.audit else {}) if episode else []
     better = improvement_rows(*ids, episode.improvements, problem.world.resolved) if episode and problem else []
     steps = step_rows(*ids, run.trajectory, reference, ranked_of(problem), mended)
-    return {"steps": steps, "nodes": nodes, "improvements": better}
+    cases = [case_row(problem)] if problem else []
+    return {"steps": steps, "nodes": nodes, "improvements": better, "cases": cases}
 
 
 def episode_of(

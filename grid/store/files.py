@@ -22,7 +22,9 @@ from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
-Table = Literal["episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "comparisons"]
+Table = Literal[
+    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons"
+]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"
 _PATIENCE_SECONDS = 60.0  # at reading, while files are being replaced
@@ -33,6 +35,7 @@ _LOSS = {
     "messages": "and what its cells asked is lost; their results are not",
     "comparisons": "and what it compared is compared again",
     "sections": "and prompts lack what stood in it; results are not touched",
+    "cases": "and what its cases asked for is not shown; results are not touched",
 }
 """What becomes of rows that no cell is run again for."""
 

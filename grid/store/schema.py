@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from grid.engines.roles import ASKED
+from grid.store.asked_columns import CASES, MESSAGES, SECTIONS
 from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
-SCHEMA_VERSION = "14"
+SCHEMA_VERSION = "15"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -33,6 +34,7 @@ EPISODES = pa.schema(
         *((group, pa.string()) for group in ("pool", "refine")),
         *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
+        ("case_digest", pa.string()),
         ("cluster", pa.string()),
         ("trial", pa.int32()),
         ("seed", pa.int64()),
@@ -210,39 +212,6 @@ ATTEMPTS = pa.schema(
     ]
 )
 
-MESSAGES = pa.schema(
-    [
-        ("cell_id", pa.string()),
-        ("attempt_id", pa.string()),
-        ("message", pa.int32()),
-        ("role", pa.string()),
-        ("decision", pa.string()),
-        ("request", pa.string()),
-        ("wanted", pa.string()),
-        ("seed", pa.int64()),
-        ("n", pa.int64()),
-        ("temperature", pa.float64()),
-        ("max_tokens", pa.int64()),
-        ("prompt", pa.list_(pa.string())),
-        ("answers", pa.list_(pa.string())),
-        ("probabilities", pa.list_(pa.float64())),
-        ("unreadable", pa.list_(pa.struct([("place", pa.int32()), ("why", pa.string())]))),
-        ("altered", pa.string()),
-    ]
-)
-"""One row a request: `prompt` has the digests of its sections, in order; `altered` says what is not verbatim."""
-
-SECTIONS = pa.schema(
-    [
-        ("digest", pa.string()),
-        ("kind", pa.string()),
-        ("entries", pa.list_(pa.string())),
-        ("options", pa.list_(pa.string())),
-        ("altered", pa.string()),
-    ]
-)
-"""Parts of prompts by their content; equal rows may stand in several files, and readers take any."""
-
 COMPARISONS = pa.schema(
     [
         ("comparison_id", pa.string()),
@@ -279,6 +248,7 @@ TABLES: dict[str, pa.Schema] = {
     "attempts": ATTEMPTS,
     "messages": MESSAGES,
     "sections": SECTIONS,
+    "cases": CASES,
     "comparisons": COMPARISONS,
 }
 IDS = {
@@ -289,10 +259,11 @@ IDS = {
     "attempts": (),
     "messages": ("cell_id",),
     "sections": ("digest",),
+    "cases": ("digest",),
     "comparisons": ("comparison_id", "cell_id", "against_cell_id"),
 }
 """Columns without a null: rows are told apart by them, and counted by them."""
-DIGESTS = {"sections": "digest", "comparisons": "comparison_id"}
+DIGESTS = {"sections": "digest", "cases": "digest", "comparisons": "comparison_id"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),

@@ -32,6 +32,7 @@ _ORDER = {
     "attempts": ["created_at", "attempt_id"],
     "messages": ["cell_id", "message"],
     "sections": ["digest"],
+    "cases": ["digest"],
     "comparisons": ["comparison_id"],
 }
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")
@@ -74,8 +75,8 @@ def read(
     `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
     these rows, in the order of ids, branches and steps; `nodes` and `improvements` theirs, in the order in which they
     were made; `messages` theirs, in the order of ids and of asking;
-    `sections` and `comparisons` one row a digest or id; `attempts` every row, in the order of time. An empty folder
-    gives an empty table.
+    `sections`, `cases` and `comparisons` one row a digest or id; `attempts` every row, in the order of time. An empty
+    folder gives an empty table.
 
     Args:
         root: the folder.

@@ -25,6 +25,9 @@ from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 Columns = Mapping[str, Sequence[Any]]
 Rows = Mapping[str, Sequence[Mapping[str, Any]] | Columns]
 _SCRATCH = ".tmp"
+_IN_TURN = (
+    "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes",
+)  # fmt: skip
 _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 
 
@@ -38,7 +41,7 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
             row has no id.
     """
     sizes = {}
-    for table in ("sections", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes"):
+    for table in _IN_TURN:
         columns = _columns(rows.get(table, ()), TABLES[table].names)
         if any(map(len, columns.values())):
             with new_file(root, table) as file:

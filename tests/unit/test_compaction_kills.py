@@ -19,7 +19,7 @@ import pytest
 from grid import store
 from grid.store.files import survey
 from grid.store.looking import name_of
-from tests.unit.test_store import attempt, chunk, comparison, episode, improvement, message, node, section, step
+from tests.unit.test_store import attempt, case, chunk, comparison, episode, improvement, message, node, section, step
 
 _END_SECONDS = 600.0
 _IDS = [
@@ -52,6 +52,7 @@ def small_files(root: Path, count: int) -> None:
                 "attempts": [attempt(name), attempt(f"{name}-lost")],
                 "messages": [message(f"{cell}{half}", name, answers=[name]) for half in "ab"],
                 "sections": [section("shared"), section(name)],
+                "cases": [case("shared"), case(name)],
                 "comparisons": [comparison(f"{cell}{half}", rule=cell) for half in "ab"],  # of two the same is told
             }[table]
             draft = root / "draft"

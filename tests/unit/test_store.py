@@ -50,6 +50,11 @@ def section(digest: str, **more: object) -> dict[str, Any]:
     return {"digest": digest, "kind": "task", "entries": [f"what {digest} says"], "options": []} | more
 
 
+def case(digest: str, **more: object) -> dict[str, Any]:
+    asked = {"query": f"what {digest} asks", "messages": [], "outline": [], "calls": []}
+    return {"digest": digest, "case_id": digest} | asked | more
+
+
 def attempt(name: str = "first") -> dict[str, Any]:
     return {"attempt_id": name, "cells": 1, "ok": 1, "failed": 0, "seconds": 0.5, "created_at": NOON}
 
@@ -62,7 +67,8 @@ def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of one cell, whose try is called like it."""
     own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
     own |= {"nodes": [node(cell, cell)], "improvements": [improvement(cell, cell)]}
-    return own | {"messages": [message(cell, cell)], "sections": [section(cell)], "comparisons": [comparison(cell)]}
+    own |= {"messages": [message(cell, cell)], "sections": [section(cell)], "cases": [case(cell)]}
+    return own | {"comparisons": [comparison(cell)]}
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -108,6 +114,10 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             message("a", place=1, n=None, probabilities=[0.1, 0.9], answers=[]),
         ],
         "sections": [section("a", entries=[], options=["x", "\n"]), section("b")],
+        "cases": [
+            case("a", messages=["é\0☃"], outline=[{"id": "1.1", "goal": "x", "text": ""}]),
+            case("b", calls=[{"substep_id": "1.1", "tool": None, "arguments": None}], followed=True, answer="7"),
+        ],
         "comparisons": [comparison("a", win=0.5, rule="judged"), comparison("b", win=None)],
     }
     store.write(tmp_path, rows)

@@ -244,7 +244,9 @@ def test_a_section_is_written_once_by_a_process_and_its_rows_name_what_they_hold
         result.add(small(engine, ReAct()))
     rows, again = (taken(result) for result in (first, second))
     digests = rows["sections"]["digest"]
-    assert len(digests) == len(set(digests)) == len(known)
+    assert len(digests) == len(set(digests))
+    assert {*digests, rows["cases"][0]["digest"]} == known
+    assert (len(rows["cases"]), again["cases"]) == (1, [])
     assert again["sections"]["digest"] == []
     assert len(again["messages"]["prompt"]) == 4
     named = rows["messages"]["prompt"] + again["messages"]["prompt"]
