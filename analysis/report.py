@@ -27,6 +27,7 @@ from analysis import (
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.failures import sheets as failures
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -66,6 +67,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
+    found += failures.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
