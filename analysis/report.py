@@ -24,6 +24,7 @@ from analysis import (
     sheets,
     study,
     tables,
+    unreadable,
     win_rates,
 )
 from analysis.baselines import baselines
@@ -58,6 +59,8 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     console.print(shown(provenance.first_line(episodes)), markup=False)
+    for line in unreadable.warnings(root):
+        console.print(shown(line), markup=False, soft_wrap=True)
     found = [*_sheets(root, episodes), *pass_k.sheets(root, episodes), *rewards.sheets(root)]
     found += planted.sheet(root, episodes)
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)

@@ -94,7 +94,7 @@ def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) ->
     for row in _rows(failed):
         reference = references.get(row["case_digest"], NOTHING)
         path = paths.get(row["cell_id"], ())
-        label, most = row["dataset"].partition("[")[0], _most_calls(row["config"])
+        label, most = (row["dataset"] or "").partition("[")[0], _most_calls(row["config"])
         yield (
             row["cell_id"],
             Cell(
