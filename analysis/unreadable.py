@@ -32,8 +32,8 @@ def warnings(root: Path) -> list[str]:
         disturbed = f" ({row['robustness']})" if row["robustness"] != "none" else ""
         lines.append(
             f"warning: {row['model']}, {row['planner']} on {row['dataset']}{disturbed}: "
-            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} could not be read (of {row['answers']:,}), so that "
-            f"its figures say little; see: agent-grid view {root}"
+            f"{100 * row['unread'] / row['answers']:.0f}% of {whose} could not be read (of {row['answers']:,}); its "
+            f"figures say little; see: agent-grid view {root}"
         )
     return lines
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 from analysis.failures.cells import Reference, Taken, Wanted
 from analysis.failures.values import sources_of
+from grid.text.references import PATTERN
+from grid.types import to_json
 from grid.worlds.equivalence import equivalent
+
+_DEEPEST = 64  # calls, one using the other's result, that are followed back
 
 
 @dataclass
@@ -35,7 +41,7 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
     made in another order, of any that was not made, if the reference lacks its tool.
     """
     found = Pairs()
-    used = _same_tool(reference, path, found)
+    used = _same_tool(reference, path, found, by_substep)
     left = [one for one in reference.calls if one.id not in found.standing]
     seen = {taken.written_text for taken in used.values()}
     free: list[Taken] = []
@@ -53,8 +59,11 @@ def paired(reference: Reference, path: Sequence[Taken], by_substep: bool) -> Pai
     return found
 
 
-def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs) -> Mapping[int, Taken]:
-    """Pair calls of the same tools; returns by its step each decision that stands for a call."""
+def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_substep: bool) -> Mapping[int, Taken]:
+    """Pair calls of the same tools; returns by its step each decision that stands for a call.
+
+    At another substep than its own a call that repeats one which stands for a call already stands for no other.
+    """
     made: dict[str, list[tuple[int, Taken]]] = {}
     for place, taken in enumerate(path):
         if taken.calls and taken.tool:
@@ -63,40 +72,67 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs) -> Map
     for one in reference.calls:
         wanted.setdefault(one.tool or "", []).append(one)
     used: dict[int, Taken] = {}
+    origins = _Origins(reference, path)
     for tool, calls in wanted.items():
         own = made.get(tool, [])
         if len(own) == len(calls) == 1:
             pairs = [(calls[0], own[0][1])]
         else:
             ranked = sorted(
-                (-_likeness(one, taken), one.id != taken.id, abs(number - rank), number, rank)
+                (-origins.likeness(one, taken), one.id != taken.id, abs(number - rank), number, rank)
                 for number, one in enumerate(calls)
                 for rank, (_, taken) in enumerate(own)
             )
             pairs = [(calls[number], own[rank][1]) for *_, number, rank in ranked]
         for one, taken in pairs:
-            if one.id not in found.standing and taken.step not in used:
+            repeats = by_substep and one.id != taken.id and any(_same(taken, other) for other in used.values())
+            if one.id not in found.standing and taken.step not in used and not repeats:
                 found.standing[one.id] = used[taken.step] = taken
     return used
 
 
-def _likeness(wanted: Wanted, taken: Taken) -> float:
-    """The share of the reference's arguments that a call has alike; any reference to a result is like any other.
+def _same(taken: Taken, other: Taken) -> bool:
+    return taken.written_text is not None and taken.written_text == other.written_text
 
-    Of calls that are alike otherwise one that did not fail is the liker.
-    """
-    if wanted.text == taken.written_text:
-        return 2.0
-    written, run = taken.written or {}, taken.run
-    hits = 0
-    for name, value in wanted.arguments.items():
-        if name not in written:
-            continue
-        if sources_of(value):
-            hits += bool(sources_of(written[name]))
-        else:
-            hits += equivalent(value, run.get(name, written[name]), name)
-    return hits / max(len(wanted.arguments), 1) + (0.01 if not taken.failed else 0.0)
+
+class _Origins:
+    """What calls come from: each with the results that it takes replaced by the calls that gave them."""
+
+    def __init__(self, reference: Reference, path: Sequence[Taken]) -> None:
+        self._wanted = {one.id: (one.tool, one.arguments) for one in reference.calls}
+        self._taken = {taken.id: (taken.tool, taken.written or {}) for taken in path if taken.calls}
+        self._known: dict[tuple[bool, str], int] = {}
+
+    def likeness(self, wanted: Wanted, taken: Taken) -> float:
+        """The share of the reference's arguments that a call has alike.
+
+        A result is like one that came about in the same way, and half like any other. Of calls that are alike otherwise
+        one that did not fail is the liker.
+        """
+        written, run = taken.written or {}, taken.run
+        hits = 0.0
+        for name, value in wanted.arguments.items():
+            if name not in written:
+                continue
+            if not sources_of(value):
+                hits += equivalent(value, run.get(name, written[name]), name)
+            elif sources_of(written[name]):
+                same = self._traced(value, True, 0) == self._traced(written[name], False, 0)
+                hits += 1.0 if same else 0.5
+        return hits / max(len(wanted.arguments), 1) + (0.01 if not taken.failed else 0.0)
+
+    def _traced(self, value: Any, of_reference: bool, depth: int) -> str:
+        calls = self._wanted if of_reference else self._taken
+
+        def origin(match: re.Match[str]) -> str:
+            key = of_reference, match[1]
+            if key not in self._known and match[1] in calls and depth < _DEEPEST:
+                tool, arguments = calls[match[1]]
+                self._known[key] = 0  # for calls that use their own results, by whatever way
+                self._known[key] = hash((tool, self._traced(dict(arguments), of_reference, depth + 1)))
+            return f"({self._known.get(key)}).{match[2]}"
+
+        return PATTERN.sub(origin, to_json(value))
 
 
 def _own(left: Sequence[Wanted], free: Sequence[Taken], found: Pairs) -> list[Taken]:

@@ -23,9 +23,9 @@ from grid.chains import OTHER, REFUSE, RETRY
 _ARGUMENT, _TOOL = (WRONG_ARGUMENT,), (WRONG_TOOL, NO_RETRIEVAL)
 _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {
     "E1": ((*_TOOL, REDUNDANT), Fault(WRONG_TOOL, "serves no goal")),
-    "E2": ((MISSING, GAVE_UP, NO_RETRIEVAL), Fault(MISSING, "a wanted fact")),
+    "E2": ((MISSING, GAVE_UP, *_TOOL), Fault(MISSING, "a wanted fact")),
     "E3": (_ARGUMENT, Fault(WRONG_ARGUMENT, f"{VALUE}: breaks a constraint")),
-    "E4": ((*_ARGUMENT, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there")),
+    "E4": ((*_ARGUMENT, *_TOOL, MISSING, REDUNDANT), Fault(WRONG_ARGUMENT, f"{SOURCE}: uses what is not there")),
     "E5": ((*_ARGUMENT, *_TOOL), Fault(WRONG_ARGUMENT, f"{VALUE}: misused tool")),
     "E6": ((*_TOOL, *_ARGUMENT), Fault(WRONG_TOOL, "no such tool or value")),
 }
