@@ -24,9 +24,11 @@ from analysis import (
     sheets,
     study,
     tables,
+    unreadable,
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.failures import sheets as failures
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -57,6 +59,8 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     console.print(shown(provenance.first_line(episodes)), markup=False)
+    for line in unreadable.warnings(root):
+        console.print(shown(line), markup=False, soft_wrap=True)
     found = [*_sheets(root, episodes), *pass_k.sheets(root, episodes), *rewards.sheets(root)]
     found += planted.sheet(root, episodes)
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
@@ -66,6 +70,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
+    found += failures.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)

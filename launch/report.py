@@ -95,11 +95,11 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html, lacking, provenance
+    from analysis import drawings, html, lacking, provenance, unreadable
 
     path = folder / PAGE
     draft = folder / f".{PAGE}"
-    lines = [provenance.of(folder), *lacking.of(folder)]
+    lines = [provenance.of(folder), *unreadable.warnings(folder), *lacking.of(folder)]
     try:
         draft.write_text(html.page(folder, sheets, drawings.of(folder), lines), encoding="utf-8")
         os.replace(draft, path)

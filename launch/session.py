@@ -14,6 +14,7 @@ from types import FrameType
 import pyarrow.compute as pc
 from rich.console import Console
 
+from analysis import unreadable
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import ErrorKind, StoreError
@@ -221,6 +222,8 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
+    for line in unreadable.warnings(plan.root):
+        say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")
     if ErrorKind.INFRASTRUCTURE in failures:
