@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import figures, heatmaps, horizon, intervals, planted, queries, study
 from analysis.figures import Drawing
+from analysis.frontier import drawings as frontier
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
@@ -19,13 +20,19 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the planning-horizon study, of trajectories by their length, of searches and plans, where each applies.
+    """Those of the planning-horizon study, of trajectories, searches and plans, where each applies, and of cost.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
-    return [*of_study, *_of_trajectories(root), *search.of(root), *of_plans.drawings(root, plans.read(root))]
+    return [
+        *of_study,
+        *_of_trajectories(root),
+        *search.of(root),
+        *of_plans.drawings(root, plans.read(root)),
+        *frontier.drawings(root),
+    ]
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:

@@ -73,7 +73,8 @@ def _compare(arguments: argparse.Namespace) -> None:
         store.check_there(folder)
     from launch import two_runs
 
-    sheets = two_runs.report(*arguments.results, Console())
+    first, second = arguments.results
+    sheets = two_runs.report(first, second, Console())
     if arguments.tables:
         write_tables(arguments.tables, sheets)
 

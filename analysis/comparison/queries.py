@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import queries
+from analysis import queries, spending
 from analysis.comparison.measures import LABELS
-from analysis.comparison.runs import ACROSS, TOKENS, VERSIONS, Pair, Run
+from analysis.comparison.runs import ACROSS, VERSIONS, Pair, Run
 
-_SPENT = " + ".join(f"coalesce({column}, 0)" for column in TOKENS)
 _SETTING = [*LABELS, *ACROSS[1:], "setting_id", "dataset_version"]
 
 
@@ -31,7 +30,7 @@ def _means(run: Run) -> str:
         f"{queries.latest(run.root)}\n"
         f"SELECT {', '.join(_SETTING)}, any_value(cluster) AS cluster, case_id, count(*) AS cells,\n"
         "  avg(success::INT) AS success, avg(money) AS money,\n"
-        f"  avg({_SPENT}) AS tokens\nFROM e GROUP BY ALL"
+        f"  avg({spending.SQL}) AS tokens\nFROM e GROUP BY ALL"
     )
 
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
+from analysis import spending
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from grid import store
@@ -21,11 +22,9 @@ ACROSS = ["model", "retriever", "pool", "refine", *ASKED]
 """Those that they share too, but where each run has one of its own: two models are compared as well."""
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
-TOKENS = [f"{role}{way}_tokens" for role in ("", "judge_", "critic_") for way in ("input", "output")]
-"""What a planner asked for in tokens: those of the acting model, of its judge and of its critic."""
 _SETTING = [*PARTS, "setting_id", "dataset_version"]
 _TEXTS = [*PARTS, "setting_id", *VERSIONS, "case_id", "case_digest", CLUSTER]
-_COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", *TOKENS]
+_COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", *spending.SPENT]
 _NAMED = 6  # settings or cases that an error names
 _NONE = "none"
 Key: TypeAlias = "tuple[str, ...]"
@@ -73,11 +72,11 @@ def read(root: Path) -> Run:
     cells: pd.DataFrame = store.read(root, "episodes", _COLUMNS, categories=_TEXTS).to_pandas()
     if cells.empty:
         raise AnalysisError(f"{one_line(root, 200)}: it holds no episodes yet, so there is nothing to compare")
-    spent = cells[TOKENS].fillna(0).sum(axis=1).where(cells["input_tokens"].notna())
     place = cells.groupby(_SETTING, sort=True, dropna=False, observed=True).ngroup()
     first = ~place.duplicated()
     settings = cells.loc[first, _SETTING].astype(object).set_index(place[first]).sort_index()
-    cells = cells.drop(columns=TOKENS).assign(tokens=spent, success=cells["success"].astype("float64"), place=place)
+    cells = cells.assign(tokens=spending.tokens(cells), success=cells["success"].astype("float64"), place=place)
+    cells = cells.drop(columns=spending.SPENT)
     return Run(root, cells, settings.where(settings.notna(), _NONE).astype(str))
 
 

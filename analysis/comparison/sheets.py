@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis import intervals
+from analysis import intervals, spending
 from analysis.comparison import changes, measures, queries
 from analysis.comparison.measures import DOWN, HOLM, LABELS, UP
 from analysis.comparison.runs import Matched, Pair, Run
@@ -23,7 +23,6 @@ _RATES = (
     f"interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}"
 )
 _FLIPS = "a case flips where more than half of its trials succeed in one run, and fewer than half in the other"
-_TOKENS = "tokens: those of the acting model, its judge and its critic, in and out, B / A"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
@@ -46,7 +45,7 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
         name=f"comparison {place}",
         title=f"{place}: A against B",
         caption=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
-        f"{_TOKENS}{'; USD: US dollars, all roles' * priced}; in brackets (the page has them) {_INTERVALS}",
+        f"{spending.TOLD}, B / A{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
         labels=LABELS[2:],
         figures=figures,
         rows=[_row(row, costs, brief=False) for row in rows],

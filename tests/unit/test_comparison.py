@@ -32,7 +32,7 @@ EVIL = "<script>alert(1)</script>\x1b[31m"
 def cell(planner: str, case: int, trial: int, success: float | None, **more: Any) -> dict[str, Any]:
     """One episode, of a cluster of two cases."""
     labels = {"model": "lexical", "dataset": "slate", "robustness": "none"}
-    labels |= {name: more.pop(name) for name in labels if name in more}
+    labels |= {name: more.pop(name) for name in tuple(labels) if name in more}
     config = json.dumps({"planner": {"temperature": more.pop("temperature", 0)}, "seed": more.pop("seed", 0)})
     setting = "/".join([*labels.values(), planner, config])
     name = f"{setting}/{case}/{trial}"
@@ -61,6 +61,11 @@ def reported(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 def matched(first: Path, second: Path) -> runs.Matched:
     return runs.matched(runs.read(first), runs.read(second))
+
+
+def queried(sql: str) -> pd.DataFrame:
+    with duckdb.connect() as connection:
+        return connection.execute(sql).df()
 
 
 def test_planted_flips_ratios_and_difference_are_found(tmp_path: Path) -> None:
@@ -166,7 +171,7 @@ def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:
     )  # fmt: skip
     found = matched(a, b)
     told = changes.differing(found.pairs)
-    assert dict(zip(told["what"], zip(told["a"], told["b"], strict=True), strict=True)) == {
+    assert {row["what"]: (row["a"], row["b"]) for row in told.to_dict("records")} == {
         "dataset_version": ("v0", "v1"), "git_commit": ("commit-0", "commit-1"), "seed": ("0", "1"),
         "code of dataset": ('"x"', '"y"'),
     }  # fmt: skip
@@ -179,13 +184,13 @@ def test_the_query_gives_the_cases(tmp_path: Path) -> None:
     a = written(tmp_path / "a", planted("react", [1, 0, 0, 1]) + planted("sh", [1, 0, 0, 1]))
     b = written(tmp_path / "b", planted("react", [1, 1, 1, 0], model="m'x") + planted("sh", [0, 0, 0, 1], model="m'x"))
     found = compare(a, b)
-    asked = duckdb.sql(found.sheets[0].query).df().set_index(["planner", "case_id"])
+    asked = queried(found.sheets[0].query).set_index(["planner", "case_id"])
     assert len(asked) == 8
     for pair in matched(a, b).pairs:
-        for (_, case_id), row in measures.by_case(pair).iterrows():
+        for row in measures.by_case(pair).reset_index().to_dict("records"):
             for name in ("success_a", "success_b", "tokens_a", "tokens_b"):
-                assert asked.loc[(pair.label("planner"), case_id), name] == row[name]
-    assert len(duckdb.sql(found.sheets[-1].query).df()) == 4
+                assert asked.loc[(pair.label("planner"), row["case_id"]), name] == row[name]
+    assert len(queried(found.sheets[-1].query)) == 4
 
 
 def test_the_page_has_every_case_and_the_terminal_twenty(
