@@ -19,9 +19,21 @@ _SHOWN = 2_000
 
 
 def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines: Sequence[str] = ()) -> str:
-    """The page: what it shows (`lines`), contents, tables, figures, and under each the query of its numbers.
+    """The page of a results folder."""
+    told = (
+        f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
+        "folder from which this report was made"
+    )
+    return document(root.resolve().name, told, sheets, drawings, lines)
+
+
+def document(
+    title: str, told: str, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines: Sequence[str] = ()
+) -> str:
+    """A page: what it shows (`lines`), contents, tables, figures, and under each the query of its numbers.
 
     All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids scripts and requests.
+    `told` says of all queries together where their data lie.
     """
     folder = Path(__file__).parent
     environment = Environment(
@@ -31,13 +43,9 @@ def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines
         trim_blocks=True,
         finalize=_finalized,
     )
-    told = (
-        f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
-        "folder from which this report was made"
-    )
     sections = _sections([*map(_bounded, sheets), *drawings])
     page = environment.get_template("page.html")
-    return page.render(title=root.resolve().name, lines=lines, told=told, sections=sections)
+    return page.render(title=title, lines=lines, told=told, sections=sections)
 
 
 def _sections(parts: Sequence[Sheet | Drawing]) -> list[tuple[str, list[Sheet | Drawing]]]:

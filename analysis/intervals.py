@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 CLUSTER = "cluster"
 """The level of an index that holds each case's cluster."""
@@ -84,6 +84,21 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
     square = float(stdtrit(clusters - 1, 0.975)) ** 2
     unseen = square / (clusters + square)
     return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
+
+
+def p_value(differences: pd.Series[float], reach: float) -> float:
+    """Two-sided p of a mean difference of 0, below 0.05 where the bounds of `interval` leave 0 out.
+
+    NaN where there are no bounds.
+    """
+    mean, error, clusters = abs(float(differences.mean())), _error(differences), _effective(differences)
+    if error is not None:
+        return 2 * float(stdtr(error.freedom, -mean / error.size))
+    if clusters is None:
+        return math.nan
+    return 2 * float(
+        stdtr(clusters - 1, -math.sqrt(clusters * mean / reach))
+    )  # where `unseen` is mean / (reach + mean)
 
 
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:

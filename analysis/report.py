@@ -29,6 +29,7 @@ from analysis import (
 )
 from analysis.baselines import baselines
 from analysis.failures import sheets as failures
+from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
 from analysis.render import Sheet, terminal
@@ -42,7 +43,7 @@ _WIDTH = 160
 _READABLE = 120
 """Columns that the tables of a sweep are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER)
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME)
 """How the names of tables begin that a terminal is spared: the page and the files have them."""
 
 
@@ -74,7 +75,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
-    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
+    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
     for sheet in found:
         if not sheet.name.startswith(_LONG):
