@@ -41,11 +41,12 @@ def main() -> int:
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
+    parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
         folder = _gathered(arguments.results, arguments.into, arguments.follow)
-        _report(folder, arguments.follow, arguments.analysis, arguments.tables)
+        _report(folder, arguments)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
@@ -71,21 +72,21 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     return into
 
 
-def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
-    if following:
+def _report(folder: Path, arguments: argparse.Namespace) -> None:
+    if arguments.follow:
         follow(folder, Console())
     from grid import store
 
     store.check_there(folder)
     from analysis import spec
 
-    wanted = spec.load(_analysis(analysis)) if analysis else None
+    wanted = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
-    sheets = print_report(folder, Console(), wanted)
-    if tables:
-        write_tables(tables, sheets)
+    sheets = print_report(folder, Console(), wanted, arguments.wide)
+    if arguments.tables:
+        write_tables(arguments.tables, sheets)
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
@@ -95,13 +96,14 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html, lacking, provenance
+    from analysis import drawings, heading, html, lacking, provenance
 
     path = folder / PAGE
     draft = folder / f".{PAGE}"
-    lines = [provenance.of(folder), *lacking.of(folder)]
+    lines = [*provenance.lines(folder), *lacking.of(folder)]
     try:
-        draft.write_text(html.page(folder, sheets, drawings.of(folder), lines), encoding="utf-8")
+        text = html.page(folder, sheets, drawings.of(folder), lines, heading.of(folder))
+        draft.write_text(text, encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None
