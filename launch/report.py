@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
+    parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
@@ -49,7 +50,7 @@ def main() -> int:
             _compare(arguments)
             return 0
         folder = _gathered(arguments.results, arguments.into, arguments.follow)
-        _report(folder, arguments.follow, arguments.analysis, arguments.tables)
+        _report(folder, arguments)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
@@ -96,21 +97,21 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     return into
 
 
-def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
-    if following:
+def _report(folder: Path, arguments: argparse.Namespace) -> None:
+    if arguments.follow:
         follow(folder, Console())
     from grid import store
 
     store.check_there(folder)
     from analysis import spec
 
-    wanted = spec.load(_analysis(analysis)) if analysis else None
+    wanted = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
-    sheets = print_report(folder, Console(), wanted)
-    if tables:
-        write_tables(tables, sheets)
+    sheets = print_report(folder, Console(), wanted, arguments.wide)
+    if arguments.tables:
+        write_tables(arguments.tables, sheets)
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
@@ -120,10 +121,10 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html, lacking, provenance, unreadable
+    from analysis import drawings, heading, html, lacking, provenance, unreadable
 
-    lines = [provenance.of(folder), *unreadable.warnings(folder), *lacking.of(folder)]
-    write_whole(folder / PAGE, html.page(folder, sheets, drawings.of(folder), lines))
+    lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
+    write_whole(folder / PAGE, html.page(folder, sheets, drawings.of(folder), lines, heading.of(folder)))
     return folder / PAGE
 
 

@@ -28,6 +28,7 @@ from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
+from launch.recording import record
 from launch.spending import Spending
 from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
@@ -52,12 +53,14 @@ def run_checked(checked: Checked) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
-            for _ in range(_PASSES):
+            for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
                     break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
+                if not again:
+                    record(plan)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
