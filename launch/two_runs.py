@@ -33,7 +33,8 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     for line in found.lines:
         console.print(shown(line), markup=False)
     for sheet in found.sheets:
-        show(console, sheet, wide=True)
+        if not show(console, sheet):
+            show(console, sheet, wide=True)
     told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
     page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
     write_whole(second / PAGE, page)
