@@ -23,21 +23,27 @@ def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines
 
     All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids scripts and requests.
     """
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        finalize=_finalized,
-    )
     told = (
         f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
         "folder from which this report was made"
     )
     sections = _sections([*map(_bounded, sheets), *drawings])
-    page = environment.get_template("page.html")
-    return page.render(title=root.resolve().name, lines=lines, told=told, sections=sections)
+    return (
+        environment()
+        .get_template("page.html")
+        .render(title=root.resolve().name, lines=lines, told=told, sections=sections)
+    )
+
+
+def environment() -> Environment:
+    """Where pages are made: all that is not marked as safe is escaped."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_finalized,
+    )
 
 
 def _sections(parts: Sequence[Sheet | Drawing]) -> list[tuple[str, list[Sheet | Drawing]]]:

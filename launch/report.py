@@ -24,6 +24,7 @@ from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+    from analysis.figures import Drawing
     from analysis.render import Sheet
 
 PAGE = "report.html"
@@ -89,8 +90,10 @@ def _report(folder: Path, following: bool, analysis: str | None, tables: Path | 
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
+def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
+
+    Its figures are `drawn`, or drawn here.
 
     Raises:
         StoreError: the folder cannot be read or written to.
@@ -101,7 +104,8 @@ def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
     draft = folder / f".{PAGE}"
     lines = [provenance.of(folder), *lacking.of(folder)]
     try:
-        draft.write_text(html.page(folder, sheets, drawings.of(folder), lines), encoding="utf-8")
+        figures = drawings.of(folder) if drawn is None else drawn
+        draft.write_text(html.page(folder, sheets, figures, lines), encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None
