@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
+import re
 import shlex
 import sys
 import time
@@ -167,7 +168,8 @@ def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -
         return gallery.INCOMPLETE, "interrupted"
     except ConfigError as error:
         if error.key == "dataset.path" and error.value == "???":
-            return gallery.LEFT_OUT, f"its data is not here: {error.allowed}"
+            folders = ", ".join(re.findall(r"paths\.\w+=FOLDER", error.allowed)) or "dataset.path=FOLDER"
+            return gallery.LEFT_OUT, f"no folder is given for its data ({folders})"
         return gallery.FAILED, one_line(error, 1_000)
     except UnfinishedError:  # no cluster: there is none for the others either
         raise
