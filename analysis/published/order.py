@@ -239,7 +239,5 @@ def _shown(found: Order) -> list[str]:
 
 def _reading(verdicts: Sequence[str]) -> str:
     counts = Counter(verdicts)
-    told = (
-        f"{counts[AGREES]} agree with the published one, {counts[DISAGREES]} disagree, {counts[UNKNOWN]} cannot be told"
-    )
-    return f"Of {len(verdicts)} orders {told}."
+    told = f"{counts[AGREES]} agree with the published one, {counts[DISAGREES]} disagree"
+    return f"Of {len(verdicts)} orders, {told} and {counts[UNKNOWN]} cannot be told."
