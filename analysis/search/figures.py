@@ -171,7 +171,7 @@ def _name(axis: Axes, best: pd.DataFrame, cost: str) -> None:
     heights = ordered["success"].to_numpy(np.float64)
     steps = _APART * np.arange(len(heights))
     heights = np.maximum.accumulate(heights - steps) + steps if len(heights) else heights
-    heights -= np.maximum(np.max(heights, initial=0.0) - 1.0, 0.0)
+    heights = heights - np.maximum(np.max(heights, initial=0.0) - 1.0, 0.0)  # pandas' own array cannot be written to
     for row, height in zip(ordered.to_dict("records"), heights, strict=True):
         colour = _terms(row["asked"])
         axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(1.03, height), fontsize=7, va="center",
