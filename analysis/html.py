@@ -58,21 +58,27 @@ def document(
         head: terms and what is said of them, a line each (`heading.of`).
         viewer: gives the address of the viewer's page for a model and dataset; None: no links.
     """
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
+    sections = _sections([*map(_bounded, sheets), *drawings])
+
+    def episodes(part: Sheet | Drawing) -> str:
+        return viewer(*place) if viewer and isinstance(part, Sheet) and (place := _place(part)) else ""
+
+    return (
+        environment()
+        .get_template("page.html")
+        .render(title=title, lines=lines, head=head, told=told, sections=sections, name=title, episodes=episodes)
+    )
+
+
+def environment() -> Environment:
+    """Where pages are made: all that is not marked as safe is escaped."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         finalize=_finalized,
     )
-    sections = _sections([*map(_bounded, sheets), *drawings])
-    page = environment.get_template("page.html")
-
-    def episodes(part: Sheet | Drawing) -> str:
-        return viewer(*place) if viewer and isinstance(part, Sheet) and (place := _place(part)) else ""
-
-    return page.render(title=title, lines=lines, head=head, told=told, sections=sections, name=title, episodes=episodes)
 
 
 def _place(sheet: Sheet) -> tuple[str, str] | None:
