@@ -28,7 +28,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "sweep": Command("launch.sweep", "run a grid: model x planner x dataset x robustness, on Ray"),
     "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
-    "view": Command("launch.view", "open a sweep's page in a browser"),
+    "view": Command("launch.view", "look at a sweep in a browser: cases, decisions, search trees, prompts; or export that"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
     "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),

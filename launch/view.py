@@ -29,7 +29,7 @@ HOST, PORT = "127.0.0.1", 8321
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
-_EPISODES = 1_000
+_EPISODES = 300
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""A search tree as it is drawn: from left to right, one line for each leaf."""
+"""A search tree as it is drawn: from left to right, one line for each leaf, the returned path the topmost."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _kept(rows: Sequence[Mapping[str, Any]], root: str, most: int) -> set[str]:
 
 
 def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tuple[Node, Node]]]:
-    """Nodes from the root on and their edges; leaves below one another, parents in the middle of their children."""
+    """Nodes from the root on and their edges; leaves below one another, a parent beside its first child."""
     edges = []
     for label, node in nodes.items():
         if node is not top:
@@ -91,7 +91,7 @@ def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tupl
     ordered, pending = list[Node](), [top]
     while pending:
         node = pending.pop()
-        node.children.sort(key=lambda child: [int(part) for part in str(child.row["node"]).split(".")])
+        node.children.sort(key=lambda child: (not child.row["on_path"], int(child.row["node"].rpartition(".")[2])))
         ordered.append(node)
         pending += reversed(node.children)
     least, line = int(top.row["depth"]), 0
@@ -101,7 +101,7 @@ def _placed(nodes: Mapping[str, Node], top: Node) -> tuple[list[Node], list[tupl
             node.y, line = _MARGIN + DOWN * line, line + 1
     for node in reversed(ordered):
         if node.children:
-            node.y = (node.children[0].y + node.children[-1].y) // 2
+            node.y = node.children[0].y
     return ordered, edges
 
 
