@@ -59,16 +59,22 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
         raise StoreError(f"{root}: what the cell {cell_id} asked was not kept (store.transcripts)")
     rows = read(root, "messages", where=mine).to_pylist()
     sections = _sections(root, {digest for row in rows for digest in row["prompt"]})
-    found = {row["message"]: _request(row, sections) for row in rows}
+    found = {row["message"]: request_of(row, sections) for row in rows}
     return tuple(found.get(place) for place in range(episodes[0]))
 
 
 def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
     rows = read(root, "sections", where=pc.field("digest").isin(pa.array(sorted(digests), pa.string()))).to_pylist()
-    return {row["digest"]: Section(row["kind"], tuple(row["entries"]), tuple(row["options"])) for row in rows}
+    return {row["digest"]: section_of(row) for row in rows}
 
 
-def _request(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+def section_of(row: Mapping[str, Any]) -> Section:
+    """The part of a prompt that a row of `sections` holds."""
+    return Section(row["kind"], tuple(row["entries"]), tuple(row["options"]))
+
+
+def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+    """The request that a row of `messages` tells of; `sections` by their digests."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,
