@@ -26,6 +26,7 @@ html_static_path = ["static"]
 html_css_files = ["wide.css"]
 html_show_sphinx = False
 html_copy_source = False
+html_show_search_summary = False  # a page opened from a disk may not fetch another one
 html_theme_options = {"source_repository": "", "navigation_with_keys": True}
 pygments_style = "default"
 highlight_language = "text"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from grid import CONF
 
 _CLASS, _DEFAULTS = "_target_", "defaults"
 _ROLE = re.compile(r"  - (?P<group>model@\w+): null +# (?P<text>.+)")
+_MEANINGS = Path(__file__).with_name("keys.txt")
 _LONG = 60  # characters of a default
 
 
@@ -34,7 +36,7 @@ def render(argument: str) -> str:
         found = [key for key in found if key.name == below or key.name.startswith(f"{below}.")]
     group = name.partition("/")[0] if "/" in name and not name.startswith(("robustness", "pool")) else ""
     prefix = {"robustness": "robustness.", "pool": "pool."}.get(name.partition("/")[0], f"{group}." if group else "")
-    rows = [(code(prefix + key.name), _default(key.default), prose(key.text)) for key in found]
+    rows = [(code(prefix + key.name), _default(key.default), meaning(name, key)) for key in found]
     told = f"`conf/{name}.yaml`" + (f", class `{target}`" if (target := _target(path)) else "")
     if not rows:
         return f"It has no keys ({told})."
@@ -52,7 +54,25 @@ def render_roles(_: str) -> str:
             found[-1][1] += " " + line.lstrip(" #")
         elif found and line.startswith("  - "):
             break
-    return table(["key", "for whom"], [(key, prose(text)) for key, text in found])
+    return table(["key", "what it does"], [(key, prose(text)) for key, text in found])
+
+
+def meaning(file: str, key: Key) -> str:
+    """What a key of `conf/FILE.yaml` means, in Markdown: what the file says, and `keys.txt`; empty where neither does."""
+    known = _meanings()
+    parts = key.name.split(".")
+    places = (f"{file}:{key.name}", key.name, ".".join(parts[-2:]), parts[-1])
+    lead = next((known[place] for place in places if place in known), "")
+    own = prose(key.text)
+    if lead.endswith(":"):
+        return f"{lead} {own}" if own else lead.removesuffix(":")
+    return own or lead
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    lines = [line for line in _MEANINGS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    return {name.strip(): text.strip() for name, _, text in (line.partition("|") for line in lines)}
 
 
 def read(path: Path) -> Iterator[Key]:
