@@ -1,4 +1,4 @@
-"""How Sphinx builds the pages: `python -m sphinx -W -b html docs docs/_build`. Nothing that it builds loads from elsewhere."""
+"""How Sphinx builds the pages: `python -m sphinx -W -b html docs docs/_build`. They load nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,5 @@ def _filled(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = facts.expanded(source[0])
 
 
-def _asking(
-    app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str], removed: set[str]
-) -> list[str]:
+def _asking(app: Sphinx, env: BuildEnvironment, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
     return [name for name in env.found_docs if "<!-- facts " in Path(env.doc2path(name)).read_text(encoding="utf-8")]

@@ -17,7 +17,9 @@ from docs import facts
 ROOT = Path(__file__).parents[1]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
 _SMALL = ("dataset.limit=2", "trials=1", "cluster.cpus=2", "cluster.dashboard=false")
-FIRST = "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
+FIRST = (
+    "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
+)
 """Of the first page; what is run after it reads its results."""
 CELL = "CELL_ID"
 RUN: Mapping[str, Sequence[str]] = {

@@ -20,7 +20,7 @@ _LONG = 60  # characters of a default
 
 
 class Key(NamedTuple):
-    """A key as a command line names it, its default as the file has it (empty for one with keys below it), a comment."""
+    """A key as a command line names it, its default as the file has it (empty for one with keys below), a comment."""
 
     name: str
     default: str
@@ -58,7 +58,7 @@ def render_roles(_: str) -> str:
 
 
 def meaning(file: str, key: Key) -> str:
-    """What a key of `conf/FILE.yaml` means, in Markdown: what the file says, and `keys.txt`; empty where neither does."""
+    """What a key of `conf/FILE.yaml` means, in Markdown: by the file and `keys.txt`; empty where neither says."""
     known = _meanings()
     parts = key.name.split(".")
     places = (f"{file}:{key.name}", key.name, ".".join(parts[-2:]), parts[-1])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docs.facts.markdown import code, prose, table
 from analysis.published import files
+from docs.facts.markdown import prose, table
 
 
 def render(_: str) -> str:

@@ -1,4 +1,4 @@
-"""What fits on a GPU, by arithmetic from each model's published config and each card's data sheet. Nothing is measured here."""
+"""What fits on a GPU, by arithmetic from each model's published config and each card's data sheet: not measured."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ GROUPS = {
 }  # fmt: skip
 """The pages of each group's files."""
 _PLACEHOLDERS = {
-    "...": "++dataset.path=/data", "FOLDER": "/data", "PATH": "/data", "URL": "http://127.0.0.1:9/v1", "TASKS.jsonl": "/data/tasks.jsonl",
+    "...": "++dataset.path=/data", "FOLDER": "/data", "PATH": "/data", "URL": "http://127.0.0.1:9/v1",
+    "TASKS.jsonl": "/data/tasks.jsonl",
 }  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def filled(word: str) -> str:
         return f"{key}=lexical"
     if value == "NAME" and key == "model":
         return f"{key}=simulated"
-    return f"{key}{equals}{_PLACEHOLDERS.get(value, value)}"
+    return f"{key}{equals}{_PLACEHOLDERS.get(value, value)}" if equals else _PLACEHOLDERS.get(word, word)
 
 
 @pytest.mark.parametrize("page", pages_with(lambda command: program_of(command) is not None))
@@ -123,13 +124,18 @@ def told(program: str, names: list[str], patch: pytest.MonkeyPatch, capsys: pyte
     """What `--help` prints."""
     patch.setattr(sys, "argv", [program, *names, "--help"])
     with pytest.raises(SystemExit) as ended:
-        if program.endswith(".py"):
-            runpy.run_path(program, run_name="__main__")
-        else:
-            found = import_module(program)
-            (import_module(f"{program}.__main__") if hasattr(found, "__path__") else found).main()
+        start(program)
     assert ended.value.code == 0, f"{program} {' '.join(names)} --help"
     return capsys.readouterr().out
+
+
+def start(program: str) -> None:
+    """A script, or a module that runs by `python -m`."""
+    if program.endswith(".py"):
+        runpy.run_path(program, run_name="__main__")
+    else:
+        found = import_module(program)
+        (import_module(f"{program}.__main__") if hasattr(found, "__path__") else found).main()
 
 
 def test_every_column_is_explained_once() -> None:
