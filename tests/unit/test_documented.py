@@ -32,7 +32,7 @@ GROUPS = {
 }  # fmt: skip
 """The pages of each group's files."""
 _PLACEHOLDERS = {
-    "...": "++dataset.path=/data", "FOLDER": "/data", "PATH": "/data", "URL": "http://127.0.0.1:9/v1",
+    "...": "/data", "FOLDER": "/data", "PATH": "/data", "URL": "http://127.0.0.1:9/v1",
     "TASKS.jsonl": "/data/tasks.jsonl",
 }  # fmt: skip
 
@@ -99,6 +99,8 @@ def filled(word: str) -> str:
         return f"{key}=lexical"
     if value == "NAME" and key == "model":
         return f"{key}=simulated"
+    if word == "...":  # what the lines before it have
+        return "++dataset.path=/data"
     return f"{key}{equals}{_PLACEHOLDERS.get(value, value)}" if equals else _PLACEHOLDERS.get(word, word)
 
 
