@@ -15,6 +15,8 @@ from typing import NamedTuple
 from docs import facts
 
 ROOT = Path(__file__).parents[1]
+_FILES = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
 _SMALL = ("dataset.limit=2", "trials=1", "cluster.cpus=2", "cluster.dashboard=false")
 FIRST = (
@@ -92,8 +94,7 @@ class Shown(NamedTuple):
 @cache
 def pages() -> dict[str, str]:
     """The text of every page, facts filled in."""
-    files = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").glob("*.md"))]
-    return {file.name: facts.expanded(file.read_text(encoding="utf-8")) for file in files}
+    return {file.name: facts.expanded(file.read_text(encoding="utf-8")) for file in _FILES}
 
 
 @cache

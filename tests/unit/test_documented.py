@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import runpy
 import sys
-from collections.abc import Callable
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -37,10 +36,6 @@ _PLACEHOLDERS = {
 }  # fmt: skip
 
 
-def pages_with(kind: Callable[[Shown], bool]) -> list[str]:
-    return list(dict.fromkeys(command.page for command in shown() if kind(command)))
-
-
 def composes(command: Shown) -> bool:
     plugin = any(word.startswith("plugins=") for word in command.words)
     return command.program in COMPOSING and command.text not in RUN and not plugin
@@ -66,7 +61,7 @@ def program_of(command: Shown) -> Path | str | None:
     return name if kind == "python" and name.startswith("grid.") else None
 
 
-@pytest.mark.parametrize("page", pages_with(composes))
+@pytest.mark.parametrize("page", documented.PAGES)
 def test_sweeps_compose(page: str) -> None:
     for command in shown():
         if command.page == page and composes(command):
@@ -104,7 +99,7 @@ def filled(word: str) -> str:
     return f"{key}{equals}{_PLACEHOLDERS.get(value, value)}" if equals else _PLACEHOLDERS.get(word, word)
 
 
-@pytest.mark.parametrize("page", pages_with(lambda command: program_of(command) is not None))
+@pytest.mark.parametrize("page", documented.PAGES)
 def test_programs_take_the_flags_that_are_shown(
     page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
