@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.errors import GridError
-from launch import arguments
+from launch import arguments, command
 
 if TYPE_CHECKING:
     import duckdb
@@ -81,6 +81,7 @@ def sweep(*overrides: str) -> Results:
     from launch.refusals import refusal
 
     try:
+        command.GIVEN.set(command.call(overrides))
         given = arguments.with_pilot(overrides)
         arguments.check(given)
         with multirun(prepared(given)) as composed:

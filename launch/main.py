@@ -30,6 +30,7 @@ COMMANDS = {
     "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
     "view": Command("launch.view", "open a sweep's page in a browser"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
+    "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
     "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),
