@@ -1,7 +1,7 @@
 """The Python API: `from grid import sweep, load`.
 
 results = sweep("model=lexical", "planner=react,egb_logits", "dataset.limit=20", "robustness=none", "name=mine")
-results.pandas()                                  # the episodes, one row a cell
+results.pandas()                                  # the episodes, one row per cell
 results.duckdb("steps").filter("entropy > 1")     # a relation over a table
 load("results/mine").arrow("attempts")
 """
