@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("other", type=Path, nargs="?", help="another one: cells that flipped against it are marked")
     parser.add_argument("--port", type=int, help=f"on which it listens; {PORT}, or the next free one, unless given")
     parser.add_argument(
-        "--host", default=HOST, help=f"the address on which it listens; another than {HOST} is open to others, by a token"
+        "--host",
+        default=HOST,
+        help=f"the address on which it listens; another than {HOST} is open to others, by a token",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
@@ -63,7 +65,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of an export: so many at most, of the cases that most planners failed first ({_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
-        "--cell", action="append", default=[], metavar="ID", help="of an export: this episode and those of its case only"
+        "--cell",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="of an export: this episode and those of its case only",
     )
     return parser
 
@@ -89,9 +95,10 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
+    from analysis.viewer.failing import classes
     from analysis.viewer.runs import Run
 
-    return [Run(folder, key, Watch(folder)) for folder, key in zip(folders, ("", "2"), strict=False)]
+    return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
 
 
 def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
@@ -147,7 +154,9 @@ def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
     wanted = [port] if port is not None else range(PORT, PORT + _TRIED)
     for one in wanted:
         try:
-            family, _, _, _, address = socket.getaddrinfo(host, one, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            family, _, _, _, address = socket.getaddrinfo(host, one, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+                0
+            ]
             found = socket.socket(family, socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise ConfigError("--host", host, "an address of this machine") from None

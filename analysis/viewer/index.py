@@ -96,7 +96,9 @@ class Index:
             run(f"CREATE TYPE {kind} AS ENUM (SELECT name FROM given WHERE name IS NOT NULL ORDER BY name)")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         run(_AGAIN)
-        table = self._connection.sql(f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})")
+        table = self._connection.sql(
+            f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})"
+        )
         self.settings = _settings(pd.DataFrame(table.to_arrow_table().to_pylist()))
         return frozenset(names)
 
@@ -130,8 +132,8 @@ class Index:
     def summaries(self) -> Mapping[int, Summary]:
         """Each setting in numbers, by its key."""
         frame = self.arrow(
-            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken, max(trial) + 1 AS trials,\n"
-            "  count(*) - count(success) AS unknown, avg(success::INT) AS success, sum(tokens) AS tokens\n"
+            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
+            "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown, avg(success::INT) AS success, sum(tokens) AS tokens\n"
             "FROM e GROUP BY setting, cluster, case_id"
         ).to_pandas()
         return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}
