@@ -87,7 +87,7 @@ def _pages(at: str, episodes: int) -> dict[str, list[str]]:
                                 for page, one in zip(pages, planners, strict=True)],
         "cases, flipped first": [at + address("/cases", {"sort": "flipped", "category": f"template-{page}"})
                                  for page in pages],
-        "cases that fit a filter": [at + address("/cases", {"planner": one, "outcome": "unresolved", "depth": page % 5 + 2})
+        "cases that fit a filter": [at + address("/cases", {"planner": one, "outcome": "unresolved", "case": str(page)})
                                     for page, one in zip(pages, planners, strict=True)],
         "one case": [at + address("/episode", {"cell": cell}) for cell in cells],
     }  # fmt: skip
