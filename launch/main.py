@@ -28,6 +28,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "sweep": Command("launch.sweep", "run a grid: model x planner x dataset x robustness, on Ray"),
     "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
+    "export": Command("launch.export", "write a sweep's episodes in the format of another tool's viewer"),
     "view": Command("launch.view", "open a sweep's page in a browser"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
