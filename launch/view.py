@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.viewer.links import HOST, PORT
 from grid.errors import ConfigError, GridError, one_line
 from launch.told import ENDED, Told, line, read_told
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
 
-HOST, PORT = "127.0.0.1", 8321
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("other", type=Path, nargs="?", help="another one: cells that flipped against it are marked")
     parser.add_argument("--port", type=int, help=f"on which it listens; {PORT}, or the next free one, unless given")
     parser.add_argument(
-        "--host", default=HOST, help=f"the address on which it listens; another than {HOST} is open to others, by a token"
+        "--host",
+        default=HOST,
+        help=f"the address on which it listens; another than {HOST} is open to others, by a token",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
     parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
@@ -63,7 +65,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of an export: so many at most, of the cases that most planners failed first ({_EPISODES:,})",
     )  # fmt: skip
     parser.add_argument(
-        "--cell", action="append", default=[], metavar="ID", help="of an export: this episode and those of its case only"
+        "--cell",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="of an export: this episode and those of its case only",
     )
     return parser
 
@@ -147,7 +153,9 @@ def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
     wanted = [port] if port is not None else range(PORT, PORT + _TRIED)
     for one in wanted:
         try:
-            family, _, _, _, address = socket.getaddrinfo(host, one, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            family, _, _, _, address = socket.getaddrinfo(host, one, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+                0
+            ]
             found = socket.socket(family, socket.SOCK_STREAM)
         except (OSError, UnicodeError):
             raise ConfigError("--host", host, "an address of this machine") from None

@@ -45,7 +45,9 @@ def write(root: Path, evil: str = "", model: str = "small", first: int = 0, coun
     store.write(root, rows)
 
 
-def episode(planner: str, case: int, trial: int, evil: str = "", model: str = "small", **further: Any) -> dict[str, Any]:
+def episode(
+    planner: str, case: int, trial: int, evil: str = "", model: str = "small", **further: Any
+) -> dict[str, Any]:
     """A row of `episodes`."""
     name, success = cell(planner, case, trial), solved(planner, case, trial)
     tree = planner == "tooltree"
@@ -63,7 +65,11 @@ def episode(planner: str, case: int, trial: int, evil: str = "", model: str = "s
 
 
 def _case(case: int, evil: str) -> dict[str, Any]:
-    call = {"substep_id": "1.1", "tool": evil or "rank", "arguments": to_json({evil or "list": evil or "L1", "most": 3})}
+    call = {
+        "substep_id": "1.1",
+        "tool": evil or "rank",
+        "arguments": to_json({evil or "list": evil or "L1", "most": 3}),
+    }
     return {
         "digest": f"d{case}", "case_id": f"case-{case}{evil}", "domain": evil or f"domain-{case % 2}",
         "query": evil or f"Rank list {case}", "messages": [evil or "And then?"], "followed": True, "ordered": True,

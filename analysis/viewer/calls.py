@@ -49,7 +49,9 @@ def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compare
     """
     own = written(step)
     if call is None:
-        return Compared(step["chosen_tool"], None, False, [Argument(name, value, None, "") for name, value in own.items()])
+        return Compared(
+            step["chosen_tool"], None, False, [Argument(name, value, None, "") for name, value in own.items()]
+        )
     theirs = _arguments(call["arguments"])
     arguments = []
     if call["tool"] is not None or own:
@@ -86,7 +88,9 @@ def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any
 
 
 def _argument(name: str, own: Mapping[str, str], theirs: Mapping[str, str]) -> Argument:
-    mark = LACKING if name not in own else FURTHER if name not in theirs else SAME if own[name] == theirs[name] else OTHER
+    mark = (
+        LACKING if name not in own else FURTHER if name not in theirs else SAME if own[name] == theirs[name] else OTHER
+    )
     return Argument(name, own.get(name), theirs.get(name), mark)
 
 

@@ -113,7 +113,10 @@ def _write(
         for cell in _with_trees(next(run for run in runs if run.key == one.filters.run).index(), one.cells)
     }
     files = {
-        (*(getattr(one.filters, name) for name in ("run", "model", "dataset", "robustness")), page): f"cases/{at}-{page}.html"
+        (
+            *(getattr(one.filters, name) for name in ("run", "model", "dataset", "robustness")),
+            page,
+        ): f"cases/{at}-{page}.html"
         for at, one in enumerate(chosen, 1)
         for page in range(1, -(-len(one.codes) // matrix.PAGE) + 1)
     }

@@ -96,7 +96,9 @@ class Index:
             run(f"CREATE TYPE {kind} AS ENUM (SELECT name FROM given WHERE name IS NOT NULL ORDER BY name)")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         run(_AGAIN)
-        table = self._connection.sql(f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})")
+        table = self._connection.sql(
+            f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})"
+        )
         self.settings = _settings(pd.DataFrame(table.to_arrow_table().to_pylist()))
         return frozenset(names)
 

@@ -72,7 +72,13 @@ class Matrix:
 
     def order(self) -> Codes:
         """The cases' codes, in order."""
-        key = (id(self.index), self.filters.but(page=1), tuple(self._values["settings"]), len(self.failures), len(self.base))
+        key = (
+            id(self.index),
+            self.filters.but(page=1),
+            tuple(self._values["settings"]),
+            len(self.failures),
+            len(self.base),
+        )
         with _lock:
             if key in _orders and _orders[key][0] is self.index:
                 _orders.move_to_end(key)
@@ -183,7 +189,10 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa
     )
     given = pa.table({name: pa.array(keys, pa.uint64()) for name, keys in (("own", pairs), ("other", pairs.values()))})
     shares = other.arrow(query, pairs=given)
-    return index.arrow("SELECT s.* FROM shares AS s SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)", shares=shares)
+    return index.arrow(
+        "SELECT s.* FROM shares AS s SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)",
+        shares=shares,
+    )
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:

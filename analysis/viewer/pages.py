@@ -246,9 +246,7 @@ class Pages:
 def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
     """The place that filters name; what they leave out is the first there is."""
     wanted = filters.model, filters.dataset, filters.robustness
-    fits = [
-        place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))
-    ]
+    fits = [place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))]
     return fits[0] if fits else None
 
 
@@ -306,5 +304,3 @@ def _percent(value: float) -> str:
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
-
-

@@ -122,9 +122,7 @@ def _steps(places: Places, cases: int) -> Made:
         "chosen_tool": chosen,
         "thought": [f"Step 1.{one} of case {number} takes a tool." for one, number in zip(step, case, strict=True)],
         "arguments": calls,
-        "written": [
-            f'{{"tool": "{tool}", "arguments": {call}}}' for tool, call in zip(chosen, calls, strict=True)
-        ],
+        "written": [f'{{"tool": "{tool}", "arguments": {call}}}' for tool, call in zip(chosen, calls, strict=True)],
         "observation": [f'{{"list_id": "{hashlib.blake2b(place.tobytes()).hexdigest()}"}}' for place in places],
         "failed": np.zeros(len(places), dtype=bool),
         "entropy": np.full(len(places), 0.5),
