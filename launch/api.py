@@ -1,7 +1,7 @@
 """The Python API: `from grid import sweep, load`.
 
 results = sweep("model=lexical", "planner=react,egb_logits", "dataset.limit=20", "robustness=none", "name=mine")
-results.pandas()                                  # the episodes, one row a cell
+results.pandas()                                  # the episodes, one row per cell
 results.duckdb("steps").filter("entropy > 1")     # a relation over a table
 load("results/mine").arrow("attempts")
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.errors import GridError
-from launch import arguments
+from launch import arguments, command
 
 if TYPE_CHECKING:
     import duckdb
@@ -96,6 +96,7 @@ def settings_of(*overrides: str) -> list[Setting]:
     from launch.refusals import refusal
 
     try:
+        command.GIVEN.set(command.call(overrides))
         given = arguments.with_pilot(overrides)
         arguments.check(given)
         with multirun(prepared(given)) as composed:

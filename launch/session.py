@@ -14,6 +14,7 @@ from types import FrameType
 import pyarrow.compute as pc
 from rich.console import Console
 
+from analysis import unreadable
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import ErrorKind, StoreError
@@ -27,6 +28,7 @@ from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
+from launch.recording import record
 from launch.spending import Spending
 from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
@@ -54,12 +56,14 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
-            for _ in range(_PASSES):
+            for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
                     break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
+                if not again:
+                    record(plan)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
@@ -225,6 +229,8 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
+    for line in unreadable.warnings(plan.root):
+        say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")
     if ErrorKind.INFRASTRUCTURE in failures:

@@ -8,6 +8,7 @@ import secrets
 import socket
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -153,6 +154,19 @@ def cpus() -> int:
     import ray
 
     return int(ray.cluster_resources().get("CPU", 1))
+
+
+def gpus() -> dict[str, int]:
+    """The GPUs of the cluster by their kind, as Ray names it."""
+    import ray
+
+    found: Counter[str] = Counter()
+    for node in ray.nodes():
+        has = node["Resources"]
+        kinds = [name.partition(":")[2] for name in has if name.startswith("accelerator_type:")]
+        if node["Alive"] and has.get("GPU"):
+            found[kinds[0] if kinds else "GPU"] += int(has["GPU"])
+    return dict(found)
 
 
 def alive() -> bool:
