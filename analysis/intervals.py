@@ -14,6 +14,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import stdtrit
 
@@ -27,7 +29,8 @@ BRIEFLY = "over clusters of cases"
 """What a terminal says of them."""
 ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
 """What a caption says of the intervals of differences that do not vary."""
-_ROUNDING = 1e-12  # below it a deviation is no variation
+ROUNDING = 1e-12
+"""Below it a deviation is no variation."""
 
 
 class Interval(NamedTuple):
@@ -105,6 +108,15 @@ def count(values: pd.Series[float] | pd.DataFrame) -> int:
     return int(values.index.get_level_values(CLUSTER).nunique())
 
 
+def freedom(shares: npt.NDArray[np.float64]) -> float:
+    """Bell and McCaffrey's degrees of freedom of a mean over clusters, from each cluster's share of the cases.
+
+    They depend on the clusters' sizes alone, so that they can be told before anything is run. Needs two clusters.
+    """
+    across = shares**2 / (1 - shares)
+    return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
+
+
 def effective_clusters(values: pd.Series[float]) -> float | None:
     """How many clusters of one size count as much as these (Kish 1965); None of a single one."""
     shares = values.groupby(level=CLUSTER, observed=True).size() / len(values)
@@ -119,8 +131,6 @@ def error_of(values: pd.Series[float]) -> Error | None:
         return None
     weights = 1 / (1 - shares)
     size = math.sqrt(float((sums**2 * weights).sum())) / len(values)
-    if size < _ROUNDING:
+    if size < ROUNDING:
         return None
-    across = shares**2 * weights
-    freedom = 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
-    return Error(size, freedom)
+    return Error(size, freedom(np.asarray(shares, dtype=np.float64)))

@@ -27,9 +27,12 @@ from analysis import (
     sheets,
     study,
     tables,
+    unreadable,
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.failures import sheets as failures
+from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
 from analysis.render import Sheet, show
@@ -43,7 +46,7 @@ _WIDTH = 160
 _READABLE = 100
 """Columns that the tables of a report are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER)
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME)
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
 
 
@@ -67,8 +70,8 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None, all
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *partial.lines(plan)):
-        console.print(shown(line), markup=False)
+    for line in (provenance.first_line(episodes), *partial.lines(plan), *unreadable.warnings(root)):
+        console.print(shown(line), soft_wrap=True, markup=False)
     console.print()
     found = _tables(root, episodes, plan, analysis)
     short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
@@ -97,10 +100,11 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
+    found += failures.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
-    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
+    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     return [replace(sheet, caption=told + sheet.caption, short=sheet.short and told + sheet.short) for sheet in found]
 
 

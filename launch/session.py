@@ -14,6 +14,7 @@ from types import FrameType
 import pyarrow.compute as pc
 from rich.console import Console
 
+from analysis import unreadable
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import ErrorKind, StoreError
@@ -35,8 +36,11 @@ from launch.told import STOPPING
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
-def run_checked(checked: Checked) -> bool:
-    """Run a sweep; True where every cell has a row that is no infrastructure failure."""
+def run_checked(checked: Checked, report: bool = True) -> bool:
+    """Run a sweep and, with `report`, print its tables.
+
+    True where every cell has a row that is no infrastructure failure.
+    """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
@@ -73,7 +77,8 @@ def run_checked(checked: Checked) -> bool:
                 wide(console).print(transcripts)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
-        print_report(plan.root, console)
+        if report:
+            print_report(plan.root, console)
         return _complete(checked, console, sum(pending.values()))
 
 
@@ -224,6 +229,8 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
+    for line in unreadable.warnings(plan.root):
+        say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")
     if ErrorKind.INFRASTRUCTURE in failures:
