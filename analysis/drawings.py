@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import figures, heatmaps, horizon, intervals, planted, queries, study
+from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
+from analysis.failures import sheets as failures
 from analysis.figures import Drawing
 from analysis.frontier import drawings as frontier
 from analysis.plans import cells as plans
@@ -26,8 +27,10 @@ def of(root: Path) -> list[Drawing]:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
+    of_failures = failures.drawings(root, planted.told(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
+        *of_failures,
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),

@@ -25,6 +25,7 @@ from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+    from analysis.figures import Drawing
     from analysis.render import Sheet
 
 PAGE = "report.html"
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
+    parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
@@ -49,7 +51,7 @@ def main() -> int:
             _compare(arguments)
             return 0
         folder = _gathered(arguments.results, arguments.into, arguments.follow)
-        _report(folder, arguments.follow, arguments.analysis, arguments.tables)
+        _report(folder, arguments)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
@@ -96,34 +98,39 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     return into
 
 
-def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
-    if following:
+def _report(folder: Path, arguments: argparse.Namespace) -> None:
+    if arguments.follow:
         follow(folder, Console())
     from grid import store
 
     store.check_there(folder)
     from analysis import spec
 
-    wanted = spec.load(_analysis(analysis)) if analysis else None
+    wanted = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
-    sheets = print_report(folder, Console(), wanted)
-    if tables:
-        write_tables(tables, sheets)
+    sheets = print_report(folder, Console(), wanted, arguments.wide)
+    if arguments.tables:
+        write_tables(arguments.tables, sheets)
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
+def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
+
+    Its figures are `drawn`, or drawn here.
 
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html, lacking, provenance
+    from analysis import drawings, heading, html, lacking, provenance, unreadable
+    from analysis.viewer import links
 
-    lines = [provenance.of(folder), *lacking.of(folder)]
-    write_whole(folder / PAGE, html.page(folder, sheets, drawings.of(folder), lines))
+    lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
+    figures = drawings.of(folder) if drawn is None else drawn
+    page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
+    write_whole(folder / PAGE, page)
     return folder / PAGE
 
 

@@ -25,8 +25,7 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     """
     from analysis import html
     from analysis.comparison.report import compare
-    from analysis.render import terminal
-    from analysis.report import wide
+    from analysis.render import show
     from grid.text.untrusted import shown
     from launch.report import write_whole
 
@@ -34,8 +33,8 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     for line in found.lines:
         console.print(shown(line), markup=False)
     for sheet in found.sheets:
-        table = terminal(sheet)
-        wide(console, Console(width=10_000).measure(table).maximum).print(table)
+        if not show(console, sheet):
+            show(console, sheet, wide=True)
     told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
     page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
     write_whole(second / PAGE, page)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import intervals
+from analysis import intervals, significance
 from analysis.comparison.runs import Pair
 from analysis.intervals import CLUSTER
 
@@ -52,16 +52,7 @@ def compared(pairs: Sequence[Pair]) -> pd.DataFrame:
     """
     rows = [{label: pair.label(label) for label in LABELS} | _row(pair) for pair in pairs]
     found = pd.DataFrame(rows)
-    return found.assign(**{HOLM: holm(found["p"])})
-
-
-def holm(p: pd.Series[float]) -> pd.Series[float]:
-    """Holm's correction over those that are known; NaN stays."""
-    from statsmodels.stats.multitest import multipletests  # takes a second to import
-
-    known = p.dropna()
-    corrected = multipletests(known, method="holm")[1] if len(known) else []
-    return pd.Series(corrected, index=known.index, dtype="float64").reindex(p.index)
+    return found.assign(**{HOLM: significance.holm(found["p"])})
 
 
 def flipped(pairs: Sequence[Pair]) -> pd.DataFrame:
@@ -98,7 +89,7 @@ def _row(pair: Pair) -> dict[str, Any]:
     for name, (mean, low, high) in measured.items():
         found |= {name: mean, f"{name}_low": low, f"{name}_high": high}
     flips = known["flip"].value_counts()
-    return found | {"p": intervals.p_value(difference, 1.0), **{way: int(flips.get(way, 0)) for way in (UP, DOWN)}}
+    return found | {"p": significance.p_value(difference, 1.0), **{way: int(flips.get(way, 0)) for way in (UP, DOWN)}}
 
 
 def _ratio(both: pd.DataFrame, name: str) -> intervals.Interval:

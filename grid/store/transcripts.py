@@ -75,16 +75,22 @@ def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request 
 def _requests(root: Path, mine: pc.Expression, counts: Mapping[str, int]) -> dict[str, tuple[Request | None, ...]]:
     rows = read(root, "messages", where=mine).to_pylist()
     sections = _sections(root, {digest for row in rows for digest in row["prompt"]})
-    found = {(row["cell_id"], row["message"]): _request(row, sections) for row in rows}
+    found = {(row["cell_id"], row["message"]): request_of(row, sections) for row in rows}
     return {cell: tuple(found.get((cell, place)) for place in range(count)) for cell, count in counts.items()}
 
 
 def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
     rows = read(root, "sections", where=pc.field("digest").isin(pa.array(sorted(digests), pa.string()))).to_pylist()
-    return {row["digest"]: Section(row["kind"], tuple(row["entries"]), tuple(row["options"])) for row in rows}
+    return {row["digest"]: section_of(row) for row in rows}
 
 
-def _request(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+def section_of(row: Mapping[str, Any]) -> Section:
+    """The part of a prompt that a row of `sections` holds."""
+    return Section(row["kind"], tuple(row["entries"]), tuple(row["options"]))
+
+
+def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+    """The request that a row of `messages` tells of; `sections` by their digests."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,
