@@ -152,7 +152,8 @@ class Cell:
     `looked_up`: its tools look calls up in a table of the reference's, so that a call that failed is one that the
     scorer does not accept, and any other is one that it does. `at_once`: all decisions came in one answer, and its
     entries need not stand at the substeps that they are for. `cut`: the path has as many decisions as the planner may
-    take. `retrieved` is the share of the reference's tools that were offered, where no outline is followed.
+    take. `searched`: the path is one of a tree's. `retrieved` is the share of the reference's tools that were offered,
+    where no outline is followed.
     """
 
     reference: Reference
@@ -164,6 +165,7 @@ class Cell:
     looked_up: bool = False
     at_once: bool = False
     cut: bool = False
+    searched: bool = False
     refused: bool = False
     unsolvable: bool = False
     behaviour: str | None = None

@@ -82,9 +82,10 @@ def _without_reference(cell: Cell) -> list[Fault]:
 def _end(cell: Cell) -> Fault | None:
     """How a path ended before its time; None where it ended by itself.
 
-    budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, or the path
-    had as many decisions as the planner may take. unreadable: no plan or score could be read, after all tries. gave up:
-    the request was refused, the path abandoned, or nothing was called at all where the reference calls tools.
+    budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
+    had as many decisions as the planner may take, or a search ended before its path did. unreadable: no plan or score
+    could be read, after all tries. gave up: the request was refused, the path abandoned, or nothing was called at all
+    where the reference calls tools.
     """
     last = cell.path[-1].step if cell.path else None
     if cell.error_kind in ("timeout", "context"):
@@ -95,10 +96,22 @@ def _end(cell: Cell) -> Fault | None:
         return Fault(BUDGET, cell.budget_reached, last, place=inf)
     leaving = next((taken for taken in cell.path if taken.tool in (REJECT, GIVE_UP)), None)
     if leaving or cell.refused:
-        return Fault(GAVE_UP, "refused", leaving.step if leaving else last, place=inf)
+        at = leaving.step if leaving else last
+        return Fault(GAVE_UP, "refused", at, place=inf if at is None else at)
+    if _broke_off(cell):
+        return Fault(BUDGET, "search", last, place=inf)
     if not any(taken.calls or taken.tool is None for taken in cell.path) and cell.reference.calls:
         return Fault(GAVE_UP, NOTHING_CALLED, _first_needed(cell), place=inf)
     return Fault(BUDGET, "max_calls", last, place=inf) if cell.cut else None
+
+
+def _broke_off(cell: Cell) -> bool:
+    """Whether a search returned a path that goes on: behind it substeps are left, or it does not finish."""
+    if not cell.searched:
+        return False
+    if cell.reference.followed:
+        return len(cell.path) < len(cell.reference.wanted)
+    return not cell.path or cell.path[-1].tool not in (FINISH, REJECT, GIVE_UP)
 
 
 def _first_needed(cell: Cell) -> int | None:
