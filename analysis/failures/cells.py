@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grid.text.references import PATTERN
 from grid.text.untrusted import loads
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 
@@ -43,13 +44,21 @@ class Fault:
 class Wanted:
     """One call of the reference: the place in its order, the substep's id, the tool (None: no call) and arguments."""
 
-    __slots__ = ("_arguments", "_read", "id", "place", "text", "tool")
+    __slots__ = ("_arguments", "_read", "_sources", "id", "place", "text", "tool")
 
     def __init__(self, place: int, identity: str, tool: str | None, arguments: str | None) -> None:
         self.place, self.id, self.tool = place, identity, tool
         self.text = f'{{"tool": {to_json(tool)}, "arguments": {arguments}}}' if tool is not None else None
         self._arguments: Arguments | None = None
+        self._sources: tuple[str, ...] | None = None
         self._read = arguments
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The substeps whose results it takes."""
+        if self._sources is None:
+            self._sources = tuple(step for step, _ in PATTERN.findall(self._read or ""))
+        return self._sources
 
     @property
     def arguments(self) -> Arguments:

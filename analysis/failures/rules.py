@@ -139,9 +139,7 @@ class _Held:
 
     def spoilt(self, wanted: Wanted) -> list[str]:
         """The faulty substeps whose results the reference's call takes."""
-        if not self.faulty or not wanted.text or "OUTPUT_FROM" not in wanted.text:
-            return []
-        return [step for step, _ in sources_of(dict(wanted.arguments)) if step in self.faulty]
+        return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
 
     def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
         """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
