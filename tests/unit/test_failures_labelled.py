@@ -1,11 +1,13 @@
 """Failure classes against a person's: real episodes of a 1.5B model on UltraTool, read word for word.
 
-`labels.jsonl` has for each cell what a reader of the whole episode wrote down before the rules were looked at;
-`held_out` are those that were read after the last change of a rule. `rows.jsonl` are the rows that the rules read.
+`labels.jsonl` has for each cell what a reader of the whole episode wrote down before looking at what the rules say. The
+rules were changed after the rounds 1 to 3, by what was seen in them; round 4 was read after the last change.
+`rows.jsonl.gz` has the rows that the rules read.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -25,7 +27,7 @@ DATA = Path(__file__).parents[1] / "data" / "failures"
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """(label, row of the rules) of each episode."""
     root, rows = tmp_path_factory.mktemp("labelled"), dict[str, list[dict[str, Any]]]()
-    for line in (DATA / "rows.jsonl").read_text().splitlines():
+    for line in gzip.decompress((DATA / "rows.jsonl.gz").read_bytes()).decode().splitlines():
         row = json.loads(line)
         table = row.pop("table")
         rows.setdefault(table, []).append(row | ({"created_at": NOON} if table == "episodes" else {}))
@@ -48,9 +50,11 @@ def test_every_episode_has_a_class_and_a_reason(pairs: list[tuple[dict[str, Any]
     assert all(label["class"] in CLASSES and label["reason"] for label, _ in pairs)
 
 
-@pytest.mark.parametrize("held_out", [False, True])
-def test_the_rules_agree_with_the_reader(pairs: list[tuple[dict[str, Any], dict[str, Any]]], held_out: bool) -> None:
-    both = [(label["class"], row["failure"]) for label, row in pairs if label["held_out"] is held_out]
+@pytest.mark.parametrize("rounds", [(1, 2, 3), (4,)])
+def test_the_rules_agree_with_the_reader(
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]], rounds: tuple[int, ...]
+) -> None:
+    both = [(label["class"], row["failure"]) for label, row in pairs if label["round"] in rounds]
     assert kappa(both) >= 0.9
 
 
