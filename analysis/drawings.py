@@ -10,6 +10,7 @@ import pandas as pd
 from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
 from analysis.failures import sheets as failures
 from analysis.figures import Drawing
+from analysis.frontier import drawings as frontier
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
@@ -20,7 +21,7 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the planning-horizon study, of trajectories by their length, of searches and plans, where each applies.
+    """Those of the planning-horizon study, of trajectories, searches and plans, where each applies, and of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -33,6 +34,7 @@ def of(root: Path) -> list[Drawing]:
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),
+        *frontier.drawings(root),
     ]
 
 

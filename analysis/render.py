@@ -10,12 +10,17 @@ from typing import Any
 
 import pandas as pd
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+_ENDLESS = 10_000
+_LABEL = 14
+"""Columns that a label keeps where there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
@@ -35,7 +40,8 @@ class Sheet:
     values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
     `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
     others. `wraps`: its texts are long, and take several lines. `printed` are the rows as a terminal shows them, where
-    it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out.
+    it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out, and `short` is the
+    caption of the others.
     """
 
     name: str
@@ -53,6 +59,7 @@ class Sheet:
     wraps: bool = False
     printed: Sequence[Sequence[str]] = ()
     unprinted: frozenset[str] = frozenset()
+    short: str = ""
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""
@@ -61,28 +68,49 @@ class Sheet:
             raise ValueError(f"{self.name}: a row without {width} cells")
 
 
-def terminal(sheet: Sheet) -> Table:
-    """The table for a terminal; its notes follow the caption."""
-    table = Table(
-        title=_rich(sheet.title),
-        caption="\n".join(map(_rich, [*sheet.reading.splitlines(), sheet.caption, *sheet.notes])),
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
-        title_justify="left",
-        caption_justify="left",
-    )
+def show(console: Console, sheet: Sheet, wide: bool = False) -> bool:
+    """Print a table with its title and captions; False, and nothing, where the console is too narrow.
+
+    Texts of labels take several lines where there is little room. `wide`: all columns and figures, on lines as long as
+    they need.
+    """
+    table = _table(sheet, wide)
+    needed = Console(width=_ENDLESS).measure(table)
+    if wide:
+        width = max(console.width, needed.maximum)
+        console = Console(file=console.file, width=width, highlight=False, emoji=False)
+    elif _narrowest(sheet, needed.maximum) > console.width:
+        return False
+    console.print(Text(shown(sheet.title), style="bold"))
+    console.print(table)
+    caption = sheet.caption if wide or not sheet.short else sheet.short
+    for text in (*sheet.reading.splitlines(), caption, *sheet.notes):
+        console.print(Text(shown(text), style="dim"))
+    console.print()
+    return True
+
+
+def _table(sheet: Sheet, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in sheet.labels:
-        table.add_column(_rich(name), no_wrap=True)
-    kept = [True] * len(sheet.labels) + [name not in sheet.unprinted for name in sheet.figures]
+        table.add_column(_rich(name), no_wrap=wide, overflow="fold")
+    unprinted = frozenset[str]() if wide else sheet.unprinted
+    kept = [True] * len(sheet.labels) + [name not in unprinted for name in sheet.figures]
     for name in sheet.figures:
-        if name not in sheet.unprinted:
+        if name not in unprinted:
             table.add_column(_rich(name), justify="right", no_wrap=True)
-    for place, row in enumerate(sheet.printed or sheet.rows):
+    for place, row in enumerate(sheet.rows if wide or not sheet.printed else sheet.printed):
         if place in sheet.breaks:
             table.add_section()
         table.add_row(*map(_rich, itertools.compress(row, kept)))
     return table
+
+
+def _narrowest(sheet: Sheet, widest: int) -> int:
+    """The columns that a table of `widest` columns needs where its labels take several lines."""
+    rows = [sheet.labels, *(sheet.printed or sheet.rows)]
+    labels = [max(len(shown(row[place])) for row in rows) for place in range(len(sheet.labels))]
+    return widest - sum(max(length - _LABEL, 0) for length in labels)
 
 
 def _rich(text: str) -> str:

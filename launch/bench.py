@@ -34,6 +34,7 @@ BENCHMARKS = {
     "planted": "100 studies of the simulated policy: how often the regression finds the sign and size of depth:SH",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",
+    "power": "claimed power beside that of simulated studies, on six designs of clusters, trials and rates",
     "judging": "a judge of plans against labels made by mutation, by error, with and without the known solution",
     "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
     "mutations": "the symbolic scorer of plans: errors made on purpose, and which of them it finds",

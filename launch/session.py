@@ -28,6 +28,7 @@ from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
+from launch.recording import record
 from launch.spending import Spending
 from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
@@ -35,8 +36,11 @@ from launch.told import STOPPING
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
-def run_checked(checked: Checked) -> bool:
-    """Run a sweep; True where every cell has a row that is no infrastructure failure."""
+def run_checked(checked: Checked, report: bool = True) -> bool:
+    """Run a sweep and, with `report`, print its tables.
+
+    True where every cell has a row that is no infrastructure failure.
+    """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
@@ -52,12 +56,14 @@ def run_checked(checked: Checked) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
-            for _ in range(_PASSES):
+            for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
                     break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
+                if not again:
+                    record(plan)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
@@ -71,7 +77,8 @@ def run_checked(checked: Checked) -> bool:
                 wide(console).print(transcripts)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
-        print_report(plan.root, console)
+        if report:
+            print_report(plan.root, console)
         return _complete(checked, console, sum(pending.values()))
 
 

@@ -193,6 +193,22 @@ class _Held:
         """unreadable: the answer of a decision could not be read as a call."""
         return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
 
+    def offered(self, wanted: Wanted) -> bool | None:
+        """Whether a tool was among those offered; None where nothing tells it.
+
+        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
+        """
+        if self.own:
+            return self.own[wanted.id].offered if wanted.id in self.own else None
+        if self.cell.retrieved is None:
+            return None
+        names = [one.tool for one in self.cell.reference.calls]
+        distinct, called = set(names), {taken.tool for taken in self.cell.path}
+        lacking = len(distinct) - round(self.cell.retrieved * len(names))
+        if lacking <= 0 or wanted.tool in called:
+            return True
+        return False if lacking >= len(distinct - called) else None
+
     def _elsewhere(self, taken: Taken) -> bool:
         """Whether the tool is one of another call of the reference."""
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
@@ -240,22 +256,6 @@ class _Path(_Held):
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
         for taken in pairs.unread:
             yield self.of_unread(taken, harmless=True)
-
-    def offered(self, wanted: Wanted) -> bool | None:
-        """Whether a tool was among those offered; None where nothing tells it.
-
-        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
-        """
-        if self.own:
-            return self.own[wanted.id].offered if wanted.id in self.own else None
-        if self.cell.retrieved is None:
-            return None
-        names = [one.tool for one in self.cell.reference.calls]
-        distinct, called = set(names), {taken.tool for taken in self.cell.path}
-        lacking = len(distinct) - round(self.cell.retrieved * len(names))
-        if lacking <= 0 or wanted.tool in called:
-            return True
-        return False if lacking >= len(distinct - called) else None
 
     def of_answer(self) -> Fault | None:
         """Wrong argument: every call is the reference's, and the answer does not take its last result."""

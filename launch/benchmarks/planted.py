@@ -15,18 +15,13 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.types import HydraContext, RunMode
-from hydra.utils import instantiate
-from hydra_plugins.grid_sweeper import GridSweeper, register
 from rich.console import Console
 from rich.table import Table
 from statsmodels.api import GLM
@@ -36,13 +31,9 @@ from analysis import gee, study
 from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
-from grid import CONF
 from grid.errors import GridError
-from grid.runner.build import build
-from grid.runner.check import Job, check_sweep
 from grid.runner.plan import Plan
-from grid.runner.run import Stamp, run_chunk
-from launch.jobs import resolved
+from launch import in_process
 
 PRESET = "planning_horizon"
 NAME = "planted"
@@ -147,15 +138,8 @@ def population(rows: pd.DataFrame, spec: Spec) -> dict[str, float]:
 
 def plan_of(*overrides: str) -> Plan:
     """The preset's sweep with the simulated policy, checked."""
-    register()
-    arguments = [f"+experiment={PRESET}", "dataset=kqa_synthetic", "model=simulated", f"name={NAME}", *overrides]
-    with initialize_config_dir(str(CONF), version_base=None):
-        loader = GlobalHydra.instance().config_loader()
-        master = loader.load_configuration("config", arguments, RunMode.MULTIRUN)
-        sweeper = cast(GridSweeper, instantiate(master.hydra.sweeper))
-        sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
-        jobs = [Job(*resolved(one)) for one in sweeper.composed(arguments)]
-    return check_sweep(jobs).plan
+    fixed = [f"+experiment={PRESET}", "dataset=kqa_synthetic", "model=simulated", f"name={NAME}"]
+    return in_process.plan_of([*fixed, *overrides])
 
 
 def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.DataFrame]:
@@ -169,16 +153,5 @@ def studies(plan: Plan, seeds: Sequence[int], processes: int) -> Iterator[pd.Dat
 
 def one_study(plan: Plan, seed: int) -> pd.DataFrame:
     """What the regression reads of the episodes of one seed, and their expected successes."""
-    return asyncio.run(_study(plan, seed))
-
-
-async def _study(plan: Plan, seed: int) -> pd.DataFrame:
-    wanted, rows = [*load(study.PLANNING_HORIZON).columns(), "case_id", EXPECTED], []
-    for setting in plan.settings:
-        seeded = replace(setting, seed=seed)
-        built = build(seeded, plan.budget)
-        plan.case_ids[seeded.id], plan.dataset_versions[seeded.id] = plan.case_ids[setting.id], built.version
-        chunk = list(plan.cells_of(seeded))
-        found = (await run_chunk(built, seeded, chunk, Stamp(NAME, None))).take()
-        rows += [{name: row[name] for name in wanted} for row in found["episodes"]]
-    return pd.DataFrame(rows)
+    wanted = [*load(study.PLANNING_HORIZON).columns(), "case_id", EXPECTED]
+    return pd.DataFrame(asyncio.run(in_process.episodes(plan, wanted, NAME, seed)))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.render import Sheet, csv, latex, markdown, terminal
+from analysis.render import Sheet, csv, latex, markdown, show
 
 NASTY = r"a|b & 50% $x_1$ {y} #1 ~ ^ \cmd <b>*bold*</b> [red]x[/red] `c`"
 
@@ -23,7 +23,7 @@ def sheet(label: str, value: str = "-0.5 [-1.0, +0.1]", number: float = 1 / 3) -
 
 def printed(shown: Sheet) -> str:
     out = io.StringIO()
-    Console(file=out, width=400).print(terminal(shown))
+    assert show(Console(file=out, width=400), shown)
     return out.getvalue()
 
 

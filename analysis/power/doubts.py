@@ -1,0 +1,56 @@
+"""What a pilot cannot tell, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.power.latent import Floats
+from analysis.power.pilot import Counts
+from analysis.power.plans import Row
+
+_FEW = 20
+"""Clusters; with fewer, variances are known badly."""
+_WIDE = 3.0
+"""How many times its low end an interval's high end is where the number of cases is hardly known."""
+_SHARING = 10
+"""Clusters with two cases or more, from which it can be told how alike cases of a cluster are."""
+
+
+def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
+    """A line for each.
+
+    Args:
+        pilot: its counts.
+        rows: the designs that were found.
+        sizes: how many cases the clusters have of the design that is recommended.
+        icc: what was told of clusters, as in `fitted`.
+    """
+    found = []
+    if pilot.clusters < _FEW:
+        found.append(f"the pilot has only {pilot.clusters:,} clusters of cases: variances from so few are rough")
+    sharing = int((pilot.sizes > 1).sum())
+    if icc is None and sharing < _SHARING and float((sizes**2).sum() / sizes.sum()) > 1.5:
+        told = (
+            "all that cases differ by is taken to be their clusters' (the worst there can be)"
+            if not sharing
+            else "how alike these are is hardly known"
+        )
+        found.append(
+            f"{sharing:,} clusters of the pilot have two cases or more, but most of the design do, "
+            f"{np.mean(sizes):.1f} a cluster: {told}; a pilot with more cases tells, or --icc says it"
+        )
+    wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
+    if wide:
+        found.append(
+            f"the pilot hardly tells how many cases are needed ({_trials(wide)}: see the intervals); a larger one does"
+        )
+    if pilot.trials < 2:
+        found.append("no case has two trials of both planners: what more trials would gain cannot be told")
+    return found
+
+
+def _trials(rows: Sequence[Row]) -> str:
+    return ", ".join(f"{row.trials} trial{'s' * (row.trials > 1)}" for row in rows)

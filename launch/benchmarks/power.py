@@ -1,0 +1,100 @@
+"""Claimed power beside simulated power on six designs: how far `agent-grid power` can be trusted.
+
+Each design's cases are as many as the formula says for 80% power. Studies of so many cases are then drawn from the
+model, and the report's own test is run on each; the same is done where there is no difference.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from analysis.power.claims import Claim, Design, endless, needed
+from analysis.power.latent import planted
+from analysis.power.plans import MOST
+from analysis.power.simulation import Found, simulated
+
+_ALPHA = 0.05
+
+
+class _Given(NamedTuple):
+    """A design but for its number of cases; `sizes` are those of clusters, which repeat; the spreads are in logits."""
+
+    name: str
+    rate: float
+    difference: float
+    trials: int
+    sizes: tuple[int, ...]
+    case_sd: float
+    difference_sd: float
+    icc: float
+
+
+_UNEVEN = (1, 1, 2, 2, 3, 5, 8, 13, 21, 34)
+DESIGNS = (
+    _Given("cases without clusters, 1 trial", 0.40, 0.08, 1, (1,), 1.0, 0.5, 0.0),
+    _Given("small clusters, 3 trials", 0.50, 0.05, 3, (3,), 2.0, 1.0, 0.3),
+    _Given("few large clusters, 3 trials", 0.30, 0.12, 3, (20,), 1.0, 0.7, 0.3),
+    _Given("uneven clusters, 5 trials", 0.60, 0.08, 5, _UNEVEN, 1.5, 1.0, 0.5),
+    _Given("low rate, uneven clusters, 5 trials", 0.03, 0.05, 5, _UNEVEN, 1.5, 1.0, 0.5),
+    _Given("high rate, small clusters, 1 trial", 0.93, 0.04, 1, (4,), 2.0, 1.0, 0.2),
+)
+
+
+class Compared(NamedTuple):
+    """One design: what is claimed of it, what simulation finds, and how often the test finds what is not there."""
+
+    given: _Given
+    claim: Claim
+    found: Found
+    null: Found
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How many studies of each design."""
+    parser.add_argument("--studies", type=int, default=10_000, help="of each design, with a difference and without")
+    parser.add_argument("--power", type=float, default=0.8)
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> None:
+    """A row a design."""
+    table = Table(
+        title=f"power claimed and simulated, {arguments.studies:,} studies a row, α = {_ALPHA:g}",
+        caption="in %, ± the Monte Carlo standard error; points: claimed less simulated; no difference: how often the "
+        "test finds one where there is none",
+    )
+    for name in ("design", "success", "trials", "cases", "clusters", "claimed", "simulated", "points", "no difference"):
+        table.add_column(name, justify="left" if name == "design" else "right", no_wrap=True)
+    for one in compared(arguments.power, arguments.studies, arguments.seed):
+        given, claim = one.given, one.claim
+        rates = f"{100 * given.rate:.0f} to {100 * (given.rate + given.difference):.0f}%"
+        counts = f"{given.trials}", f"{claim.cases:,}", f"{claim.clusters:,}"
+        points = f"{100 * (claim.power - one.found.share):+.1f}"
+        table.add_row(given.name, rates, *counts, f"{100 * claim.power:.1f}", _told(one.found), points, _told(one.null))
+    console.print(table)
+
+
+def compared(power: float, studies: int, seed: int) -> Iterator[Compared]:
+    """Each design at the cases that the formula wants for a power."""
+    for place, given in enumerate(DESIGNS):
+        latent = planted(given.case_sd, given.difference_sd, given.icc)
+        rates = (given.rate, given.rate + given.difference)
+        design = Design(latent, rates, given.trials, _ALPHA, endless(given.sizes, MOST))
+        claim = needed(design, power)
+        sizes = design.sizes(claim.cases)
+        drawn = np.random.SeedSequence([seed, place]).generate_state(2)
+        found, null = (
+            simulated(latent, pair, sizes, given.trials, _ALPHA, studies, int(state))
+            for pair, state in zip((rates, (given.rate, given.rate)), drawn, strict=True)
+        )
+        yield Compared(given, claim, found, null)
+
+
+def _told(found: Found) -> str:
+    return f"{100 * found.share:.1f} ± {100 * found.error:.1f}"

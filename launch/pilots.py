@@ -1,0 +1,144 @@
+"""Where the pilot of `agent-grid power` comes from: a results folder, or the simulated policy in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis import load
+from analysis.intervals import CLUSTER
+from analysis.power.pilot import Counts, counts
+from analysis.tables import reference_of
+from grid import store
+from grid.datasets.base import Dataset
+from grid.errors import ConfigError, GridError, one_line
+from grid.runner.make import make
+from launch import in_process
+from launch.power_arguments import PLACE
+from launch.refusals import nearest
+
+UNDISTURBED = "none"
+_TOKENS = ("input_tokens", "output_tokens", "judge_input_tokens", "judge_output_tokens")
+_READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *_TOKENS, "money", "config")
+_NAME = "power"
+_ALL = 10**9
+_GIVEN = {"robustness": "none", "trials": "5", "dataset.limit": "200", "model": "simulated"}
+"""What the simulated pilot takes where the command line says nothing else."""
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Two planners on the same cases.
+
+    `told` says where they come from. `order` is the cluster of each case of the whole dataset, in the order in which
+    `dataset.limit` takes them, and None where it cannot be read (`unread` says why). `tokens` and `money` (US dollars;
+    None: not known) are of one trial of a case by both planners.
+    """
+
+    told: str
+    reference: str
+    other: str
+    counts: Counts
+    order: npt.NDArray[np.int64] | None
+    unread: str
+    tokens: float
+    money: float | None
+
+
+def of_folder(root: Path, place: Mapping[str, str], planners: Sequence[str]) -> Pilot:
+    """The pilot that a results folder holds.
+
+    Raises:
+        ConfigError: the place or the planners are none of its, or not two, or have no case in common.
+        StoreError: the folder cannot be read.
+    """
+    store.check_there(root)
+    store.check(root)
+    return _pilot(load.episodes(root, ["config"]), str(root), place, planners)
+
+
+def of_policy(overrides: Sequence[str], planners: Sequence[str]) -> Pilot:
+    """The pilot that the simulated policy makes of a sweep's command line.
+
+    Raises:
+        GridError, or what Hydra raises: it cannot run.
+    """
+    given = {key: value for key, _, value in (one.partition("=") for one in overrides)}
+    if given.get("model", "simulated") != "simulated":
+        raise ConfigError(
+            "model", given["model"], "simulated: --simulated runs no other; run a sweep for a pilot of it"
+        )
+    if "planner" not in given:
+        raise ConfigError("planner", None, "two planners with a comma between: planner=react,egb_logits")
+    fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
+    plan = in_process.plan_of([*overrides, *fixed, f"name={_NAME}"])
+    rows = pd.DataFrame(asyncio.run(in_process.episodes(plan, _READ, _NAME)))
+    rows = rows.assign(success=rows["success"].astype("float64"))
+    place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
+    return _pilot(rows, "the simulated policy", place, planners)
+
+
+def _pilot(episodes: pd.DataFrame, source: str, place: Mapping[str, str], planners: Sequence[str]) -> Pilot:
+    for key in PLACE:
+        there = [str(one) for one in episodes[key].unique()]
+        wanted = _one_of(key, place.get(key), there, source)
+        episodes = episodes[episodes[key].astype(str) == wanted]
+    there = sorted(str(one) for one in episodes["planner"].unique())
+    reference, other = _pair(planners, there, source)
+    found = counts(episodes, reference, other)
+    if not len(found.cluster):
+        raise ConfigError("planners", f"{reference},{other}", f"two with a case in common in {source}; these have none")
+    own = episodes[episodes["planner"].isin([reference, other])]
+    order, unread = _order(str(own["config"].iloc[0]))
+    means = own.groupby("planner", observed=True)[[*_TOKENS, "money"]].mean()
+    money = float(means["money"].sum(min_count=2))
+    named = " on ".join(str(own[key].iloc[0]) for key in PLACE[:2])
+    robustness = str(own["robustness"].iloc[0])
+    told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
+    tokens = float(means[list(_TOKENS)].fillna(0).to_numpy().sum())
+    return Pilot(told, reference, other, found, order, unread, tokens, None if np.isnan(money) else money)
+
+
+def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> str:
+    if wanted is None and len(there) > 1 and not (key == "robustness" and UNDISTURBED in there):
+        raise ConfigError(key, None, f"{key}=NAME says which of {', '.join(there)} in {source}")
+    if wanted is None:
+        return UNDISTURBED if UNDISTURBED in there else there[0]
+    if wanted not in there:
+        raise ConfigError(key, wanted, f"one of {', '.join(there)}{nearest(wanted, there)}")
+    return wanted
+
+
+def _pair(planners: Sequence[str], there: Sequence[str], source: str) -> tuple[str, str]:
+    """The reference and the other: those that are named, or the only two there are."""
+    if len(there) < 2:
+        raise ConfigError("planners", ",".join(there), f"a pilot of two planners; {source} has only one")
+    for label in planners:
+        if label not in there:
+            raise ConfigError("planners", label, f"one of {', '.join(there)}{nearest(label, there)}")
+    if planners and (len(planners) != 2 or planners[0] == planners[1]):
+        raise ConfigError("planners", ",".join(planners), "two different ones, the reference first")
+    if planners:
+        return planners[0], planners[1]
+    if len(there) > 2:
+        raise ConfigError("planners", None, f"--planners A,B names two of {', '.join(there)}, the reference first")
+    return (there[1], there[0]) if reference_of(there[0], there, "react") else (there[0], there[1])
+
+
+def _order(config: str) -> tuple[npt.NDArray[np.int64] | None, str]:
+    """The clusters of all cases of the dataset that a row's config names, or why they cannot be read."""
+    try:
+        values = {**json.loads(config)["dataset"], "limit": _ALL}
+        dataset = cast(Dataset, make("dataset", values))
+        clusters = [dataset.cluster(case) for case in dataset.case_ids()]
+    except (GridError, OSError, KeyError, ValueError) as error:
+        return None, one_line(error, 200)
+    return pd.factorize(np.array(clusters))[0].astype(np.int64), ""
