@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.intervals import interval
-from analysis.power.claims import Design, endless
+from analysis.power.claims import Design
 from analysis.power.doubts import doubts
 from analysis.power.latent import Latent, components, planted
+from analysis.power.needed import endless
 from analysis.power.pilot import Counts, fitted
 from analysis.power.plans import MOST, Row, Wanted, false_alarms, rows
 from analysis.report import wide
