@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from launch.folders import Setting
+
 
 @dataclass(frozen=True)
 class Results:
@@ -75,8 +77,21 @@ def sweep(*overrides: str) -> Results:
         GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
             a disk that is full).
     """
+    from launch.jobs import run
+
+    found = settings_of(*overrides)
+    config, _ = found[0]
+    return Results(Path(config["store"]["root"]) / config["name"], run(found))
+
+
+def settings_of(*overrides: str) -> list[Setting]:
+    """The settings of a sweep, composed and looked at.
+
+    Raises:
+        GridError: it cannot be composed.
+    """
     from launch.composing import multirun
-    from launch.jobs import run, settings
+    from launch.jobs import settings
     from launch.plugins import prepared
     from launch.refusals import refusal
 
@@ -85,10 +100,8 @@ def sweep(*overrides: str) -> Results:
         given = arguments.with_pilot(overrides)
         arguments.check(given)
         with multirun(prepared(given)) as composed:
-            found = settings(composed)
+            return settings(composed)
     except GridError:
         raise
     except Exception as error:
         raise GridError(refusal(error, overrides)) from error
-    config, _ = found[0]
-    return Results(Path(config["store"]["root"]) / config["name"], run(found))

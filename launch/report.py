@@ -25,6 +25,7 @@ from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+    from analysis.figures import Drawing
     from analysis.render import Sheet
 
 PAGE = "report.html"
@@ -115,16 +116,21 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
+def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
+
+    Its figures are `drawn`, or drawn here.
 
     Raises:
         StoreError: the folder cannot be read or written to.
     """
     from analysis import drawings, heading, html, lacking, provenance, unreadable
+    from analysis.viewer import links
 
     lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
-    write_whole(folder / PAGE, html.page(folder, sheets, drawings.of(folder), lines, heading.of(folder)))
+    figures = drawings.of(folder) if drawn is None else drawn
+    page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
+    write_whole(folder / PAGE, page)
     return folder / PAGE
 
 

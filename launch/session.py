@@ -36,8 +36,11 @@ from launch.told import STOPPING
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
-def run_checked(checked: Checked) -> bool:
-    """Run a sweep; True where every cell has a row that is no infrastructure failure."""
+def run_checked(checked: Checked, report: bool = True) -> bool:
+    """Run a sweep and, with `report`, print its tables.
+
+    True where every cell has a row that is no infrastructure failure.
+    """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
@@ -74,7 +77,8 @@ def run_checked(checked: Checked) -> bool:
                 wide(console).print(transcripts)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
-        print_report(plan.root, console)
+        if report:
+            print_report(plan.root, console)
         return _complete(checked, console, sum(pending.values()))
 
 

@@ -9,7 +9,8 @@ import socket
 import stat
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,42 @@ _ANSWER_SECONDS = 5.0
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_held = False
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 
 
+@contextmanager
+def held(cluster: ClusterConfig) -> Iterator[str]:
+    """One cluster for all sweeps of this process that begin in here: to start one takes seconds.
+
+    Gives `connect`'s text; where one is held already, it does nothing more.
+
+    Raises:
+        ConfigError: as for `connect`.
+        UnfinishedError: as for `connect`.
+    """
+    global _held
+    told = connect(cluster)
+    if _held:
+        yield told
+        return
+    _held = True
+    try:
+        yield told
+    finally:
+        _held = False
+        disconnect()
+
+
 def connect(cluster: ClusterConfig) -> str:
-    """Start or join Ray; returns what to tell the user about where it can be watched.
+    """Start or join Ray, unless one is `held`; returns what to tell the user about where it can be watched.
 
     Raises:
         ConfigError: no cluster answers at the address.
         UnfinishedError: Ray does not start here.
     """
+    if _held:
+        return "the cluster that runs here already"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return _start(cluster) if cluster.kind == "local" else _join(cluster)
 
@@ -153,10 +180,11 @@ def alive() -> bool:
 
 
 def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here."""
+    """Leave the cluster, or stop the one that was started here; one that is `held` stays."""
     import ray
 
-    ray.shutdown()
+    if not _held:
+        ray.shutdown()
 
 
 def _expect_an_answer(address: str) -> None:
