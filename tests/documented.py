@@ -66,6 +66,7 @@ EXCUSED: Mapping[str, str] = {
     r"ray start .*": "a cluster of several machines; tests/ray starts one",
     r"sbatch .*": "a Slurm cluster; tests/unit/test_cluster_files.py reads the script",
     r"kubectl .*": "a Kubernetes cluster; tests/unit/test_cluster_files.py checks the file against KubeRay's schema",
+    r"inspect view .*": "a server of others; tests/unit/test_inspect_logs.py reads what it lists",
     r"(prometheus|grafana) .*": "programs of others; tests/ray/test_metrics.py reads what they would show",
     r"(python -m )?pytest.*": "minutes; .ci/run runs the tests, and the contracts for examples/mylab",
     r"python -m sphinx .*": "the extra docs; the last step of .ci/run",
