@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_written_to_is_read_all_the_same(
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "no")
 
-    monkeypatch.setattr(cached.pq, "write_table", refused)
+    monkeypatch.setattr("pyarrow.parquet.write_table", refused)
     assert read.classes(tmp_path).num_rows == 1
     assert not list((tmp_path / cached.FOLDER).iterdir())
 
