@@ -95,7 +95,7 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
-    from analysis.failures.read import classes
+    from analysis.viewer.failing import classes
     from analysis.viewer.runs import Run
 
     return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
