@@ -22,7 +22,7 @@ def test_rows_that_make_no_sense_are_told_all_the_same(tmp_path: Path) -> None:
     rows: dict[str, list[dict[str, Any]]] = {"episodes": [], "steps": [], "cases": []}
     for number in range(300):
         cell, digest = f"{number:04}", f"{number:04}"
-        more = {
+        more: dict[str, Any] = {
             "success": False,
             "status": rng.choice(["ok", "failed", "odd"]),
             "case_digest": rng.choice([digest, None]),
