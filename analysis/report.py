@@ -70,8 +70,10 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None, all
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *partial.lines(plan), *unreadable.warnings(root)):
-        console.print(shown(line), soft_wrap=True, markup=False)
+    for line in (provenance.first_line(episodes), *partial.lines(plan)):
+        console.print(shown(line), markup=False)
+    for line in unreadable.warnings(root):
+        console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     found = _tables(root, episodes, plan, analysis)
     short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]

@@ -64,6 +64,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
         "unassigned": None,
         "solvable": None,
+        "config": "{}",
     }
 
 
@@ -426,7 +427,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             found |= costs | {"success": wins, "model": model, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
-            steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins})
+            steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins, "chosen_tool": "any"})
     store.write(root, {"episodes": episodes, "steps": steps})
 
 
