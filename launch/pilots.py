@@ -30,7 +30,7 @@ _TOKENS = ("input_tokens", "output_tokens", "judge_input_tokens", "judge_output_
 _READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *_TOKENS, "money", "config")
 _NAME = "power"
 _ALL = 10**9
-_GIVEN = {"robustness": "none", "trials": "5", "dataset.limit": "200", "model": "simulated"}
+_GIVEN = {"robustness": "none", "trials": "3", "dataset.limit": "200", "model": "simulated"}
 """What the simulated pilot takes where the command line says nothing else."""
 
 

@@ -95,9 +95,10 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
+    from analysis.viewer.failing import classes
     from analysis.viewer.runs import Run
 
-    return [Run(folder, key, Watch(folder)) for folder, key in zip(folders, ("", "2"), strict=False)]
+    return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
 
 
 def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:

@@ -31,14 +31,14 @@ class _Chosen:
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
     """Write the pages of at most so many episodes, all of a case together; returns what was written, in words.
 
-    Cases are taken from every place in turn, in the order of those that most planners failed. `only`: the cases of these
-    cells, whatever `most` says.
+    Every place has its share, of the cases that most planners failed. `only`: the cases of these cells, whatever `most`
+    says.
 
     Raises:
         StoreError: the folder is not empty or cannot be written to, or there is no such cell.
     """
     _empty(folder)
-    chosen, total = [], 0
+    chosen, total = list[_Chosen](), 0
     for run in runs:
         index = run.index()
         total += sum(one.cells for one in index.summaries.values())

@@ -132,8 +132,9 @@ class Index:
     def summaries(self) -> Mapping[int, Summary]:
         """Each setting in numbers, by its key."""
         frame = self.arrow(
-            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken, max(trial) + 1 AS trials,\n"
-            "  count(*) - count(success) AS unknown, avg(success::INT) AS success, sum(tokens) AS tokens\n"
+            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
+            "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown,\n"
+            "  avg(success::INT) AS success, sum(tokens) AS tokens\n"
             "FROM e GROUP BY setting, cluster, case_id"
         ).to_pandas()
         return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from analysis.viewer.filters import OTHER, Filters
+from analysis.viewer.filters import Filters
 from analysis.viewer.index import Index, Setting
 
 PAGE = 50
@@ -59,33 +59,35 @@ class Row:
 class Matrix:
     """One place's cases under some filters; `base` is what cells are compared with: (case_id, setting, share).
 
-    `chosen` are the settings whose cells conditions and orders are about.
+    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index that
+    `base` is of, None for the cases' own.
     """
 
     def __init__(
-        self, index: Index, settings: Sequence[Setting], filters: Filters, base: pa.Table, failures: pa.Table | None
+        self,
+        index: Index,
+        settings: Sequence[Setting],
+        filters: Filters,
+        base: pa.Table,
+        failures: pa.Table | None,
+        other: Index | None = None,
     ) -> None:
         self.index, self.settings, self.filters, self.base = index, settings, filters, base
         self.failures = failures if failures is not None else _NO_CLASSES
+        self._of = index, self.failures, other
         chosen = [one.key for one in settings if one.planner == filters.planner] or [one.key for one in settings]
         self._values = {"settings": [one.key for one in settings], "chosen": chosen}
 
     def order(self) -> Codes:
         """The cases' codes, in order."""
-        key = (
-            id(self.index),
-            self.filters.but(page=1),
-            tuple(self._values["settings"]),
-            len(self.failures),
-            len(self.base),
-        )
+        key = self.filters.but(page=1), *map(id, self._of)
         with _lock:
-            if key in _orders and _orders[key][0] is self.index:
+            if key in _orders:
                 _orders.move_to_end(key)
                 return _orders[key][1]
-        found: Codes = self._order()
+        found = self._order()
         with _lock:
-            _orders[key] = self.index, found
+            _orders[key] = self._of, found  # which keeps what the ids are of
             while len(_orders) > _KEPT:
                 _orders.popitem(last=False)
         return found
@@ -127,7 +129,7 @@ class Matrix:
     def rows(self, codes: Sequence[int] | Codes) -> list[Row]:
         """Some cases, in this order."""
         query = (
-            f"WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
+            "WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
             "SELECT enum_code(case_id)::BIGINT AS code, case_id::VARCHAR AS case_id, setting,\n"
             "  count(*) FILTER (success) AS resolved, count(success) AS known, count(*) AS trials,\n"
             "  count(*) FILTER (NOT ok) AS broken, any_value(cluster)::VARCHAR AS cluster, any_value(depth) AS depth,\n"
@@ -189,10 +191,8 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa
     )
     given = pa.table({name: pa.array(keys, pa.uint64()) for name, keys in (("own", pairs), ("other", pairs.values()))})
     shares = other.arrow(query, pairs=given)
-    return index.arrow(
-        "SELECT s.* FROM shares AS s SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)",
-        shares=shares,
-    )
+    both = "SELECT * FROM shares SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)"
+    return index.arrow(both, shares=shares)
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:
@@ -224,7 +224,5 @@ def _empty(**columns: pa.DataType) -> pa.Table:
 _NO_BASE = _empty(case_id=pa.string(), setting=pa.uint64(), share=pa.float64())
 _NO_CLASSES = _empty(cell_id=pa.string(), failure=pa.string())
 _NO_DOMAINS = _empty(setting=pa.uint64(), case_id=pa.string(), domain=pa.string())
-_orders: OrderedDict[Any, tuple[Index, Codes]] = OrderedDict()
+_orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
 _lock = Lock()
-NO_BASE = _NO_BASE
-UNUSED = OTHER

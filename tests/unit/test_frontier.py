@@ -60,10 +60,8 @@ def test_the_frontier_and_its_steps_by_hand(tmp_path: Path) -> None:
     assert np.isnan(found.loc[["cheap", "costly"], "gain"].to_numpy(float)).all()
     rated = points.read(root).assign(tool_match_rate=1.0)
     (expected,) = [row for row in paired_differences(rated, "cheap").to_dict("records") if row["planner"] == "good"]
-    assert [found.loc["good", name] for name in ("gain_low", "gain_high")] == [
-        expected["success_low"],
-        expected["success_high"],
-    ]
+    bounds = [expected["success_low"], expected["success_high"]]
+    assert [found.loc["good", name] for name in ("gain_low", "gain_high")] == bounds
     (sheet,) = drawings.sheets(root)
     assert [row[0] for row in sheet.rows] == ["cheap", "good"]
     assert sheet.notes == ["on no frontier: costly"]
