@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import figures, heatmaps, horizon, intervals, planted, queries, study
+from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
+from analysis.failures import sheets as failures
 from analysis.figures import Drawing
+from analysis.frontier import drawings as frontier
 from analysis.plans import cells as plans
 from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
@@ -19,13 +21,21 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the planning-horizon study, of trajectories by their length, of searches and plans, where each applies.
+    """Those of the planning-horizon study, of trajectories, searches and plans, where each applies, and of cost.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     of_study = [replace(drawing, section=study.SECTION) for drawing in _of_study(root)]
-    return [*of_study, *_of_trajectories(root), *search.of(root), *of_plans.drawings(root, plans.read(root))]
+    of_failures = failures.drawings(root, planted.told(load.episodes(root, planted.COLUMNS)))
+    return [
+        *of_study,
+        *of_failures,
+        *_of_trajectories(root),
+        *search.of(root),
+        *of_plans.drawings(root, plans.read(root)),
+        *frontier.drawings(root),
+    ]
 
 
 def _of_trajectories(root: Path) -> list[Drawing]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -12,32 +12,79 @@ from analysis.render import Sheet
 from analysis.study import SECTION
 from grid.text.untrusted import shown_lines
 
+Viewer = Callable[[str, str], str]
+"""The address of the episodes of a model and dataset; of all, where these are empty."""
 REST = "By model and data set"
 """The section of what names none."""
 _SHOWN = 2_000
 """Rows of a table that a page shows, so that it stays small; the files of tables have them all."""
 
 
-def page(root: Path, sheets: Sequence[Sheet], drawings: Sequence[Drawing], lines: Sequence[str] = ()) -> str:
-    """The page: what it shows (`lines`), contents, tables, figures, and under each the query of its numbers.
+def page(
+    root: Path,
+    sheets: Sequence[Sheet],
+    drawings: Sequence[Drawing],
+    lines: Sequence[str] = (),
+    head: Sequence[tuple[str, str]] = (),
+    viewer: Viewer | None = None,
+) -> str:
+    """The page of a results folder; the arguments are those of `document`."""
+    told = (
+        f"{root}/episodes holds one row per cell, {root}/steps one row per decision; the queries run in DuckDB, in the "
+        "folder from which this report was made"
+    )
+    return document(root.resolve().name, told, sheets, drawings, lines, head, viewer)
+
+
+def document(
+    title: str,
+    told: str,
+    sheets: Sequence[Sheet],
+    drawings: Sequence[Drawing],
+    lines: Sequence[str] = (),
+    head: Sequence[tuple[str, str]] = (),
+    viewer: Viewer | None = None,
+) -> str:
+    """A page: what it shows, contents, tables, figures, and under each the query of its numbers.
 
     All but the figures, which matplotlib wrote, is escaped; a Content-Security-Policy forbids scripts and requests.
+
+    Args:
+        title: its heading.
+        told: where the data of all queries lie.
+        sheets: its tables.
+        drawings: its figures.
+        lines: what it shows, in sentences.
+        head: terms and what is said of them, a line each (`heading.of`).
+        viewer: gives the addresses that tables link to; None: no links.
     """
-    folder = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(folder),
+    sections = _sections([*map(_bounded, sheets), *drawings])
+
+    def episodes(part: Sheet | Drawing) -> str:
+        return viewer(*_place(part)) if viewer and isinstance(part, Sheet) else ""
+
+    return (
+        environment()
+        .get_template("page.html")
+        .render(title=title, lines=lines, head=head, told=told, sections=sections, name=title, episodes=episodes)
+    )
+
+
+def environment() -> Environment:
+    """Where pages are made: all that is not marked as safe is escaped."""
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         finalize=_finalized,
     )
-    told = (
-        f"{root}/episodes holds one row a cell, {root}/steps one row a decision; the queries run in DuckDB, in the "
-        "folder from which this report was made"
-    )
-    sections = _sections([*map(_bounded, sheets), *drawings])
-    page = environment.get_template("page.html")
-    return page.render(title=root.resolve().name, lines=lines, told=told, sections=sections)
+
+
+def _place(sheet: Sheet) -> tuple[str, str]:
+    """The one model and the one dataset that all rows of a table are about; empty where there are several."""
+    found = [sheet.values[name].dropna().unique() for name in ("model", "dataset") if name in sheet.values]
+    return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 
 
 def _sections(parts: Sequence[Sheet | Drawing]) -> list[tuple[str, list[Sheet | Drawing]]]:

@@ -25,6 +25,8 @@ TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials
 """What a caption says of the intervals of differences and amounts."""
 SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
 """What a caption says of the intervals of shares."""
+BRIEFLY = "over clusters of cases"
+"""What a terminal says of them."""
 ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
 """What a caption says of the intervals of differences that do not vary."""
 ROUNDING = 1e-12
@@ -56,7 +58,7 @@ def share(values: pd.Series[float], most: float = 1.0) -> Interval:
     """
     if values.empty:
         return UNKNOWN
-    mean, clusters, error = float(values.mean()), _effective(values), _error(values / most)
+    mean, clusters, error = float(values.mean()), effective_clusters(values), error_of(values / most)
     if clusters is None:
         return Interval(mean, math.nan, math.nan)
     part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
@@ -75,7 +77,7 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
     """
     if values.empty:
         return UNKNOWN
-    mean, error, clusters = float(values.mean()), _error(values), _effective(values)
+    mean, error, clusters = float(values.mean()), error_of(values), effective_clusters(values)
     if error is not None:
         half = float(stdtrit(error.freedom, 0.975)) * error.size
         return Interval(mean, mean - half, mean + half)
@@ -94,7 +96,7 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
         return UNKNOWN
-    error = _error(above / top - below / bottom)
+    error = error_of(above / top - below / bottom)
     if error is None:
         return Interval(top / bottom, math.nan, math.nan)
     half = float(stdtrit(error.freedom, 0.975)) * error.size
@@ -115,14 +117,14 @@ def freedom(shares: npt.NDArray[np.float64]) -> float:
     return 1 / float((shares**2).sum() + across.sum() ** 2 - (across**2).sum())
 
 
-def _effective(values: pd.Series[float]) -> float | None:
+def effective_clusters(values: pd.Series[float]) -> float | None:
     """How many clusters of one size count as much as these (Kish 1965); None of a single one."""
     shares = values.groupby(level=CLUSTER, observed=True).size() / len(values)
     return 1 / float((shares**2).sum()) if len(shares) > 1 else None
 
 
-def _error(values: pd.Series[float]) -> Error | None:
-    """None where there is no error to be told: fewer than two clusters, or no variation between them."""
+def error_of(values: pd.Series[float]) -> Error | None:
+    """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
     deviations = (values - values.mean()).groupby(level=CLUSTER, observed=True)
     sums, shares = deviations.sum(), deviations.size() / len(values)
     if len(sums) < 2:

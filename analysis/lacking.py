@@ -37,7 +37,7 @@ def sentences(episodes: pd.DataFrame) -> list[str]:
     """As `of`, of what `study.rows` gives."""
     if not study.both(episodes):
         there = ", ".join(sorted(set(episodes["planner"].astype(str)))) or "neither"
-        compared = f"they compare runs of the planners fh and sh whose calls are run, and of these there is {there}"
+        compared = f"they compare the planners fh and sh where calls are run, and of these there is {there} here"
         return [f"planning_horizon's tables 2 to 6 and figures are not here: {compared}; {_HOW}."]
     found = []
     if horizon.robustness_change(episodes).empty:

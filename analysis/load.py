@@ -21,8 +21,8 @@ ALL = "all"
 """The pool that labels do not name: every tool of the benchmark."""
 UNREFINED = "none"
 """The refinement that labels do not name: the plan is taken as it was written first."""
-_APART = [*SETTING, "refine", "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
-_TEXTS = [*_APART, "case_id", "cluster", "status", "error_kind"]
+APART = [*SETTING, "refine", "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
+_TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "output_tokens", "llm_calls", "forward_passes", "money", "wall_seconds", "unassigned", "solvable",
@@ -52,7 +52,7 @@ def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | Non
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
         disturbed=frame["robustness"] != "none",
     )
-    frame = frame.assign(planner=_told_apart(frame))
+    frame = frame.assign(planner=told_apart(frame))
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
     pa.default_memory_pool().release_unused()  # what the table took
     return frame
@@ -72,15 +72,15 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
     return texts.cat.reorder_categories(sorted(texts.cat.categories))
 
 
-def _told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
+def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     """The planners' labels, with retriever and roles where these vary, the pool where it is not all, and refinement.
 
     Where labels do not suffice, the setting's id too; behind it stands the code's where several made
     rows of one setting.
     """
-    place = frame.groupby(_APART, sort=False, dropna=False).ngroup()
+    place = frame.groupby(APART, sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
-    settings = frame.loc[first, _APART].astype(str).set_index(place[first])
+    settings = frame.loc[first, APART].astype(str).set_index(place[first])
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]

@@ -24,7 +24,15 @@ _CAPTION = (
     "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
     f"the success rate over these cases; in brackets 95% intervals: {intervals.SHARES}"
 )
-_SPARED = f"; a terminal shows k up to {_PRINTED}, and no intervals"
+_SHORT = (
+    "% of cases; pass^k: k trials of a case, drawn from those that ran, all succeed (τ-bench, Yao et al. 2024); "
+    "pass@k: any of them does; pass^1 is the success rate"
+)
+
+
+def brief(k: int) -> str:
+    """What a caption says where only one k is shown."""
+    return f"pass@{k}: any of {k} trials succeeds, pass^{k}: all do (% of cases with {k} known trials)"
 
 
 def all_of(successes: int, trials: int, k: int) -> float:
@@ -37,10 +45,10 @@ def any_of(successes: int, trials: int, k: int) -> float:
     return 1 - all_of(trials - successes, trials, k)
 
 
-def sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
-    """A table for each model and dataset of which some case has two trials or more whose success is known."""
+def sheets(root: Path, cases: pd.DataFrame) -> list[Sheet]:
+    """A table for each model and dataset of which some case has two trials or more; `cases` are those of `by_case`."""
     found = []
-    for (model, dataset), own in by_case(episodes).groupby(SETTING[:2], sort=False, observed=True):
+    for (model, dataset), own in cases.groupby(SETTING[:2], sort=False, observed=True):
         most = int(own["trials"].max())
         if most > 1:
             found.append(_sheet(root, str(model), str(dataset), own, most))
@@ -89,12 +97,13 @@ def _sheet(root: Path, model: str, dataset: str, cases: pd.DataFrame, most: int)
     return Sheet(
         name=f"pass^k {model} {dataset}",
         title=f"{model} on {dataset}: all of k trials (pass^k), and any of them (pass@k)",
-        caption=_CAPTION + _SPARED,
+        caption=_CAPTION,
+        short=_SHORT,
         labels=_LABELS,
         figures=figures,
         rows=rows.texts(brief=False),
         printed=rows.texts(brief=True),
-        unprinted=frozenset(measure.header for measure in set(measures(most)) - set(measures(_PRINTED))),
+        unprinted=frozenset({"clusters", *(one.header for one in set(measures(most)) - set(measures(_PRINTED)))}),
         values=table,
         query=queries.by_case(root, ["success"], f"success IS NOT NULL AND {place}"),
         notes=_left_out(table.to_dict("records"), most),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import load
+from analysis import load, partial
 from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC, TICKET, TOLD_ALL
 
 COLUMNS = ("engine", "config")
@@ -33,13 +33,19 @@ def of(root: Path) -> str:
     return first_line(load.episodes(root, COLUMNS))
 
 
+def lines(root: Path) -> list[str]:
+    """The first line, and behind it which settings are not complete; raises StoreError."""
+    episodes = load.episodes(root, COLUMNS)
+    return [first_line(episodes), *partial.lines(partial.planned(root, episodes))]
+
+
 def first_line(episodes: pd.DataFrame) -> str:
     """One line that names every model with its engine and every data set with its kind; of no episodes, `EMPTY`."""
     if episodes.empty:
         return EMPTY
     models = episodes[["model", "engine"]].astype(object).drop_duplicates()
     data = episodes.drop_duplicates(["dataset", "dataset_version", "config"])
-    told = [_model(str(name), engine) for name, engine in models.itertuples(index=False)]
+    told = [model_line(str(name), engine) for name, engine in models.itertuples(index=False)]
     kinds = [_data(str(row["dataset"]), str(row["dataset_version"]), row["config"]) for row in data.to_dict("records")]
     return f"This shows {' and '.join(told)}. Data: {'; '.join(sorted(set(kinds)))}. {len(episodes):,} episodes."
 
@@ -56,7 +62,8 @@ def made_up(episodes: pd.DataFrame) -> dict[str, str]:
     return told
 
 
-def _model(name: str, engine: object) -> str:
+def model_line(name: str, engine: object) -> str:
+    """What a model is: the name of its engine, and whether that is a language model."""
     if engine in _ENGINES:
         return _ENGINES[str(engine)].format(name)
     by = f"run by {engine}" if isinstance(engine, str) else "whose engine is not recorded"

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis import gee, queries
 from analysis.render import Sheet
+from analysis.significance import holm
 from analysis.spec import Spec
 
 HOLM = "p_holm"
@@ -77,17 +78,12 @@ def coefficients(fits: Fits) -> pd.DataFrame:
     Corrected are the coefficients that table 3 shows, those of all fits together: they are what the study asks about.
     Levels of factors are controls, and the intercept answers no question.
     """
-    from statsmodels.stats.multitest import multipletests  # here for the reason that `gee.estimate` has
-
     tables = [
         (fit.coefficients if isinstance(fit, gee.Fit) else gee.NOTHING).assign(**key, fit=place)
         for place, (key, fit) in enumerate(fits)
     ]
     every = pd.concat(tables, ignore_index=True)
-    tested = _of_interest(every["name"]) & every["p"].notna()
-    p = every["p"][tested].astype(np.float64)
-    corrected = multipletests(p, method="holm")[1] if len(p) else []
-    return every.assign(**{HOLM: pd.Series(corrected, index=p.index, dtype=np.float64).reindex(every.index)})
+    return every.assign(**{HOLM: holm(every["p"].where(_of_interest(every["name"])))})
 
 
 def _in_order(names: Container[str], spec: Spec) -> list[str]:

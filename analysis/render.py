@@ -10,20 +10,29 @@ from typing import Any
 
 import pandas as pd
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
+_ENDLESS = 10_000
+_LABEL = 14
+"""Columns that a label keeps where there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "-": "{-}", "−": "$-$", "±": r"$\pm$",
-    "×": r"$\times$", "∞": r"$\infty$",
+    "×": r"$\times$", "∞": r"$\infty$", "→": r"$\to$", "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "≈": r"$\approx$",
+    "τ": r"$\tau$", "π": r"$\pi$", "Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$",
+    "χ": r"$\chi$", "ρ": r"$\rho$", "§": r"\S{}", "†": r"\textdagger{}", "…": r"\dots{}", "·": r"$\cdot$",
 }  # fmt: skip
+_LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
+"""What LaTeX's T1 fonts have besides ASCII."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class Sheet:
     values, for CSV; `query` is what gives them (SQL, or a line of Python), `notes` what is to be known of the table,
     `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
     others. `wraps`: its texts are long, and take several lines. `printed` are the rows as a terminal shows them, where
-    it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out.
+    it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out, and `short` is the
+    caption of the others.
     """
 
     name: str
@@ -53,6 +63,7 @@ class Sheet:
     wraps: bool = False
     printed: Sequence[Sequence[str]] = ()
     unprinted: frozenset[str] = frozenset()
+    short: str = ""
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""
@@ -61,28 +72,49 @@ class Sheet:
             raise ValueError(f"{self.name}: a row without {width} cells")
 
 
-def terminal(sheet: Sheet) -> Table:
-    """The table for a terminal; its notes follow the caption."""
-    table = Table(
-        title=_rich(sheet.title),
-        caption="\n".join(map(_rich, [*sheet.reading.splitlines(), sheet.caption, *sheet.notes])),
-        box=box.SIMPLE_HEAD,
-        collapse_padding=True,
-        pad_edge=False,
-        title_justify="left",
-        caption_justify="left",
-    )
+def show(console: Console, sheet: Sheet, wide: bool = False) -> bool:
+    """Print a table with its title and captions; False, and nothing, where the console is too narrow.
+
+    Texts of labels take several lines where there is little room. `wide`: all columns and figures, on lines as long as
+    they need.
+    """
+    table = _table(sheet, wide)
+    needed = Console(width=_ENDLESS).measure(table)
+    if wide:
+        width = max(console.width, needed.maximum)
+        console = Console(file=console.file, width=width, highlight=False, emoji=False)
+    elif _narrowest(sheet, needed.maximum) > console.width:
+        return False
+    console.print(Text(shown(sheet.title), style="bold"))
+    console.print(table)
+    caption = sheet.caption if wide or not sheet.short else sheet.short
+    for text in (*sheet.reading.splitlines(), caption, *sheet.notes):
+        console.print(Text(shown(text), style="dim"))
+    console.print()
+    return True
+
+
+def _table(sheet: Sheet, wide: bool) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     for name in sheet.labels:
-        table.add_column(_rich(name), no_wrap=True)
-    kept = [True] * len(sheet.labels) + [name not in sheet.unprinted for name in sheet.figures]
+        table.add_column(_rich(name), no_wrap=wide, overflow="fold")
+    unprinted = frozenset[str]() if wide else sheet.unprinted
+    kept = [True] * len(sheet.labels) + [name not in unprinted for name in sheet.figures]
     for name in sheet.figures:
-        if name not in sheet.unprinted:
+        if name not in unprinted:
             table.add_column(_rich(name), justify="right", no_wrap=True)
-    for place, row in enumerate(sheet.printed or sheet.rows):
+    for place, row in enumerate(sheet.rows if wide or not sheet.printed else sheet.printed):
         if place in sheet.breaks:
             table.add_section()
         table.add_row(*map(_rich, itertools.compress(row, kept)))
     return table
+
+
+def _narrowest(sheet: Sheet, widest: int) -> int:
+    """The columns that a table of `widest` columns needs where its labels take several lines."""
+    rows = [sheet.labels, *(sheet.printed or sheet.rows)]
+    labels = [max(len(shown(row[place])) for row in rows) for place in range(len(sheet.labels))]
+    return widest - sum(max(length - _LABEL, 0) for length in labels)
 
 
 def _rich(text: str) -> str:
@@ -130,7 +162,7 @@ def _inert(value: Any) -> Any:
 
 
 def latex(sheet: Sheet) -> str:
-    """A floating table with booktabs' rules."""
+    """A floating table with booktabs' rules, made smaller where it is wider than the text."""
     columns = _columns(sheet)
     lines = [_ampersands([*sheet.labels, *sheet.figures]), r"\midrule"]
     for place, row in enumerate(sheet.rows):
@@ -139,16 +171,17 @@ def latex(sheet: Sheet) -> str:
     caption = ". ".join(_latex(text) for text in (sheet.title, sheet.caption, *sheet.notes))
     return "\n".join(
         [
-            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
+            "% needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}",
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{caption}}}",
             rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', sheet.name)}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             *lines,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table}",
             "",
         ]
@@ -168,9 +201,16 @@ def _ampersands(cells: Sequence[str]) -> str:
 
 
 def _latex(text: str) -> str:
-    """Escaped; a minus before a number is one, and no two hyphens join to a dash."""
+    """Escaped; a minus before a number is one, and no two hyphens join to a dash.
+
+    Characters that LaTeX's fonts do not have are written by their numbers: it would stop at them.
+    """
     signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", shown(text))
-    return "".join(_LATEX.get(char, char) for char in signed)
+    return "".join(_LATEX.get(char) or _in_font(char) for char in signed)
+
+
+def _in_font(char: str) -> str:
+    return char if char.isascii() or char in _LATIN else f"U+{ord(char):04X}"
 
 
 FORMATS: dict[str, Callable[[Sheet], str]] = {"md": markdown, "csv": csv, "tex": latex}

@@ -9,43 +9,56 @@ import pandas as pd
 from rich.console import Console
 
 from analysis import (
+    differences,
     disturbances,
     kinds,
     lacking,
     load,
     made_up,
+    partial,
     pass_k,
     patterns,
     planted,
     provenance,
     replacements,
     restoration,
+    results,
     rewards,
     sheets,
     study,
     tables,
+    unreadable,
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.failures import sheets as failures
+from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
-from analysis.render import Sheet, terminal
+from analysis.render import Sheet, show
 from analysis.search import sheets as search
 from analysis.spec import Spec
 from analysis.trajectory import metrics, scaling
 from grid.text.untrusted import shown
 
 _WIDTH = 160
-"""Columns that most tables need; narrower terminals get this many all the same, wider tables as many as they need."""
-_READABLE = 120
-"""Columns that the tables of a sweep are made for."""
+"""Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
+_READABLE = 100
+"""Columns that the tables of a report are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER)
-"""How the names of tables begin that a terminal is spared: the page and the files have them."""
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME)
+"""How the names of tables begin that a terminal is spared unless it is asked for all."""
 
 
-def print_report(root: Path, console: Console, analysis: Spec | None = None) -> list[Sheet]:
+def print_report(root: Path, console: Console, analysis: Spec | None = None, all_columns: bool = False) -> list[Sheet]:
     """Print every table that applies, and where data lie; returns the tables.
+
+    Args:
+        root: a results folder.
+        console: where they are printed; one of fewer than 100 columns counts as one of 100.
+        analysis: a regression to fit besides.
+        all_columns: print every table with all its columns, on lines as long as they need. Otherwise columns are left
+            out, and tables that do not fit the console are named instead.
 
     Raises:
         AnalysisError: `analysis` names a column that is not there.
@@ -56,9 +69,32 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
-    console.print(shown(provenance.first_line(episodes)), markup=False)
-    found = [*_sheets(root, episodes), *pass_k.sheets(root, episodes), *rewards.sheets(root)]
-    found += planted.sheet(root, episodes)
+    plan = partial.planned(root, episodes)
+    for line in (provenance.first_line(episodes), *partial.lines(plan)):
+        console.print(shown(line), markup=False)
+    for line in unreadable.warnings(root):
+        console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
+    console.print()
+    found = _tables(root, episodes, plan, analysis)
+    short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
+    spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
+    names = "; ".join(sheet.title for sheet in spared)
+    for line in (*lacking.of(root), *[f"not printed, as they need more room: {names}"] * bool(spared)):
+        console.print(shown(line), markup=False)
+    for line in _places(root, all_columns):
+        console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
+    return found
+
+
+def _places(root: Path, all_columns: bool) -> list[str]:
+    """Where the rest is."""
+    how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does report.html"
+    rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
+    return [rows] if all_columns else [how, rows]
+
+
+def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None) -> list[Sheet]:
+    found = [*_sheets(root, episodes, plan), *rewards.sheets(root), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)
@@ -66,23 +102,12 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None) -> 
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
+    found += failures.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)
-    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root)]
-    found = [replace(sheet, caption=told + sheet.caption) for sheet in found]
-    for sheet in found:
-        if not sheet.name.startswith(_LONG):
-            table = terminal(sheet)
-            wide(console, Console(width=10_000).measure(table).maximum).print(table)
-    for line in lacking.of(root):
-        console.print(shown(line), markup=False)
-    console.print(
-        shown(f"results: {root}/episodes/*.parquet (one row a cell), {root}/steps/*.parquet (one row a decision)"),
-        soft_wrap=True,
-        markup=False,
-    )
-    return found
+    found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
+    return [replace(sheet, caption=told + sheet.caption, short=sheet.short and told + sheet.short) for sheet in found]
 
 
 def _trajectories(root: Path) -> list[Sheet]:
@@ -96,17 +121,22 @@ def wide(console: Console, width: int = _WIDTH) -> Console:
     return Console(file=console.file, width=max(console.width, width), highlight=False, emoji=False)
 
 
-def _sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
-    """For each model and dataset its rates with the baselines, its costs, differences, and entropy against error."""
-    results, needing_no_model = tables.results(episodes), baselines(root, episodes)
+def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Sheet]:
+    """For each model and dataset: rates with the baselines, differences, pass^k, costs, and entropy against error."""
+    needing_no_model = baselines(root, episodes)
+    rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
+    episodes = tables.in_order(episodes, rates)
     entropies = load.first_pass_entropies(root, episodes)
     prefixes = load.answer_prefixes(root)
     found = []
-    for (model, dataset), own in results.groupby(_PLACE, sort=False, observed=True):
+    for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
-        found.append(sheets.results_sheet(root, own, _of(needing_no_model, place)))
+        cells = _of(episodes, place)
+        repeated = pass_k.by_case(cells)
+        found.append(results.sheet(root, own, _of(needing_no_model, place), repeated))
+        found += _differences(root, cells)
+        found += pass_k.sheets(root, repeated)
         found.append(sheets.costs_sheet(root, own, prefixes.get(place[0], "")))
-        found += _differences(root, _of(episodes, place))
         met = _of(entropies, place)
         if not met.empty:
             found.append(sheets.entropy_sheet(root, tables.entropy_errors(met), met))
@@ -116,12 +146,12 @@ def _sheets(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
 def _differences(root: Path, episodes: pd.DataFrame) -> list[Sheet]:
     """To ReAct; and to its control for those who asked whether a case was resolved, where both ran."""
     found = []
-    for reference in ("react", "retry"):
-        differences = tables.paired_differences(episodes, reference)
-        if reference == "retry" and not differences.empty:
-            differences = differences[differences[tables.CHECKS] > 0]
-        if not differences.empty:
-            found.append(sheets.differences_sheet(root, differences, reference))
+    for reference in (tables.REFERENCE, "retry"):
+        paired = tables.paired_differences(episodes, reference)
+        if reference == "retry" and not paired.empty:
+            paired = paired[paired[tables.CHECKS] > 0]
+        if not paired.empty:
+            found.append(differences.sheet(root, tables.corrected(paired), reference))
     return found
 
 

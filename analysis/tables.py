@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import CLUSTER, count, interval
+from analysis.intervals import CLUSTER, count, interval, share
 from analysis.load import SETTING
+from analysis.significance import cases_to_settle, cohens_h, holm, p_value
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
@@ -19,23 +20,23 @@ COSTS = [
     "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money", "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
+REFERENCE = "react"
+"""The planner that others are compared with."""
 _GROUP = SETTING[:3]
 
 
 def results(episodes: pd.DataFrame) -> pd.DataFrame:
     """One row per setting: counts (`unknown` cells are those whose success is not known), rates and costs.
 
-    Each rate has its mean over trials (of the trial's mean over cases) and its standard deviation over trials (ddof
-    1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so that there is nothing
-    to deviate). `success_solvable` is the mean over trials on the cases that are solvable. Each cost has its mean per
-    case. NaN where nothing is known.
+    Each rate has its mean over cases (each its mean over trials) and its standard deviation over trials (of the trial's
+    mean over cases; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
+    that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
+    (`intervals.share`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per case.
+    NaN where nothing is known.
     """
     solvable = episodes["success"].where(episodes["solvable"] == 1.0)
-    by_trial = episodes.assign(success_solvable=solvable).groupby([*SETTING, "trial"], sort=False)
-    means = by_trial[[*RATES, "success_solvable"]].mean().groupby(SETTING, sort=False)
-    over_trials = means[RATES].agg(["mean", "std"])
-    over_trials.columns = over_trials.columns.map("_".join)
-    grouped = episodes.groupby(SETTING, sort=False)
+    rated = episodes.assign(success_solvable=solvable)
+    grouped = rated.groupby(SETTING, sort=False)
     found = grouped.agg(
         cases=("case_id", "nunique"),
         clusters=(CLUSTER, "nunique"),
@@ -43,11 +44,47 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
         failed=("status", lambda s: int((s != "ok").sum())),
         unknown=("success", lambda s: int(s.isna().sum())),
     )
-    found = found.join(over_trials).join(means[["success_solvable"]].mean()).join(grouped[COSTS].mean())
-    found = found.assign(repeated=_repeated(episodes))
-    for rate in RATES:
-        found[f"{rate}_std"] = found[f"{rate}_std"].mask(found["repeated"])
-    return found.reset_index()
+    by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*RATES, "success_solvable"]].mean()
+    means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in RATES})
+    by_trial = rated.groupby([*SETTING, "trial"], sort=False)[RATES].mean()
+    deviations = by_trial.groupby(SETTING, sort=False).std().add_suffix("_std")
+    repeated = _repeated(rated)
+    deviations = deviations.mask(repeated.reindex(deviations.index))
+    found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[COSTS].mean())
+    return found.assign(repeated=repeated).reset_index()
+
+
+def _bounds(success: pd.Series[float]) -> pd.DataFrame:
+    """By setting, the interval of the mean of cases' success."""
+    levels = list[Hashable](SETTING)
+    rows = [
+        [*cast(tuple[Any, ...], key), *share(values.droplevel(levels).dropna())[1:]]
+        for key, values in success.groupby(level=levels, sort=False)
+    ]
+    return pd.DataFrame(rows, columns=[*SETTING, "success_low", "success_high"]).set_index(SETTING)
+
+
+def ranked(found: pd.DataFrame) -> pd.DataFrame:
+    """What `results` gives, with the reference planner first and then by success, the best first.
+
+    Models, datasets and robustness settings stay in their order, and so do planners of equal success.
+    """
+    places = pd.DataFrame({
+        "group": found.groupby(_GROUP, sort=False).ngroup(),
+        "other": [_name(str(planner)) != REFERENCE for planner in found["planner"]],
+        "failure": -found["success_mean"].fillna(-1.0),
+    })  # fmt: skip
+    order = places.sort_values(["group", "other", "failure"], kind="stable").index
+    return found.loc[order].reset_index(drop=True)
+
+
+def in_order(episodes: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    """The episodes, their settings in the order of those in `found`."""
+    settings = pd.MultiIndex.from_frame(found[SETTING].astype(str))
+    own = episodes.groupby(SETTING, sort=False, observed=True).ngroup().to_numpy()
+    numbers, first = np.unique(own, return_index=True)
+    places = settings.get_indexer(pd.MultiIndex.from_frame(episodes[SETTING].iloc[first].astype(str)))
+    return episodes.iloc[np.argsort(places[np.searchsorted(numbers, own)], kind="stable")]
 
 
 def _repeated(episodes: pd.DataFrame) -> pd.Series[bool]:
@@ -58,12 +95,13 @@ def _repeated(episodes: pd.DataFrame) -> pd.Series[bool]:
     return several & ~differ
 
 
-def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.DataFrame:
+def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
     """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
 
-    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high`,
-    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
-    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`).
+    A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high` and
+    `_p`, of success also `_h` (`cohens_h`) and `_needed` (`cases_to_settle`); `reference` (its label), how often each
+    asked whether a case was resolved (`resolved_checks` a case, `_reference`), `cases` and `clusters` that both have.
+    Empty where no planner has a reference (`reference_of`).
     """
     rows = []
     by_case = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*PAIRED, CHECKS]].mean()
@@ -81,12 +119,21 @@ def paired_differences(episodes: pd.DataFrame, reference: str = "react") -> pd.D
     return pd.DataFrame(rows)
 
 
+def corrected(differences: pd.DataFrame) -> pd.DataFrame:
+    """With p by Holm's correction over all rows, for each rate of its own: `success_holm`, `tool_match_rate_holm`."""
+    return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
+
+
 def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
     differences = (own - theirs).dropna(how="all", subset=PAIRED)
     found: dict[str, object] = {"cases": len(differences), "clusters": count(differences)}
     for rate in PAIRED:
-        mean, low, high = interval(differences[rate].dropna(), reach=1.0)
-        found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high}
+        values = differences[rate].dropna()
+        mean, low, high = interval(values, reach=1.0)
+        found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(values, reach=1.0)}
+    values = differences["success"].dropna()
+    shares = [float(rates.loc[values.index, "success"].mean()) for rates in (own, theirs)]
+    found |= {"success_h": cohens_h(*shares) if len(values) else np.nan, "success_needed": cases_to_settle(values)}
     return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
 
 

@@ -21,8 +21,7 @@ from analysis.agreement import plans
 from analysis.agreement.labels import read_labels
 from analysis.agreement.sheets import sheets
 from analysis.errors import AnalysisError
-from analysis.render import Sheet, csv, terminal
-from analysis.report import wide
+from analysis.render import Sheet, csv, show
 from grid import store
 from grid.errors import GridError, one_line
 
@@ -47,8 +46,7 @@ def main() -> int:
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
     for sheet in found:
-        table = terminal(sheet)
-        wide(console, Console(width=10_000).measure(table).maximum).print(table)
+        show(console, sheet, wide=True)
     console.print(f"written to {written}", markup=False, soft_wrap=True)
     return DONE
 

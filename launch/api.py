@@ -1,7 +1,7 @@
 """The Python API: `from grid import sweep, load`.
 
 results = sweep("model=lexical", "planner=react,egb_logits", "dataset.limit=20", "robustness=none", "name=mine")
-results.pandas()                                  # the episodes, one row a cell
+results.pandas()                                  # the episodes, one row per cell
 results.duckdb("steps").filter("entropy > 1")     # a relation over a table
 load("results/mine").arrow("attempts")
 """
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.errors import GridError
-from launch import arguments
+from launch import arguments, command
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import pyarrow as pa
+
+    from launch.folders import Setting
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,31 @@ def sweep(*overrides: str) -> Results:
         GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
             a disk that is full).
     """
+    from launch.jobs import run
+
+    found = settings_of(*overrides)
+    config, _ = found[0]
+    return Results(Path(config["store"]["root"]) / config["name"], run(found))
+
+
+def settings_of(*overrides: str) -> list[Setting]:
+    """The settings of a sweep, composed and looked at.
+
+    Raises:
+        GridError: it cannot be composed.
+    """
     from launch.composing import multirun
-    from launch.jobs import run, settings
+    from launch.jobs import settings
     from launch.plugins import prepared
     from launch.refusals import refusal
 
     try:
+        command.GIVEN.set(command.call(overrides))
         given = arguments.with_pilot(overrides)
         arguments.check(given)
         with multirun(prepared(given)) as composed:
-            found = settings(composed)
+            return settings(composed)
     except GridError:
         raise
     except Exception as error:
         raise GridError(refusal(error, overrides)) from error
-    config, _ = found[0]
-    return Results(Path(config["store"]["root"]) / config["name"], run(found))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-_NO_CODE = ":!README.md"  # it holds the figures, so that writing one would make the next one's code look changed
+# They hold figures: writing one would make the code of the next one look changed.
+_NO_CODE = (":!README.md", ":!BENCHMARKS.md")
 
 
 def commit_of(folder: Path) -> str | None:
-    """The short commit of a checkout, `-dirty` behind it where files other than README.md differ; None outside one."""
+    """A checkout's short commit, `-dirty` behind it where files without figures differ; None outside a checkout."""
     try:
         commit = _git(folder, "rev-parse", "--short", "HEAD")
-        return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", _NO_CODE) else commit
+        return f"{commit}-dirty" if _git(folder, "status", "--porcelain", "--", ".", *_NO_CODE) else commit
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -41,8 +41,10 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
     return found
 
 
-def run(found: Sequence[Setting]) -> bool:
-    """Check and run a sweep's settings; True where every cell has a row that is no failure of infrastructure or code.
+def run(found: Sequence[Setting], report: bool = True) -> bool:
+    """Check and run a sweep's settings, and print its tables (`report`).
+
+    True where every cell has a row that is no failure of infrastructure or code.
 
     Raises:
         GridError: it cannot run, or did not end.
@@ -59,7 +61,7 @@ def run(found: Sequence[Setting]) -> bool:
         return True
     from launch.session import run_checked
 
-    return run_checked(checked)
+    return run_checked(checked, report)
 
 
 def _looked_at(composed: Composed) -> Setting:

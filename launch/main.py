@@ -28,7 +28,11 @@ class Command(NamedTuple):
 COMMANDS = {
     "sweep": Command("launch.sweep", "run a grid: model x planner x dataset x robustness, on Ray"),
     "report": Command("launch.report", "print a sweep's tables and write its page; follow one that runs"),
-    "view": Command("launch.view", "open a sweep's page in a browser"),
+    "gallery": Command("launch.gallery", "run every preset at a small size, with an index of all reports"),
+    "view": Command(
+        "launch.view", "look at a sweep in a browser: cases, decisions, search trees, prompts; or export that"
+    ),
+    "export": Command("launch.export", "write a sweep's episodes as logs of Inspect, for its viewer"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),

@@ -1,4 +1,4 @@
-"""What a command of README.md prints, as README.md shows it."""
+"""What a command of README.md or BENCHMARKS.md prints, as these show it."""
 
 from __future__ import annotations
 

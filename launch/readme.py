@@ -1,7 +1,7 @@
-"""README.md's figures: every block names the command that gives it, and holds what that printed.
+"""The figures of README.md and BENCHMARKS.md: every block names the command that gives it, and holds what that printed.
 
 `python launch/readme.py` lists the blocks; `write NAME...` (or `all`) runs their commands and writes what they print;
-`check NAME RESULTS` holds a block's tables against a sweep's results, and no time.
+`check NAME RESULTS` compares a block's tables with a sweep's results, and no time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from grid.text.untrusted import shown_lines
 from launch import measuring
 from launch.commits import commit_of
 
-README = measuring.ROOT / "README.md"
+FILES = (measuring.ROOT / "README.md", measuring.ROOT / "BENCHMARKS.md")
 _BEGIN, _END = "<!-- figures ", "<!-- end of figures -->\n"
 _BLOCK = re.compile(
     rf"^{_BEGIN}(?P<name>\w+)(?: \((?P<shown>[^)\n]+)\))?:\s(?P<command>.+?)\s-->\n(?P<content>.*?)^{_END}", re.S | re.M
@@ -28,8 +28,9 @@ _ALL = "all"
 
 @dataclass(frozen=True)
 class Block:
-    """A command as a reader types it, what is shown of the sheets of a sweep, and what stands there now."""
+    """A command as a reader types it, what is shown of the sheets of a sweep, and what stands in its file now."""
 
+    file: Path
     name: str
     shown: tuple[str, ...]
     command: str
@@ -47,10 +48,10 @@ class Block:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0; 1 where a command fails or a table differs; 2 where README.md or results cannot be read."""
+    """Exit status 0; 1 where a command fails or a table differs; 2 where a file or results cannot be read."""
     given = _parser().parse_args(arguments)
     try:
-        blocks = {block.name: block for block in read(README.read_text(encoding="utf-8"))}
+        blocks = every(FILES)
         if given.verb == "write":
             folders = {flag: getattr(given, flag) for flag in measuring.FOLDERS.values()}
             return _write(list(blocks) if given.names == [_ALL] else given.names, blocks, folders)
@@ -78,39 +79,49 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read(text: str) -> Iterator[Block]:
-    """The blocks of a text, in its order.
+def every(files: Sequence[Path]) -> dict[str, Block]:
+    """The blocks of the files by name, in their order.
 
     Raises:
         GridError: two have one name, or a marker has no end or is no marker.
     """
-    names = set()
+    blocks: dict[str, Block] = {}
+    for block in (block for file in files for block in _read(file)):
+        if block.name in blocks:
+            first = blocks[block.name].file.name
+            raise GridError(f"{block.file.name}: two blocks of figures have the name {block.name} (one in {first})")
+        blocks[block.name] = block
+    return blocks
+
+
+def _read(file: Path) -> Iterator[Block]:
+    text = file.read_text(encoding="utf-8")
     found = list(_BLOCK.finditer(text))
     for match in found:
-        name, shown = match["name"], tuple(filter(None, (match["shown"] or "").split(", ")))
-        if name in names:
-            raise GridError(f"README.md: two blocks of figures have the name {name}")
-        names.add(name)
-        yield Block(name, shown, match["command"], match["content"])
+        shown = tuple(filter(None, (match["shown"] or "").split(", ")))
+        yield Block(file, match["name"], shown, match["command"], match["content"])
     if not len(found) == text.count(_BEGIN) == text.count(_END):
-        raise GridError(f"README.md: figures stand between `{_BEGIN}NAME (SHEETS): COMMAND -->` and `{_END.strip()}`")
+        raise GridError(f"{file.name}: figures stand between `{_BEGIN}NAME (SHEETS): COMMAND -->` and `{_END.strip()}`")
 
 
-def replaced(text: str, name: str, content: str) -> str:
-    """The text with other content in one block.
+def _replace(block: Block, content: str) -> None:
+    """Write other content into a block of a file, as the file is now.
 
     Raises:
-        GridError: it has no such block.
+        GridError: it has no such block any more.
     """
+    text = block.file.read_text(encoding="utf-8")
     for match in _BLOCK.finditer(text):
-        if match["name"] == name:
-            return text[: match.start("content")] + content + text[match.end("content") :]
-    raise GridError(f"README.md has no block of figures {name} any more")
+        if match["name"] == block.name:
+            changed = text[: match.start("content")] + content + text[match.end("content") :]
+            block.file.write_text(changed, encoding="utf-8")
+            return
+    raise GridError(f"{block.file.name} has no block of figures {block.name} any more")
 
 
 def _named(name: str, blocks: Mapping[str, Block]) -> Block:
     if name not in blocks:
-        raise GridError(f"README.md has no block of figures {name}; it has {', '.join(blocks)}")
+        raise GridError(f"no block of figures has the name {name}; there are {', '.join(blocks)}")
     return blocks[name]
 
 
@@ -127,8 +138,7 @@ def _write(names: Sequence[str], blocks: Mapping[str, Block], folders: Mapping[s
             failed.append(block.name)
             continue
         measured = f"measured at {commit or 'no commit'} on {found.began:%Y-%m-%d}"
-        content = _paragraphs(block.head, found.figures, found.times, measured)
-        README.write_text(replaced(README.read_text(encoding="utf-8"), block.name, content), encoding="utf-8")
+        _replace(block, _paragraphs(block.head, found.figures, found.times, measured))
         print(f"  {found.seconds:,.0f} s", flush=True)
     if failed:
         print(f"not written: {', '.join(failed)}", file=sys.stderr)
@@ -139,7 +149,8 @@ def _check(block: Block, results: Path) -> int:
     figures = measuring.tables(results, block.shown)
     if block.content.startswith(_paragraphs(block.head, figures, measuring.RAN).rstrip("\n")):
         return 0
-    print(f"README.md has other figures in {block.name} than {results}; these are right:\n\n{figures}", file=sys.stderr)
+    told = f"{block.file.name} has other figures in {block.name} than {results}; these are right:"
+    print(f"{told}\n\n{figures}", file=sys.stderr)
     return 1
 
 

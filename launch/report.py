@@ -1,5 +1,6 @@
 """Print a sweep's tables and write its page: `agent-grid report results/<name>`; `--follow` shows it running.
 
+`agent-grid report results/<one> results/<other>` compares two runs: settings and cases matched, which cases flipped.
 `agent-grid report results/<name> results/<other> --into results/<both>` is one report over several sweeps.
 """
 
@@ -24,6 +25,7 @@ from grid.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument
+    from analysis.figures import Drawing
     from analysis.render import Sheet
 
 PAGE = "report.html"
@@ -35,23 +37,48 @@ _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or i
 def main() -> int:
     """Exit status 0, or 2 where the folder cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, nargs="+", help="the folder of a sweep, results/<name>, or several")
+    parser.add_argument("results", type=Path, nargs="+", help="the folder of a sweep, results/<name>; two are compared")
     parser.add_argument("--into", type=Path, help="of several: a folder of links to their rows, with the page of all")
     parser.add_argument("--follow", action="store_true", help="show its progress until it ends, then its tables")
     parser.add_argument(
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
+    parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
+        if len(arguments.results) == 2 and arguments.into is None:
+            _compare(arguments)
+            return 0
         folder = _gathered(arguments.results, arguments.into, arguments.follow)
-        _report(folder, arguments.follow, arguments.analysis, arguments.tables)
+        _report(folder, arguments)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0
     return 0
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    """Two runs side by side.
+
+    Raises:
+        GridError: they cannot be compared, or an option is given that belongs to one sweep.
+    """
+    if arguments.follow or arguments.analysis:
+        option = "--follow" if arguments.follow else "--analysis"
+        raise StoreError(f"{option}: for one sweep; two folders are compared, and with --into FOLDER they are one")
+    from grid import store
+
+    for folder in arguments.results:
+        store.check_there(folder)
+    from launch import two_runs
+
+    first, second = arguments.results
+    sheets = two_runs.report(first, second, Console())
+    if arguments.tables:
+        write_tables(arguments.tables, sheets)
 
 
 def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Path:
@@ -71,41 +98,54 @@ def _gathered(folders: Sequence[Path], into: Path | None, following: bool) -> Pa
     return into
 
 
-def _report(folder: Path, following: bool, analysis: str | None, tables: Path | None) -> None:
-    if following:
+def _report(folder: Path, arguments: argparse.Namespace) -> None:
+    if arguments.follow:
         follow(folder, Console())
     from grid import store
 
     store.check_there(folder)
     from analysis import spec
 
-    wanted = spec.load(_analysis(analysis)) if analysis else None
+    wanted = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
-    sheets = print_report(folder, Console(), wanted)
-    if tables:
-        write_tables(tables, sheets)
+    sheets = print_report(folder, Console(), wanted, arguments.wide)
+    if arguments.tables:
+        write_tables(arguments.tables, sheets)
     print(f"page: {one_line(write_page(folder, sheets))}")
 
 
-def write_page(folder: Path, sheets: Sequence[Sheet]) -> Path:
+def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
+
+    Its figures are `drawn`, or drawn here.
 
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, html, lacking, provenance
+    from analysis import drawings, heading, html, lacking, provenance, unreadable
+    from analysis.viewer import links
 
-    path = folder / PAGE
-    draft = folder / f".{PAGE}"
-    lines = [provenance.of(folder), *lacking.of(folder)]
+    lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
+    figures = drawings.of(folder) if drawn is None else drawn
+    page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
+    write_whole(folder / PAGE, page)
+    return folder / PAGE
+
+
+def write_whole(path: Path, page: str) -> None:
+    """Write a page, whole or not at all.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}")
     try:
-        draft.write_text(html.page(folder, sheets, drawings.of(folder), lines), encoding="utf-8")
+        draft.write_text(page, encoding="utf-8")
         os.replace(draft, path)
     except OSError as error:
         raise StoreError(f"{path}: cannot be written ({error})") from None
-    return path
 
 
 def write_tables(folder: Path, sheets: Sequence[Sheet]) -> None:

@@ -14,6 +14,7 @@ from types import FrameType
 import pyarrow.compute as pc
 from rich.console import Console
 
+from analysis import unreadable
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import ErrorKind, StoreError
@@ -27,6 +28,7 @@ from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
+from launch.recording import record
 from launch.spending import Spending
 from launch.summary import TranscriptTally, replicas_table
 from launch.told import STOPPING
@@ -34,8 +36,11 @@ from launch.told import STOPPING
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
 
-def run_checked(checked: Checked) -> bool:
-    """Run a sweep; True where every cell has a row that is no infrastructure failure."""
+def run_checked(checked: Checked, report: bool = True) -> bool:
+    """Run a sweep and, with `report`, print its tables.
+
+    True where every cell has a row that is no infrastructure failure.
+    """
     console, plan = Console(highlight=False, emoji=False), checked.plan
     fleet: Fleet | None = None
     with ExitStack() as engines, ExitStack() as held:
@@ -51,12 +56,14 @@ def run_checked(checked: Checked) -> bool:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
             tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
-            for _ in range(_PASSES):
+            for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
                     break
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
+                if not again:
+                    record(plan)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
@@ -70,7 +77,8 @@ def run_checked(checked: Checked) -> bool:
                 wide(console).print(transcripts)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
-        print_report(plan.root, console)
+        if report:
+            print_report(plan.root, console)
         return _complete(checked, console, sum(pending.values()))
 
 
@@ -221,6 +229,8 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
+    for line in unreadable.warnings(plan.root):
+        say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")
     if ErrorKind.INFRASTRUCTURE in failures:

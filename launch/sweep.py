@@ -15,7 +15,7 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
-from launch import arguments, helping
+from launch import arguments, command, helping
 from launch.composing import Composed
 from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
 from launch.plugins import prepared
@@ -28,6 +28,8 @@ def main() -> int:
     """Compose, check and run what the command line says; returns the exit status."""
     given, wanted = sys.argv[1:], os.environ.get(_FULL_ERROR)
     register()
+    program = "python launch/sweep.py" if sys.argv[0].endswith(".py") else "agent-grid sweep"
+    command.GIVEN.set(command.line(program, given))
     try:
         given = arguments.with_pilot(arguments.completed(given))
         arguments.check(given)

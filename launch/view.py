@@ -1,45 +1,224 @@
-"""Open the page of a sweep in a browser: `agent-grid view results/<name>`. Writes it first where there is none."""
+"""Look at a sweep in a browser: `agent-grid view results/<name>`, beside another one, or written as files.
+
+Settings, cases by planners, every decision beside the reference's, search trees, prompts. It runs on this machine and
+loads nothing from elsewhere. `--export FOLDER` writes the same pages as files that open without it.
+"""
 
 from __future__ import annotations
 
 import argparse
-import io
+import errno
+import ipaddress
+import secrets
+import socket
 import sys
+import threading
+import time
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from grid.errors import GridError, one_line
-from launch.report import PAGE
+from analysis.viewer.links import HOST, PORT
+from grid.errors import ConfigError, GridError, one_line
+from launch.told import ENDED, Told, line, read_told
+
+if TYPE_CHECKING:
+    from analysis.viewer.runs import Progress, Run
+
+_TRIED = 100  # ports after the usual one
+_SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
+_TAKEN = (errno.EADDRINUSE, errno.EACCES)
+_EPISODES = 300
 
 
 def main() -> int:
-    """Exit status 0, or 2 where the folder cannot be read."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
-    page = parser.parse_args().results / PAGE
+    """Exit status 0, or 2 where a folder cannot be read or an address cannot be had."""
+    arguments = _parser().parse_args()
+    folders = [arguments.results, *([arguments.other] if arguments.other else [])]
     try:
-        if not page.is_file():
-            _write(page.parent)
+        _check(arguments, folders)
+        if arguments.export:
+            return _export(arguments, folders)
+        return _serve(arguments, folders)
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
-    print(f"page: {one_line(page)}")
-    if not webbrowser.open(page.absolute().as_uri()):
-        print("no browser was found: open it yourself")
+    except KeyboardInterrupt:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
+    parser.add_argument("other", type=Path, nargs="?", help="another one: cells that flipped against it are marked")
+    parser.add_argument("--port", type=int, help=f"on which it listens; {PORT}, or the next free one, unless given")
+    parser.add_argument(
+        "--host",
+        default=HOST,
+        help=f"the address on which it listens; another than {HOST} is open to others, by a token",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, open nothing")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write the pages into a new or empty folder")
+    parser.add_argument(
+        "--episodes", type=int, default=_EPISODES, metavar="N",
+        help=f"of an export: so many at most, of the cases that most planners failed first ({_EPISODES:,})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="of an export: this episode and those of its case only",
+    )
+    return parser
+
+
+def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
+    """What can be said before anything is imported.
+
+    Raises:
+        GridError: a folder has no results, or an option has no sense.
+    """
+    from grid.store import check_there
+
+    if arguments.port is not None and not 0 < arguments.port < 65536:
+        raise ConfigError("--port", arguments.port, "a number from 1 to 65535")
+    if arguments.episodes < 1:
+        raise ConfigError("--episodes", arguments.episodes, "a number from 1")
+    if arguments.cell and not arguments.export:
+        raise ConfigError("--cell", arguments.cell[0], "with --export only")
+    for folder in folders:
+        check_there(folder)
+    if len(folders) > 1 and folders[0].resolve() == folders[1].resolve():
+        raise ConfigError("other", str(folders[1]), "another folder than the first")
+
+
+def _runs(folders: Sequence[Path]) -> list[Run]:
+    from analysis.viewer.failing import classes
+    from analysis.viewer.runs import Run
+
+    return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
+
+
+def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
+    listener, port = _listener(arguments.host, arguments.port)
+    with listener:
+        local = _is_loopback(arguments.host)
+        token = None if local else secrets.token_urlsafe(24)
+        host = HOST if local else arguments.host if arguments.host not in ("0.0.0.0", "::") else socket.gethostname()  # noqa: S104
+        address = f"http://{host}:{port}/" + (f"?token={token}" if token else "")
+        import uvicorn
+
+        from analysis.viewer.app import app
+
+        runs = _runs(folders)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app(runs, port, token), log_level="warning", access_log=False, server_header=False, lifespan="off"
+            )
+        )
+        if arguments.port is None and port != PORT:
+            print(f"port {PORT} is taken (by another viewer?): this one listens on {port}")
+        print(f"viewer: {address}  (Ctrl-C ends it)", flush=True)
+        reading = threading.Thread(target=_read_ahead, args=(runs, server), daemon=True)
+        reading.start()
+        if not arguments.no_browser:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        server.run(sockets=[listener])
+        for run in runs:
+            run.close()
     return 0
 
 
-def _write(folder: Path) -> None:
-    """Write the page as `report` does; its tables are not printed."""
-    from rich.console import Console
+def _read_ahead(runs: Sequence[Run], server: object) -> None:
+    """Have indexes ready for the first page, and files' hashes compared before the first case is asked for."""
+    from analysis.viewer.reading import files
 
-    from analysis.report import print_report
-    from grid import store
-    from launch.report import write_page
+    for run in runs:
+        try:
+            run.index()
+            for table in ("cases", "steps", "nodes", "improvements", "messages", "sections"):
+                files(run.root, table)
+            run.failures()
+        except GridError as error:  # the page says so too
+            print(f"error: {one_line(error)}", file=sys.stderr)
 
-    store.check_there(folder)
-    store.check(folder)
-    write_page(folder, print_report(folder, Console(file=io.StringIO())))
+
+def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
+    """A socket that listens, on the port that is asked for or the first free one.
+
+    Raises:
+        ConfigError: it is taken, or the host is not this machine's.
+    """
+    wanted = [port] if port is not None else range(PORT, PORT + _TRIED)
+    for one in wanted:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, one, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+                0
+            ]
+            found = socket.socket(family, socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise ConfigError("--host", host, "an address of this machine") from None
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind(address)
+            found.listen(128)
+            return found, one
+        except OSError as error:
+            found.close()
+            if error.errno not in _TAKEN:
+                raise ConfigError("--host", host, f"an address of this machine ({error.strerror})") from None
+    allowed = "a free one; another program listens there" if port is not None else f"some free port from {PORT} on"
+    raise ConfigError("--port", port if port is not None else PORT, allowed)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Watch:
+    """Tells how far a folder's sweep is, from what it writes there.
+
+    How long nothing was written is measured here: the sweep's machine may have another time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last: Told | None = None
+        self._changed = time.monotonic()
+
+    def __call__(self) -> Progress | None:
+        """None where no sweep has written any."""
+        from analysis.viewer.runs import Progress
+
+        try:
+            told = read_told(self._folder)
+        except (OSError, ValueError):  # there is none, or it is replaced just now
+            if self._last is None:
+                return None
+            told = self._last
+        if told != self._last:
+            self._last, self._changed = told, time.monotonic()
+        silent = time.monotonic() - self._changed
+        if told["state"] == ENDED:
+            return Progress(f"ended: {line(told)}", running=False)
+        if silent > _SILENT_SECONDS:
+            return Progress(f"{line(told)}  no sign of life for {silent:,.0f} s", running=True)
+        return Progress(f"{told['state']}: {line(told)}", running=True)
+
+
+def _export(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
+    from analysis.viewer.exporting import export
+
+    told = export(_runs(folders), arguments.export, arguments.episodes, arguments.cell)
+    print(f"{told}\npages: {one_line((arguments.export / 'index.html').absolute())}")
+    return 0
 
 
 if __name__ == "__main__":

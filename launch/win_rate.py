@@ -20,8 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from analysis import win_rates
-from analysis.render import terminal
-from analysis.report import wide
+from analysis.render import show
 from grid import CONF, store
 from grid.engines.informed import Informed
 from grid.engines.roles import EVALUATOR
@@ -48,8 +47,7 @@ def main() -> int:
         compared = compare_all(root, against, evaluating, console)
         console.print(compared, markup=False, soft_wrap=True)
         for sheet in win_rates.sheets(root):
-            table = terminal(sheet)
-            wide(console, Console(width=10_000).measure(table).maximum).print(table)
+            show(console, sheet, wide=True)
     except (UnfinishedError, EngineError) as error:
         print(f"stopped: {error}; what was compared stays, run again to go on", file=sys.stderr)
         return UNFINISHED

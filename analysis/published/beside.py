@@ -71,6 +71,10 @@ class Block:
         most = HIGHEST.get(metric.unit)
         return Measured(len(means), share(means, most) if most else interval(means))
 
+    def values(self, model: str, metric: Metric) -> pd.Series[float]:
+        """Each case's mean over trials of a metric, by cluster and case; empty where a model has none of it."""
+        return _means(self._by_model, model, metric)
+
     @cached_property
     def _by_model(self) -> dict[str, pd.DataFrame]:
         return _by_model(self.cells)
@@ -86,7 +90,7 @@ def _by_model(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _means(by_model: Mapping[str, pd.DataFrame], model: str, metric: Metric) -> pd.Series[float]:
     """Each case's mean over trials; empty where nothing is known."""
-    if model not in by_model:
+    if model not in by_model or not metric.columns:
         return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=[CLUSTER, "case_id"]))
     cells = by_model[model]
     values = cells[metric.columns].astype("float64").mean(axis=1, skipna=False)
@@ -97,6 +101,7 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that stands beside it.
 
     A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
+    There are no blocks where ours have fewer rows than the table's `least`.
     `cells` have NAMED, `SETTING`, `config` and the table's columns; where they have not what tells kinds of cells
     apart, nothing does.
     """
@@ -122,7 +127,8 @@ def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
         ]
         if not own and row.figures:
             beside.append(Block(row, None, cells.iloc[:0]))
-    return beside
+    ours = {tuple(block.row.labels) for block in beside if block.setting}
+    return beside if len(ours) >= table.least else []
 
 
 def _other(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from analysis import yaml_files
 from analysis.agreement.measures import MEASURES
+from analysis.errors import AnalysisError
 from analysis.gee import FIGURES, RAW
 from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
 from grid import CONF
+from grid.errors import one_line
 from grid.store.schema import EPISODES
 
 FOLDER = CONF / "paper"
@@ -71,7 +73,7 @@ class Published(Checked):
 
     `of`: what is measured, settings' cells, the coefficients of a regression, or how far scorers agree. `against`: the
     labels in which the settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone,
-    shown below the paper's.
+    shown below the paper's. It stands beside ours where these have at least `least` of its rows.
     """
 
     paper: str
@@ -85,6 +87,7 @@ class Published(Checked):
     ours: dict[str, Wanted]
     cells: dict[str, Wanted] = Field(default_factory=dict)
     rows: list[Row]
+    least: Annotated[int, Field(ge=1)] = 1
     notes: list[str] = Field(default_factory=list)
 
     @property
@@ -106,6 +109,32 @@ class Published(Checked):
     def kinds(self) -> list[str]:
         """The columns by which its rows tell a setting's cells apart."""
         return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
+
+    @property
+    def file(self) -> str:
+        """The name of its file, without the ending."""
+        return (
+            f"{self.paper}_table{self.table}"
+            if self.table.isdigit()
+            else f"{self.paper}_{self.table.replace(' ', '_')}"
+        )
+
+    def row(self, labels: Sequence[str]) -> Row:
+        """The row of these labels.
+
+        Raises:
+            AnalysisError: there is none; the file, the row and what there is are named.
+        """
+        found = next((row for row in self.rows if row.labels == list(labels)), None)
+        if found is None:
+            there = "; ".join(", ".join(row.labels) for row in self.rows)
+            asked = one_line(", ".join(labels), 200)
+            raise AnalysisError(one_line(f"conf/paper/{self.file}.yaml: no row {asked!r}; there are: {there}", 4_000))
+        return found
+
+    def figure(self, row: Row, model: str, metric: str) -> float | None:
+        """A figure of the paper's; None where it has none."""
+        return dict(zip(self.metrics, row.figures.get(model, []), strict=False)).get(metric)
 
     def named(self, row: Row, key: str) -> list[str]:
         """The names that a row's conditions have under a key."""
@@ -162,6 +191,18 @@ def load(path: Path) -> Published:
         return Published.model_validate(values)
     except ValidationError as error:
         raise yaml_files.refused(place, error) from None
+
+
+def find(name: str, folder: Path = FOLDER) -> Published:
+    """The table in a file of conf/paper, by the file's name without its ending.
+
+    Raises:
+        AnalysisError: there is no such file; those that there are are named; or as for `load`.
+    """
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        raise AnalysisError(one_line(f"conf/paper/{name}.yaml: no such file; there are: {', '.join(names)}", 4_000))
+    return load(folder / f"{name}.yaml")
 
 
 def every(folder: Path = FOLDER) -> list[Published]:

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, provenance, queries, win_rates
+from analysis import intervals, load, planted, provenance, queries, win_rates
 from analysis.plans import cells as plans
-from analysis.published import files
+from analysis.published import files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks
 from analysis.published.files import WIN, Metric, Published
 from analysis.render import Sheet
@@ -42,7 +42,9 @@ _CAPTION = (
 
 
 def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]:
-    """The published tables that any setting of a sweep stands beside; `tables` are all of conf/paper where not given.
+    """The published tables that any setting of a sweep stands beside, and behind them the order of methods.
+
+    `tables` are all of conf/paper where not given.
 
     Raises:
         AnalysisError: a file of conf/paper is wrong.
@@ -53,13 +55,13 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
     kinds = [name for table in tables for name in table.kinds]
     read = [column for column in (*columns, *kinds, *plans.SOURCES) if column in EPISODES.names]
-    cells = load.episodes(root, ["config", *NAMED, *read], of_them)
+    cells = load.episodes(root, ["config", planted.ENGINE, *NAMED, *read], of_them)
     if cells.empty:
         return []
     cells = plans.derived(cells)
     cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
-    found = []
+    found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
         beside = blocks(there, cells)
@@ -67,7 +69,15 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
             found.append(_sheet(root, there, beside, notes))
-    return found
+            shown.append((there, beside))
+    simulated = bool((cells[planted.ENGINE] == planted.SIMULATED).any())
+    return found + order.sheets(shown, _query(root, shown), simulated) if shown else found
+
+
+def _query(root: Path, shown: Sequence[tuple[Published, Sequence[Block]]]) -> str:
+    """Each case's values, of all tables together."""
+    values = {name: text for table, _ in shown for name, text in _values(table).items()}
+    return queries.by_case(root, values, _where([block for _, beside in shown for block in beside]))
 
 
 def _datasets(tables: Sequence[Published]) -> list[str]:
@@ -92,7 +102,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
         breaks.add(len(rows))
         for name, metric in table.every_metric.items():
             measured = {model: block.measured(model, metric) for model in ours}
-            published = {model: _published(table, block.row, model, name) for model in table.models}
+            published = {model: table.figure(block.row, model, name) for model in table.models}
             if not any(measured.values()) and all(figure is None for figure in published.values()):
                 continue  # a metric of ours alone, in a row where we have none
             labels = [*block.row.labels, _setting(block, table), name + _UNIT.get(metric.unit, "")]
@@ -113,11 +123,6 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
         notes=notes,
         breaks=frozenset(breaks - {0}),
     )
-
-
-def _published(table: Published, row: files.Row, model: str, metric: str) -> float | None:
-    figures = dict(zip(table.metrics, row.figures.get(model, []), strict=False))
-    return figures.get(metric)
 
 
 def _setting(block: Block, table: Published) -> str:

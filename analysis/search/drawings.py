@@ -13,8 +13,8 @@ from analysis.search import anytime, cells, comparing, figures, sheets, sizes
 
 _EFFICIENCY = "success per second: mean success over mean seconds, no point where nothing is resolved"
 _FRONTIER = (
-    "means a case of tokens, the judge's too, and of the case's own seconds, on logarithmic axes; joined and named: "
-    "planners that nobody on the same terms dominates, by means alone; grey: the others, which the table names"
+    "means per case of tokens, the judge's too, and of the case's own seconds; joined: planners that nobody on the "
+    "same terms dominates, by means alone; grey squares: the others"
 )
 _BARS = f"bars of success: {sheets.OF_SUCCESS}; others: {intervals.TOLD}"
 _ASKED = (

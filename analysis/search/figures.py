@@ -9,19 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from analysis.figures import svg_of
+from analysis.frontier import panel
 from analysis.search import sizes
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from grid.text.untrusted import shown
 
 _LINES = {False: "-", True: ":"}
 """By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
-_ASKED = " (asked)"
-_OTHER = "#9aa0a6"
-_APART = 0.045  # between two names of a frontier, in shares of cases
 _SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
 
 
@@ -63,7 +60,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                     axis.set_ylim(-0.02, 1.02)
                 elif (own[measure] > 0).any():  # planners differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
-                    _plain(axis.yaxis, own.loc[own[measure] > 0, measure])
+                    panel.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
         legend(axes)
 
     below = 0.18 * math.ceil(len(styles) / ACROSS) / len(settings)
@@ -96,24 +93,25 @@ def trees(quartiles: pd.DataFrame, name: str) -> str:
 
 
 def frontier(compared: pd.DataFrame, name: str) -> str:
-    """Success against tokens and against seconds, on logarithmic axes; an SVG element.
+    """Success against tokens and against seconds; an SVG element.
 
-    Undominated planners (`comparing.compared`) are joined by a line and named, the others grey. A planner whose cost is
-    0 or not known has no place on such an axis.
+    Undominated planners (`comparing.compared`) are joined by a line, the others grey. A planner whose cost is 0 or not
+    known has no place.
     """
     settings = list(compared["robustness"].unique())
-    labels = {"tokens": "tokens a case", "seconds": "seconds a case"}
+    labels = {"tokens": "tokens per case", "seconds": "seconds per case"}
+    inches = panel.height(int(compared.groupby("robustness").size().max()))
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
             own = compared[compared["robustness"] == robustness]
             for axis, (cost, label) in zip(axes[2 * place :], labels.items(), strict=False):
-                _frontier(axis, own, cost)
+                panel.draw(axis, own, cost, f"undominated_{cost}", inches)
                 axis.set_xlabel(label)
                 axis.set_ylabel("success, share of cases")
                 _title(axis, robustness)
 
-    return svg_of(name, len(settings), 2, draw, width=5.4, height=3.4)
+    return svg_of(name, len(settings), 2, draw, width=5.4, height=inches)
 
 
 def drawable(compared: pd.DataFrame) -> bool:
@@ -147,60 +145,9 @@ def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _S
                       label=shown(_named(known.iloc[0])))  # fmt: skip
 
 
-def _frontier(axis: Axes, own: pd.DataFrame, cost: str) -> None:
-    known = own[own["success"].notna() & (own[cost] > 0)]
-    for asked, group in known.groupby("asked", sort=True):
-        best = group[group[f"undominated_{cost}"]].sort_values(cost)
-        axis.plot(best[cost], best["success"], color=_terms(asked), linestyle=_LINES[bool(asked)], linewidth=1,
-                  drawstyle="steps-post", zorder=1)  # fmt: skip
-        for row in group.to_dict("records"):
-            colour = _terms(asked) if row[f"undominated_{cost}"] else _OTHER
-            axis.errorbar(row[cost], row["success"], yerr=_reach(row), color=colour, marker="o", markersize=5,
-                          markerfacecolor="white" if asked else None, elinewidth=0.7)  # fmt: skip
-    axis.set_xscale("log")
-    _plain(axis.xaxis, known[cost])
-    axis.margins(x=0.1)
-    axis.set_ylim(-0.02, 1.02)
-    axis.grid(axis="x", alpha=0.3)
-    _name(axis, known[known[f"undominated_{cost}"]], cost)
-
-
-def _name(axis: Axes, best: pd.DataFrame, cost: str) -> None:
-    """Names to the right of the panel, in the points' order, each with a line to its point."""
-    ordered = best.sort_values(["success", cost], ascending=[True, False])
-    heights = ordered["success"].to_numpy(np.float64)
-    steps = _APART * np.arange(len(heights))
-    heights = np.maximum.accumulate(heights - steps) + steps if len(heights) else heights
-    heights -= np.maximum(np.max(heights, initial=0.0) - 1.0, 0.0)
-    for row, height in zip(ordered.to_dict("records"), heights, strict=True):
-        colour = _terms(row["asked"])
-        axis.annotate(shown(_named(row)), (row[cost], row["success"]), xytext=(1.03, height), fontsize=7, va="center",
-                      textcoords=axis.get_yaxis_transform(), color=colour, annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.4, "alpha": 0.6,
-                                  "relpos": (0.0, 0.5)})  # fmt: skip
-
-
-def _terms(asked: object) -> str:
-    """The colour of those who asked whether cases were resolved, and of the others."""
-    return COLOURS[1] if asked else COLOURS[0]
-
-
 def _title(axis: Axes, robustness: object) -> None:
     axis.set_title(f"robustness: {shown(str(robustness))}", fontsize=8)
 
 
-def _plain(axis: Axis, values: pd.Series[float]) -> None:
-    """Numbers without powers on a logarithmic axis, no more of them than there is room for."""
-    decades = np.log10(values.max() / values.min())
-    axis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 3.0) if decades > 1 else (1.0, 2.0, 5.0)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _reach(row: Mapping[Any, Any]) -> Any:
-    bounds = np.clip([row["success_low"], row["success_high"]], 0.0, 1.0)
-    return np.nan_to_num(np.abs(bounds - row["success"]))[:, None]
-
-
 def _named(row: Any) -> str:
-    return f"{row['planner']}{_ASKED if row['asked'] else ''}"
+    return f"{row['planner']}{panel.ASKED if row['asked'] else ''}"

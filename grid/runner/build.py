@@ -34,7 +34,7 @@ from grid.runner.evaluation import Evaluation
 from grid.runner.grounding import GroundingByModel
 from grid.runner.make import make
 from grid.runner.ordering import ordering
-from grid.runner.pooled import Pooled, dataset_of, pooled
+from grid.runner.pooled import Pooled, dataset_of, key_of, key_of_data, pooled
 from grid.runner.prices import Prices, prices_of
 from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
@@ -140,7 +140,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
     )
     engines = {role: engine_of(role, model) for role, model in models(config).items()}
-    keys = key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
+    keys = key_of_data(config)
     return Built(
         prices=prices_of(config, engines),
         engine=engines.pop(ACTOR),
@@ -160,7 +160,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the code behind each group of a checked setting, and of the metrics (README, 'What makes an id')."""
+    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md)."""
     named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
     modules["metrics"] = {score.__module__}
@@ -207,11 +207,6 @@ def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
         if role == ACTOR or group != "model":
             raise
         raise ConfigError(f"{role}{dot}{key}", error.value, error.allowed) from None
-
-
-def key_of(config: Mapping[str, Any]) -> str:
-    """The same text for equal configs of a group."""
-    return json.dumps(config, sort_keys=True)
 
 
 @lru_cache(maxsize=8)

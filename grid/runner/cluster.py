@@ -8,7 +8,9 @@ import secrets
 import socket
 import stat
 import tempfile
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,42 @@ _ANSWER_SECONDS = 5.0
 _LONGEST = 17  # characters of the folder for temporary files: a socket's path has at most 107, Ray's part is 70
 _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """At 0, Ray's name for a cluster of one machine: all its ports listen on loopback, on Linux as well."""
+_held = False
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": False}
 
 
+@contextmanager
+def held(cluster: ClusterConfig) -> Iterator[str]:
+    """One cluster for all sweeps of this process that begin in here: to start one takes seconds.
+
+    Gives `connect`'s text; where one is held already, it does nothing more.
+
+    Raises:
+        ConfigError: as for `connect`.
+        UnfinishedError: as for `connect`.
+    """
+    global _held
+    told = connect(cluster)
+    if _held:
+        yield told
+        return
+    _held = True
+    try:
+        yield told
+    finally:
+        _held = False
+        disconnect()
+
+
 def connect(cluster: ClusterConfig) -> str:
-    """Start or join Ray; returns what to tell the user about where it can be watched.
+    """Start or join Ray, unless one is `held`; returns what to tell the user about where it can be watched.
 
     Raises:
         ConfigError: no cluster answers at the address.
         UnfinishedError: Ray does not start here.
     """
+    if _held:
+        return "the cluster that runs here already"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return _start(cluster) if cluster.kind == "local" else _join(cluster)
 
@@ -128,6 +156,19 @@ def cpus() -> int:
     return int(ray.cluster_resources().get("CPU", 1))
 
 
+def gpus() -> dict[str, int]:
+    """The GPUs of the cluster by their kind, as Ray names it."""
+    import ray
+
+    found: Counter[str] = Counter()
+    for node in ray.nodes():
+        has = node["Resources"]
+        kinds = [name.partition(":")[2] for name in has if name.startswith("accelerator_type:")]
+        if node["Alive"] and has.get("GPU"):
+            found[kinds[0] if kinds else "GPU"] += int(has["GPU"])
+    return dict(found)
+
+
 def alive() -> bool:
     """Whether a machine is left that could run a task."""
     import ray
@@ -139,10 +180,11 @@ def alive() -> bool:
 
 
 def disconnect() -> None:
-    """Leave the cluster, or stop the one that was started here."""
+    """Leave the cluster, or stop the one that was started here; one that is `held` stays."""
     import ray
 
-    ray.shutdown()
+    if not _held:
+        ray.shutdown()
 
 
 def _expect_an_answer(address: str) -> None:

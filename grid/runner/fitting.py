@@ -12,10 +12,10 @@ from grid.planners.base import Planner
 from grid.planners.refining import NOT_REFINED, writes_plans
 from grid.planners.restoring import NOT_RESTORED
 from grid.robustness.base import Robustness
-from grid.runner.build import build_engine, engine_of, key_of, refining_of
+from grid.runner.build import build_engine, engine_of, refining_of
 from grid.runner.cell import REFINE, Setting
 from grid.runner.make import make
-from grid.runner.pooled import dataset_of, lacking
+from grid.runner.pooled import dataset_of, key_of, lacking
 from grid.runner.roles import judges_plans, judging, models, restoring, tools_ask
 
 

@@ -11,9 +11,11 @@ from grid import store
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.config import BudgetConfig, ClusterConfig
 from grid.runner.keeping import KEEP_NONE, Keep
+from grid.runner.turns import by_turns, together
 from grid.text.untrusted import loads
 
-_BLOCK = 10_000  # cells
+_BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
+_LEAST_BLOCK = 64  # of each
 
 
 @dataclass(frozen=True)
@@ -97,17 +99,16 @@ class Plan:
     def chunks(
         self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
     ) -> Iterator[tuple[Setting, list[Cell]]]:
-        """The settings' cells that are not `done`, setting by setting; `size` is asked before each chunk."""
-        for setting in settings:
-            pending = self._pending(setting, done)
-            while chunk := list(islice(pending, size(setting))):
-                yield setting, chunk
+        """The settings' cells that are not `done`; settings take turns (`turns.by_turns`)."""
+        for group in together(settings):
+            block = max(_BLOCK // len(group), _LEAST_BLOCK)
+            yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
 
-    def _pending(self, setting: Setting, done: store.CellIds) -> Iterator[Cell]:
-        """The setting's cells that are not `done`; looked up some thousand at a time."""
-        every = self.cells_of(setting)
-        while block := list(islice(every, _BLOCK)):
-            names = [cell.cell_key if self.accept_code else cell.cell_id for cell in block]
-            for cell, known in zip(block, done.holds(names), strict=True):
+    def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
+        """The setting's cells that are not `done`, with their places among all; looked up so many at a time."""
+        every = enumerate(self.cells_of(setting))
+        while found := list(islice(every, block)):
+            names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
+            for placed, known in zip(found, done.holds(names), strict=True):
                 if not known:
-                    yield cell
+                    yield placed

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 from grid.datasets.base import Dataset, Problem
 from grid.errors import ConfigError
@@ -19,6 +19,8 @@ from grid.retrievers.redefined import RedefinedIndex
 from grid.runner.make import make
 from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 
+KEPT = 8
+"""Datasets with their pools and retrievers that a process keeps."""
 _KEPT = 64
 """Pools that are remembered: one of 10,000 tools takes half a megabyte."""
 
@@ -67,13 +69,23 @@ class Pooled:
         return ({**tools, **changed}, RedefinedIndex(index, changed)) if changed else (tools, index)
 
 
-@lru_cache(maxsize=8)
+def key_of_data(config: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What `pooled` is asked with for a setting's config: equal for settings that share dataset, pool and retriever."""
+    return key_of(config["dataset"]), key_of(config["pool"]), key_of(config["retriever"])
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """The same text for equal configs of a group."""
+    return json.dumps(config, sort_keys=True)
+
+
+@lru_cache(maxsize=KEPT)
 def dataset_of(key: str) -> Dataset:
     """The dataset of a config; raises ConfigError."""
     return cast(Dataset, make("dataset", json.loads(key)))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=KEPT)
 def pooled(dataset: str, pool: str, retriever: str) -> Pooled:
     """Of the configs of three groups.
 
@@ -97,12 +109,12 @@ def lacking(dataset: str, pool: str) -> str | None:
     return f"{chosen.needs}, which {{file}} does not name (case {unfit})" if unfit else None
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=KEPT)
 def _pool(key: str) -> Pool:
     return cast(Pool, make("pool", json.loads(key)))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=KEPT)
 def _stock(dataset: str, pool: str) -> Mapping[str, ToolSpec]:
     """All tools that cases may be offered: retrievers share it."""
     tools = dataset_of(dataset).tools

@@ -4,6 +4,7 @@ from grid.store.compacting import compact
 from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
+from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
 from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
 from grid.store.transcripts import Request, transcript
 from grid.store.writing import Columns, Rows, write
@@ -11,9 +12,12 @@ from grid.store.writing import Columns, Rows, write
 __all__ = [
     "CellIds",
     "Columns",
+    "PlannedSetting",
     "Request",
     "Retry",
     "Rows",
+    "RunRecord",
+    "RunsRecord",
     "Table",
     "check",
     "check_there",
@@ -24,7 +28,9 @@ __all__ = [
     "newest",
     "put_aside",
     "read",
+    "record_run",
     "rows_of_try",
+    "runs",
     "size",
     "transcript",
     "write",

@@ -95,13 +95,13 @@ def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] 
     until = time.monotonic() + _PATIENCE_SECONDS
     try:
         names = [name for name in TABLES[table].names if name in names]
-        files = _whole(root, table, names)
+        files = whole(root, table, names)
         while True:
             try:
                 return use(Scan(files, TABLES[table]))
             except (pa.ArrowException, OSError) as error:
                 forget()
-                again = _whole(root, table, names)
+                again = whole(root, table, names)
                 if again == files or time.monotonic() > until:
                     raise StoreError(f"{root / table}: cannot be read ({error})") from None
                 files = again
@@ -174,7 +174,12 @@ def size(root: Path, tables: Iterable[Table]) -> int:
     return total
 
 
-def _whole(root: Path, table: str, names: Sequence[str]) -> Sequence[File]:
+def whole(root: Path, table: str, names: Sequence[str] = ()) -> Sequence[File]:
+    """The files of a table whose rows count, as `survey` finds them.
+
+    Raises:
+        StoreError: as `survey`; or a file is damaged.
+    """
     found = survey(root, table, names)
     _refuse(found.lost)
     return found.files

@@ -57,18 +57,40 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
         raise StoreError(f"{root}: no cell {cell_id}")
     if episodes[0] is None:
         raise StoreError(f"{root}: what the cell {cell_id} asked was not kept (store.transcripts)")
+    return _requests(root, mine, {cell_id: episodes[0]})[cell_id]
+
+
+def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
+    """As `transcript`, of several cells at once; those of which it was not kept are left out.
+
+    Raises:
+        StoreError: files that cannot be read.
+    """
+    mine = pc.field("cell_id").isin(pa.array(cell_ids, pa.string()))
+    kept = read(root, "episodes", ["cell_id", "n_messages"], mine & pc.field("n_messages").is_valid())
+    counts = dict(zip(*(kept[name].to_pylist() for name in kept.column_names), strict=True))
+    return _requests(root, mine, counts)
+
+
+def _requests(root: Path, mine: pc.Expression, counts: Mapping[str, int]) -> dict[str, tuple[Request | None, ...]]:
     rows = read(root, "messages", where=mine).to_pylist()
     sections = _sections(root, {digest for row in rows for digest in row["prompt"]})
-    found = {row["message"]: _request(row, sections) for row in rows}
-    return tuple(found.get(place) for place in range(episodes[0]))
+    found = {(row["cell_id"], row["message"]): request_of(row, sections) for row in rows}
+    return {cell: tuple(found.get((cell, place)) for place in range(count)) for cell, count in counts.items()}
 
 
 def _sections(root: Path, digests: set[str]) -> dict[str, Section]:
     rows = read(root, "sections", where=pc.field("digest").isin(pa.array(sorted(digests), pa.string()))).to_pylist()
-    return {row["digest"]: Section(row["kind"], tuple(row["entries"]), tuple(row["options"])) for row in rows}
+    return {row["digest"]: section_of(row) for row in rows}
 
 
-def _request(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+def section_of(row: Mapping[str, Any]) -> Section:
+    """The part of a prompt that a row of `sections` holds."""
+    return Section(row["kind"], tuple(row["entries"]), tuple(row["options"]))
+
+
+def request_of(row: Mapping[str, Any], sections: Mapping[str, Section]) -> Request:
+    """The request that a row of `messages` tells of; `sections` by their digests."""
     own = {name: row[name] for name in ("role", "decision", "request", "wanted", "seed", "n", "temperature")}
     return Request(
         **own,

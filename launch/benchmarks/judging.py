@@ -21,8 +21,7 @@ from rich.progress import Progress
 from analysis.agreement.plans import Comparison
 from analysis.agreement.sheets import errors, overall
 from analysis.intervals import CLUSTER, share
-from analysis.render import Sheet, terminal
-from analysis.report import wide
+from analysis.render import Sheet, show
 from grid.chains import ERRORS, Chain, Verdict
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
 from grid.datasets.apb_synthetic.judged import judged_task, truth
@@ -81,8 +80,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     sheets = [sheet for sheet in (overall(place, found), errors(place, found)) if sheet]
     sheets.append(_caught(rows))
     for sheet in sheets:
-        table = terminal(sheet)
-        wide(console, Console(width=10_000).measure(table).maximum).print(table)
+        show(console, sheet, wide=True)
     if arguments.out:
         console.print(f"written to {write(arguments.out, sheets)}", markup=False, soft_wrap=True)
 

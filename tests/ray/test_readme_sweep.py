@@ -20,7 +20,7 @@ def test_a_sweeps_tables_and_times_are_written_into_readme(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "README.md"
-    monkeypatch.setattr(readme, "README", page)
+    monkeypatch.setattr(readme, "FILES", (page,))
     mark = f"<!-- figures one (results, robustness=none): {NULL} -->\n"
     behind = "<!-- end of figures -->\nbetween\n<!-- figures other: x -->\nkept\n<!-- end of figures -->\nbehind\n"
     page.write_text(f"before\n{mark}old\n{behind}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from analysis.agreement import measures, plans, sheets
@@ -18,7 +20,7 @@ from analysis.agreement.labels import read_labels
 from analysis.agreement.plans import Comparison
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
-from analysis.render import terminal
+from analysis.render import show
 from grid import store
 from grid.chains import ERRORS
 from grid.errors import DataError
@@ -279,7 +281,7 @@ def test_the_tables_say_what_was_counted_and_what_the_paper_has(tmp_path: Path) 
     assert [(row[2], row[3]) for row in bias] == [("big", "itself"), ("small", "")]
     assert "Gemini 3 Pro by itself: 78.3, 81.7, 0.033, 0.867, 0.897, 0.03" in shown["judge by model"].notes
     for sheet in shown.values():
-        terminal(sheet)
+        assert show(Console(file=io.StringIO()), sheet, wide=True)
     folder = write(tmp_path / "agreement", list(shown.values()))
     told = json.loads((folder / "agreement.json").read_text())
     assert told["agreement"][0]["agreement"] == pytest.approx(8 / 12)

@@ -14,7 +14,9 @@ from hydra.utils import instantiate
 
 from analysis.published import files
 from analysis.published.beside import NAMED, blocks
+from analysis.search.comparing import name_of
 from grid.types import to_json
+from launch import presets
 from tests.configs import CONF
 
 Cells = Callable[..., pd.DataFrame]
@@ -151,3 +153,42 @@ def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> Non
     assert all(found >= {"fh", "sh", "react"} for found in planners)
     assert planners["kqa_synthetic"] > {"tooltree", "mcts", "egb_logits"}
     assert planners["ultratool"] == {"fh", "sh", "react"}
+
+
+GALLERY = presets.load()
+"""Fails where a preset of conf/experiment is not in conf/gallery.yaml, or has neither tables nor a reason there."""
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_a_preset_runs_settings_that_stand_beside_the_tables_that_it_names(cells: Cells, name: str) -> None:
+    preset = GALLERY[name]
+    if not preset.published:
+        assert preset.unpublished
+        return
+    ran = pd.concat([cells(f"+experiment={name}", *more) for more in preset.runs])
+    tables = [files.find(table) for table in preset.published]
+    for table in tables:
+        if table.of == "coefficients":  # of a regression over families of data sets
+            found = table.rows if set(ran["planner"]) >= {"fh", "sh"} else []
+        else:
+            found = [block.row for block in blocks(table, ran) if block.setting]
+        assert found, f"{table.file}: no row that a setting of {name} stands beside"
+    if preset.row:
+        assert tables[0].row(preset.row) in [block.row for block in blocks(tables[0], ran) if block.setting]
+
+
+def test_every_published_table_is_named_by_a_preset_or_says_how_it_is_run() -> None:
+    named = {table for preset in GALLERY.values() for table in preset.published}
+    for table in files.every():
+        head = (files.FOLDER / f"{table.file}.yaml").read_text(encoding="utf-8").split("paper:")[0]
+        assert table.of == "agreement" or table.file in named or "runs ours" in head or "has ours" in head, table.file
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str) -> None:
+    preset = GALLERY[name]
+    assert presets.about(name)[-1] in ".?", "the head says what it is"
+    if not preset.left_out:
+        for more in preset.runs:
+            ran = cells(f"+experiment={name}", *preset.small, *more)
+            assert not set(ran["model"].map(name_of)) & {"smollm2-135m", "qwen2.5-coder-1.5b"}, "no real model"

@@ -24,6 +24,8 @@ ROWS = {
     ("traject_bench", "2"): (2, 10), ("traject_bench", "3"): (1, 10), ("traject_bench", "4"): (12, 2),
     ("traject_bench", "6"): (6, 2), ("traject_bench", "7"): (3, 2), ("traject_bench", "10"): (2, 10),
     ("traject_bench", "11"): (1, 10), ("tooltree", "2"): (18, 2), ("tooltree", "3"): (27, 1),
+    ("egb_slate", "3"): (5, 1), ("egb_slate", "4"): (5, 1), ("egb_slate", "5"): (6, 2), ("egb_slate", "9"): (11, 1),
+    ("egb_slate", "10"): (6, 1), ("tooltree", "4"): (7, 1), ("tooltree", "6"): (4, 2), ("tooltree", "12"): (5, 1),
     ("tooltree", "1"): (32, 2), ("tooltree", "5"): (16, 2), ("tooltree", "11"): (8, 1),
     ("planning_horizon", "2"): (10, 4), ("planning_horizon", "5"): (10, 4), ("planning_horizon", "4"): (10, 4),
     ("planning_horizon", "2 ratios"): (5, 4), ("planning_horizon", "5 low robustness"): (10, 4),
@@ -44,6 +46,8 @@ SUMS = {
     ("traject_bench", "2"): 166.904, ("traject_bench", "3"): 104.029, ("traject_bench", "4"): 165.673,
     ("traject_bench", "6"): 99.097, ("traject_bench", "7"): 62.3, ("traject_bench", "10"): 158.131,
     ("traject_bench", "11"): 101.483, ("tooltree", "2"): 5953.24, ("tooltree", "3"): 1939.9, ("tooltree", "11"): 463.75,
+    ("egb_slate", "3"): 833.8, ("egb_slate", "4"): 670.2, ("egb_slate", "5"): 4180061.2, ("egb_slate", "9"): 2220096.9,
+    ("egb_slate", "10"): 420.3, ("tooltree", "4"): 154409.56, ("tooltree", "6"): 549.9, ("tooltree", "12"): 272.29,
     ("tooltree", "1"): 10733.66, ("tooltree", "5"): 2183.5,
     ("planning_horizon", "2"): 1302591.697, ("planning_horizon", "5"): 216.4, ("planning_horizon", "4"): -1.681,
     ("planning_horizon", "2 ratios"): 70.281, ("planning_horizon", "5 low robustness"): 294.6,
@@ -60,12 +64,14 @@ SUMS = {
 """Of each table the sum of all figures, added up from the paper's text or its official notebook."""
 LEFT_OUT = {
     ("tooltree", "1"): 160, ("tooltree", "5"): 24, ("planning_horizon", "C.1"): 3,
-    ("agent_planning_benchmark", "3"): 30,
+    ("agent_planning_benchmark", "3"): 30, ("tooltree", "12"): 1,
+    ("egb_slate", "3"): 2, ("egb_slate", "4"): 2, ("egb_slate", "5"): 23,
 }  # fmt: skip
 """How many places are empty: rows step by step have two of five columns, end to end three; hallucination of one hub; an
-intercept that is not printed; a benchmark has reward or similarity, and direct execution has no plan."""
-HIGHEST = {"share": 1, "percent": 100, "score": 10, "amount": 1e6, "change": 1, "ratio": 10, "logit": 25, "p": 1,
-           "mean": 100, "points": 100}  # fmt: skip
+intercept that is not printed; a benchmark has reward or similarity, and direct execution has no plan; a baseline has no
+drop; Baseline-LLM has no result; of one model seconds alone are printed, of LATS those of one model."""
+HIGHEST = {"share": 1, "percent": 100, "score": 10, "amount": 1e7, "change": 1, "ratio": 10, "logit": 25, "p": 1,
+           "mean": 1000, "points": 100}  # fmt: skip
 SIGNED = ("change", "logit", "points")
 HARD = {**SIMPLE, "level": "hard"}
 

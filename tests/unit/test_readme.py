@@ -1,4 +1,4 @@
-"""README's figures are what its commands print, or it is said."""
+"""The figures of README.md and BENCHMARKS.md are what their commands print, or it is said."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END = "<!-- end of figures -->\n"
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = tmp_path / "README.md"
-    monkeypatch.setattr(readme, "README", found)
+    monkeypatch.setattr(readme, "FILES", (found,))
     return found
 
 
@@ -27,11 +27,13 @@ def written(*blocks: tuple[str, str]) -> str:
     return "before\n" + "between\n".join(f"<!-- figures {mark} -->\n{old}{END}" for mark, old in blocks) + "behind\n"
 
 
-def test_every_block_of_readme_has_a_command_that_can_be_run() -> None:
+def test_every_block_has_a_command_that_can_be_run() -> None:
     folders = dict.fromkeys(measuring.FOLDERS.values(), Path("a folder"))
-    blocks = list(readme.read(readme.README.read_text(encoding="utf-8")))
-    assert {"default", "ultratool", "choose", "throughput", "kopl", "chaos"} <= {block.name for block in blocks}
-    for block in blocks:
+    blocks = readme.every(readme.FILES)
+    assert {"default", "ultratool", "choose", "throughput", "kopl", "chaos"} <= set(blocks)
+    assert blocks["default"].file.name == "README.md"
+    assert blocks["chaos"].file.name == "BENCHMARKS.md"
+    for block in blocks.values():
         python, script, *rest = measuring.command_line(block.command, folders)
         assert python == sys.executable
         assert (measuring.ROOT / script).is_file()
@@ -96,6 +98,17 @@ def test_a_command_that_fails_leaves_its_block(page: Path, capsys: pytest.Captur
     assert page.read_text(encoding="utf-8") == before
 
 
+def test_a_block_is_written_into_its_own_file(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tmp_path / "BENCHMARKS.md"
+    monkeypatch.setattr(readme, "FILES", (page, other))
+    first, second = written(("one: python launch/bench.py verbs", "old\n")), written(("two: a", "old\n"))
+    page.write_text(second)
+    other.write_text(first)
+    assert readme.main(["write", "one"]) == 0
+    assert page.read_text(encoding="utf-8") == second
+    assert "50 stems" in other.read_text(encoding="utf-8")
+
+
 def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "a folder; of $mine"
     line = measuring.command_line("python launch/bench.py overhead --against ... --rounds 1", {"against": folder})
@@ -110,7 +123,7 @@ def test_a_folder_is_given_and_never_shown(page: Path, tmp_path: Path) -> None:
         (written(("one: a", "old\n"), ("one: b", "old\n")), "two blocks of figures have the name one"),
         (written(("one more: a", "old\n")), "figures stand between"),
         ("<!-- figures one: a -->\n" + written(("two: b", "old\n")), "figures stand between"),
-        (written(("one: a", "old\n")), "no block of figures default; it has one"),
+        (written(("one: a", "old\n")), "no block of figures has the name default; there are one"),
     ],
 )
 def test_what_is_no_block_is_said(page: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:

@@ -1,224 +1,110 @@
-"""Cases with several messages of the user's, and cases behind steps of the reference: what planners see, and scores."""
+"""Whose cells run next: settings come equally far, and what a worker keeps of datasets is not read again and again."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from grid.datasets.base import Problem
-from grid.engines.base import Engine
-from grid.engines.lexical.engine import Lexical
-from grid.engines.roles import JUDGE
-from grid.engines.simulated.engine import Simulated
-from grid.errors import BudgetError
-from grid.metrics.stepwise import scored
-from grid.planners.base import Episode, Planner
-from grid.planners.judging import Judging
-from grid.planners.progress import Budget
-from grid.planners.turns import all_turns
-from grid.reference import Reference
+from grid import store
 from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.make import make
+from grid.runner.cell import GROUPS, Cell, Setting
+from grid.runner.check import check_sweep
+from grid.runner.plan import Plan
+from grid.runner.pooled import KEPT
 from grid.runner.run import Stamp, run_chunk
-from grid.types import (
-    FINISH,
-    USER,
-    Case,
-    Json,
-    Observation,
-    Parameter,
-    Plan,
-    Step,
-    Substep,
-    ToolCall,
-    ToolSpec,
-    Trajectory,
-    UserMessage,
+from grid.runner.turns import by_turns, together
+from tests.configs import job, yaml
+
+PLANNERS = ["react", "self_consistency", "self_consistency_plan"]
+
+
+def setting(number: int, data: int = 0) -> Setting:
+    groups: Mapping[str, Any] = {group: {} for group in GROUPS} | {"dataset": {"n": data}, "planner": {"n": number}}
+    return Setting(groups, {"planner": str(number)}, 0)
+
+
+def cell(place: int) -> Cell:
+    return Cell(str(place), 0, str(place), str(place), "")
+
+
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 60)), st.lists(st.integers(1, 12), min_size=1)), min_size=1, max_size=7)
 )
-from grid.worlds.base import State
-from tests.configs import setting_of, solvers, yaml
+def test_no_setting_is_ahead_of_another_by_more_than_a_chunk(given: list[tuple[set[int], list[int]]]) -> None:
+    """Whatever is done already, and however large each setting's chunks are."""
+    asked: Counter[str] = Counter()
+    sizes = {str(number): sizes for number, (_, sizes) in enumerate(given)}
+    left = {str(number): sorted(places) for number, (places, _) in enumerate(given)}
 
-TOOLS = {
-    name: ToolSpec(name, f"{name} a thing", (Parameter("thing", "string", "what"),), ("result",), "box")
-    for name in ("open", "paint", "close", "weigh")
-}
-CALLS: Mapping[str, ToolCall | None] = {
-    "0": ToolCall("open", {"thing": "box"}),
-    "1": None,
-    "2": ToolCall("paint", {"thing": "box"}),
-    "3": ToolCall("close", {"thing": "box"}),
-    "4": None,
-    "5": ToolCall("weigh", {"thing": "box"}),
-}
-MESSAGES = (UserMessage("Now paint the box, then close the box."), UserMessage("Weigh the box.", frozenset({"weigh"})))
-SKILLED = Simulated(tool_skill=1.0, argument_skill=1.0, foresight=0.0, malformed=0.0, judge_auc=1.0)
+    def size(one: Setting) -> int:
+        name = one.labels["planner"]
+        asked[name] += 1
+        return sizes[name][asked[name] % len(sizes[name])]
 
-
-@dataclass(frozen=True)
-class Box:
-    """Every call returns what it was; the state is what was called, a turn each."""
-
-    before: tuple[tuple[str, ...], ...] = ((),)
-    wanted: tuple[tuple[str, ...], ...] = (("open",), ("paint", "close"), ("weigh",))
-    branches: ClassVar[bool] = True
-
-    def start(self) -> State:
-        return self.before
-
-    async def apply(self, state: State, call: ToolCall) -> tuple[State, Observation]:
-        turns = cast(tuple[tuple[str, ...], ...], state)
-        return (*turns[:-1], (*turns[-1], call.tool)), Observation({"result": f"{call.tool} done"})
-
-    def next_turn(self, state: State) -> State:
-        return (*cast(tuple[tuple[str, ...], ...], state), ())
-
-    def turn_resolved(self, state: State) -> bool:
-        turns = cast(tuple[tuple[str, ...], ...], state)
-        return turns == self.wanted[: len(turns)]
-
-    def resolved(self, state: State) -> bool:
-        return state == self.wanted
-
-    def answer(self, state: State) -> str | None:
-        return None
+    waiting = [
+        (setting(number), iter([(place, cell(place)) for place in left[str(number)]])) for number in range(len(given))
+    ]
+    for one, chunk in by_turns(waiting, size):
+        name = one.labels["planner"]
+        begins = min(places[0] for places in left.values() if places)
+        assert int(chunk[0].case_id) == begins == left[name][0], "it is the setting that has come least far"
+        assert len(chunk) <= max(sizes[name])
+        assert [int(each.case_id) for each in chunk] == left[name][: len(chunk)], "in their order, none twice"
+        del left[name][: len(chunk)]
+    assert not any(left.values()), "all run"
 
 
-def case_problem(case: Case, world: Box) -> Problem:
-    tools = tuple(TOOLS.values())
-    reference = Reference(CALLS, tuple(step for step, call in CALLS.items() if call), followed=False)
-    return Problem(case, reference, world, lambda case, substep: tools, TOOLS, {})
+def test_more_datasets_than_a_worker_keeps_take_turns_in_groups() -> None:
+    settings = [setting(planner, data) for planner in range(3) for data in range(2 * KEPT + 1)]
+    groups = list(together(settings))
+    assert [len(group) for group in groups] == [3 * KEPT, 3 * KEPT, 3]
+    assert {one.id for group in groups for one in group} == {one.id for one in settings}
+    kept = [{one.config["dataset"]["n"] for one in group} for group in groups]
+    assert all(len(data) <= KEPT for data in kept)
+    assert not kept[0] & kept[1]
+    (alone,) = together(settings[:: 2 * KEPT + 1])
+    assert [one.labels["planner"] for one in alone] == ["0", "1", "2"], "planners keep their order"
 
 
-TURNS = case_problem(Case("box", "Open the box.", Plan(()), MESSAGES), Box())
+@pytest.mark.parametrize("chunks", [1, 4, 7])
+def test_a_sweep_killed_after_some_chunks_has_about_the_same_cases_of_each_setting(tmp_path: Path, chunks: int) -> None:
+    """And goes on so when it is run again, also with a setting that was not there before."""
+    plan = plan_of(tmp_path, PLANNERS)
+    most = 2
+    run(plan, chunks, most)
+    rows = store.read(plan.root, "episodes").to_pylist()
+    by_planner: Counter[str] = Counter({setting.labels["planner"]: 0 for setting in plan.settings})
+    by_planner.update(row["planner"] for row in rows)
+    assert sum(by_planner.values()) == chunks * most
+    assert max(by_planner.values()) - min(by_planner.values()) <= most
+    common = set.intersection(*({row["case_id"] for row in rows if row["planner"] == name} for name in by_planner))
+    assert len(common) == min(by_planner.values()), "the same cases"
+    more = plan_of(tmp_path, [*PLANNERS, "egb_sampling"])
+    first = next(more.chunks(more.finished(), lambda _: most, more.settings))
+    assert first[0].labels["planner"] == min([*by_planner, "egb_sampling"], key=lambda name: by_planner[name])
+    run(more, None, most)
+    assert not any(more.missing(more.finished()).values())
 
 
-def episode_of(problem: Problem, engine: Simulated | Lexical, budget: Budget | None = None) -> Episode:
-    told: Engine = engine
-    if isinstance(engine, Simulated):
-        told = engine.told(problem.reference, problem.library, 1)
-    return Episode(
-        problem.case,
-        problem.world,
-        told,
-        problem.candidates,
-        budget or Budget(),
-        1,
-        order_seed=2,
-        roles={JUDGE: told},
-        judging=Judging(),
-    )
+def plan_of(root: Path, planners: list[str]) -> Plan:
+    jobs = []
+    for planner in planners:
+        one = job(root, planner=yaml("planner", planner), dataset__limit=6)
+        jobs.append(replace(one, labels={**one.labels, "planner": planner}))
+    return check_sweep(jobs).plan
 
 
-def planner_of(name: str, **changes: Json) -> Planner:
-    return cast(Planner, make("planner", yaml("planner", name) | changes))
-
-
-def called(found: Trajectory) -> list[str | None]:
-    return [step.chosen for step in found.steps]
-
-
-@pytest.mark.parametrize("name", solvers())
-def test_every_planner_solves_all_turns(name: str) -> None:
-    """Each turn begins behind the one before; whoever is always right resolves the case."""
-    episode = episode_of(TURNS, SKILLED)
-    found = asyncio.run(all_turns(planner_of(name), episode))
-    assert [tool for tool in called(found) if tool != FINISH] == [call.tool for call in CALLS.values() if call]
-    assert TURNS.world.resolved(found.end)
-    assert scored(TURNS, found, True).exact_match
-    assert len({id(step) for step in found.decisions}) == len(found.decisions)
-    assert {step.substep.id for step in found.steps} == set(map(str, range(len(found.steps))))
-    nodes = [node.label for node in episode.nodes]
-    assert len(set(nodes)) == len(nodes)
-
-
-def test_a_message_is_told_when_its_turn_has_come_and_not_before() -> None:
-    """Prompts of a turn hold the messages up to it, the answers' lines once, and no tool that comes later."""
-    episode = episode_of(TURNS, SKILLED)
-    asyncio.run(all_turns(planner_of("lats"), episode))
-    turns = {0: list[str](), 1: list[str](), 2: list[str]()}
-    for message in episode.messages:
-        turn = int(message.decision.rpartition("turn")[2]) if "turn" in message.decision else 0
-        turns[turn].append("\n".join(line for section in message.prompt.sections for line in section.lines()))
-    for turn, prompts in turns.items():
-        assert prompts
-        for text in prompts:
-            assert [f"{USER}{said.text}" in text for said in MESSAGES] == [turn > 0, turn > 1]
-            assert turn == 2 or "weigh" not in text.lower()
-
-
-@pytest.mark.parametrize("steps", range(5))
-def test_a_budget_that_ends_within_a_turn_leaves_what_was_done(steps: int) -> None:
-    """Some calls fewer than it takes: what was done stands, and the case is not resolved."""
-    episode = episode_of(TURNS, SKILLED, Budget(steps=steps))
-    try:
-        found = asyncio.run(all_turns(planner_of("react"), episode))
-    except BudgetError:
-        found = episode.best()
-    assert [tool for tool in called(found) if tool != FINISH] == ["open", "paint", "close", "weigh"][:steps]
-    assert TURNS.world.resolved(found.end) is (steps == 4)
-
-
-def test_the_lexical_engine_follows_the_last_message() -> None:
-    episode = episode_of(TURNS, Lexical())
-    found = asyncio.run(all_turns(planner_of("react", temperature=0.0), episode))
-    assert called(found) == ["open", FINISH, "paint", "close", FINISH, "weigh", FINISH]
-
-
-def test_a_turn_without_decisions_left_is_over_all_the_same() -> None:
-    """A planner that may take one decision a turn, and calls a tool with it."""
-    episode = episode_of(TURNS, Lexical())
-    found = asyncio.run(all_turns(planner_of("react", max_calls=1, temperature=0.0), episode))
-    assert called(found) == ["open", FINISH, "paint", FINISH, "weigh"]
-
-
-GIVEN = tuple(
-    Step(0, Substep(str(place), "", ""), call, Observation({"result": f"{call.tool} done"}), call)
-    for place, call in enumerate([ToolCall("open", {"thing": "box"}), ToolCall("paint", {"thing": "box"})])
-)
-STEPWISE = {
-    "0": ToolCall("open", {"thing": "box"}),
-    "1": ToolCall("paint", {"thing": "box"}),
-    "2": ToolCall("close", {"thing": "box"}),
-    "3": ToolCall("weigh", {"thing": "box"}),
-}
-
-
-def behind(done: int) -> Problem:
-    tools = tuple(TOOLS.values())
-    case = Case("box", "Do it all.", Plan(()), done=GIVEN[:done], decisions=1)
-    world = Box((tuple(call.tool for call in list(STEPWISE.values())[:done]),))
-    return Problem(case, Reference(STEPWISE, ("3",), followed=False), world, lambda case, substep: tools, TOOLS, {})
-
-
-@pytest.mark.parametrize("name", solvers())
-@pytest.mark.parametrize("done", [0, 1, 2])
-def test_one_decision_behind_steps_of_the_reference(name: str, done: int) -> None:
-    """Every planner sees the given steps, decides once, and is scored by that decision alone."""
-    problem = behind(done)
-    episode = episode_of(problem, SKILLED)
-    found = episode.own(asyncio.run(all_turns(planner_of(name), episode)))
-    wanted = list(STEPWISE.values())[done]
-    assert called(found) == [wanted.tool]
-    assert all(id(step) not in set(map(id, GIVEN)) for step in found.decisions)
-    scores = scored(problem, found, False)
-    assert scores.exact_match
-    assert scores.inclusion == 1.0
-    text = "\n".join(line for message in episode.messages for s in message.prompt.sections for line in s.lines())
-    assert all(step.call.text() in text for step in GIVEN[:done] if step.call)
-
-
-@pytest.mark.parametrize(("mode", "closed"), [("end_to_end", True), ("step_by_step", False)])
-def test_a_closed_form_is_of_whole_cases(mode: str, closed: bool) -> None:
-    setting = setting_of(
-        dataset="gta_generated", planner="react", model="simulated", dataset_values={"limit": 3, "mode": mode}
-    )
-    built = build(setting, BudgetConfig())
-    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
-    rows = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
-    assert [row["expected_success"] is not None for row in rows["episodes"]] == [closed] * 3
+def run(plan: Plan, chunks: int | None, cells: int) -> None:
+    for place, (one, chunk) in enumerate(plan.chunks(plan.finished(), lambda _: cells, plan.settings)):
+        if place == chunks:
+            return
+        result = asyncio.run(run_chunk(build(one, plan.budget), one, chunk, Stamp("s", None)))
+        store.write(plan.root, result.take())

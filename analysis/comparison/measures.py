@@ -1,0 +1,96 @@
+"""What two runs differ in on the cases that both have: success, tokens and money, and which cases flipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis import intervals, significance
+from analysis.comparison.runs import Pair
+from analysis.intervals import CLUSTER
+
+HOLM = "p_holm"
+UP, DOWN = "up", "down"
+LABELS = ["model", "dataset", "robustness", "planner"]
+_MEANS = ["success", "tokens", "money"]
+
+
+def by_case(pair: Pair) -> pd.DataFrame:
+    """One row a case that both have, by its cluster (of the first run) and id, in the ids' order.
+
+    Columns: `success`, `tokens` and `money` of the first run (means over trials, `_a`) and of the second (`_b`),
+    `flip` (UP, DOWN or nothing), and `changed`: what is asked for or its reference is not the same in both.
+
+    A case flips where more than half of the trials of one run solve it, and fewer than half of the other's.
+    """
+    means = [
+        cells.groupby("case_id", sort=True, observed=True)[_MEANS].mean().add_suffix(f"_{name}")
+        for name, cells in zip("ab", pair.cells, strict=True)
+    ]
+    known = [cells.drop_duplicates("case_id").set_index("case_id").astype(object) for cells in pair.cells]
+    found = means[0].join(means[1], how="inner")
+    digests = [own["case_digest"].reindex(found.index) for own in known]
+    changed = digests[0].notna() & digests[1].notna() & (digests[0] != digests[1])
+    sides = [np.sign(found[f"success_{name}"] - 0.5) for name in "ab"]
+    crossed = sides[0] * sides[1] < 0
+    flip = pd.Series(np.where(~crossed, "", np.where(sides[1] > 0, UP, DOWN)), index=found.index)
+    cluster = known[0][CLUSTER].reindex(found.index).astype(str)
+    found = found.assign(flip=flip, changed=changed, **{CLUSTER: cluster}).reset_index()
+    return found.astype({"case_id": str}).set_index([CLUSTER, "case_id"])
+
+
+def compared(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """One row a pair of settings: LABELS, counts, and what changed from the first run (a) to the second (b).
+
+    Columns: `cases` and `clusters` that both have, `cells_a` and `cells_b` of them, `changed` (cases whose contents
+    differ), `success_a` and `success_b` with `_low` and `_high` (over the cases whose success both know: `known`),
+    their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases flipped `up` and
+    `down`; the ratios `tokens` and `money` (b / a) with bounds, NaN where one has none.
+    """
+    rows = [{label: pair.label(label) for label in LABELS} | _row(pair) for pair in pairs]
+    found = pd.DataFrame(rows)
+    return found.assign(**{HOLM: significance.holm(found["p"])})
+
+
+def flipped(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """One row a case that flipped: LABELS, `case_id`, its cluster, `flip`, and its success in both runs."""
+    parts = []
+    for pair in pairs:
+        cases = by_case(pair).reset_index()
+        labels = {label: pair.label(label) for label in LABELS}
+        parts.append(cases[cases["flip"] != ""].assign(**labels))
+    columns = [*LABELS, "case_id", CLUSTER, "flip", "success_a", "success_b"]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _row(pair: Pair) -> dict[str, Any]:
+    cases = by_case(pair)
+    known = cases[cases["success_a"].notna() & cases["success_b"].notna()]
+    common = set(cases.index.get_level_values("case_id"))
+    cells = [int(own["case_id"].isin(common).sum()) for own in pair.cells]
+    difference = known["success_b"] - known["success_a"]
+    found: dict[str, Any] = {
+        "cases": len(cases),
+        "known": len(known),
+        "clusters": intervals.count(cases),
+        "cells_a": cells[0],
+        "cells_b": cells[1],
+        "changed": int(cases["changed"].sum()),
+    }
+    measured = {
+        "success_a": intervals.share(known["success_a"]),
+        "success_b": intervals.share(known["success_b"]),
+        "difference": intervals.interval(difference, reach=1.0),
+        **{name: _ratio(cases[[f"{name}_a", f"{name}_b"]].dropna(), name) for name in ("tokens", "money")},
+    }
+    for name, (mean, low, high) in measured.items():
+        found |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+    flips = known["flip"].value_counts()
+    return found | {"p": significance.p_value(difference, 1.0), **{way: int(flips.get(way, 0)) for way in (UP, DOWN)}}
+
+
+def _ratio(both: pd.DataFrame, name: str) -> intervals.Interval:
+    return intervals.ratio(both[f"{name}_b"], both[f"{name}_a"])

@@ -1,0 +1,59 @@
+"""All that a comparison of two runs shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis import made_up, planted, provenance
+from analysis.comparison import drawings, measures, runs, sheets
+from analysis.errors import AnalysisError
+from analysis.figures import Drawing
+from analysis.render import Sheet
+from grid.errors import one_line
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Its title, what it shows in sentences, its tables and figures."""
+
+    title: str
+    lines: list[str]
+    sheets: list[Sheet]
+    drawings: list[Drawing]
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """Compare the run in `first` (A) with the one in `second` (B).
+
+    Raises:
+        AnalysisError: they are the same folder, one is empty, or they have no setting or no case in common.
+        StoreError: a folder cannot be read.
+    """
+    if first.resolve() == second.resolve():
+        raise AnalysisError(f"{one_line(first, 200)}: named twice; a run is compared with another")
+    both = (runs.read(first), runs.read(second))
+    matched = runs.matched(*both)
+    table = measures.compared(matched.pairs)
+    about = _about([run.cells for run in both])
+    found = sheets.compared_sheets(both, matched, table)
+    found += [sheets.flips_sheet(both, matched.pairs), sheets.changes_sheet(both, matched.pairs)]
+    lines = [
+        *(f"{name} is {run.root}. {provenance.of(run.root)}" for name, run in zip("AB", both, strict=True)),
+        *sheets.alone_lines(both, matched),
+    ]
+    return Comparison(
+        title=f"{first.resolve().name} against {second.resolve().name}",
+        lines=lines,
+        sheets=[replace(sheet, caption=about + sheet.caption) for sheet in found],
+        drawings=[replace(one, caption=about + one.caption) for one in drawings.of(both, matched, table)],
+    )
+
+
+def _about(cells: list[pd.DataFrame]) -> str:
+    """What every caption begins with: a simulated policy, simulated tools."""
+    every = pd.concat([one[["model", "dataset", "dataset_version", planted.ENGINE]].astype(object) for one in cells])
+    every = every.drop_duplicates()
+    return planted.told(every) + made_up.told(every)

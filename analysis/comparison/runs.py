@@ -1,0 +1,170 @@
+"""Two results folders, and which of their settings are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pandas as pd
+
+from analysis import spending
+from analysis.errors import AnalysisError
+from analysis.intervals import CLUSTER
+from grid import store
+from grid.engines.roles import ASKED
+from grid.errors import one_line
+
+SAME = ["dataset", "robustness", "planner"]
+"""The labels that settings which are compared share."""
+ACROSS = ["model", "retriever", "pool", "refine", *ASKED]
+"""Those that they share too, but where each run has one of its own: two models are compared as well."""
+PARTS = [*SAME, *ACROSS]
+VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
+_SETTING = [*PARTS, "setting_id", "dataset_version"]
+_TEXTS = [*PARTS, "setting_id", *VERSIONS, "case_id", "case_digest", CLUSTER]
+_COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", *spending.SPENT]
+_NAMED = 6  # settings or cases that an error names
+_NONE = "none"
+Key: TypeAlias = "tuple[str, ...]"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A results folder: one row a cell with `place`, that of its setting among `settings` (the labels, by place)."""
+
+    root: Path
+    cells: pd.DataFrame
+    settings: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two settings that are compared: their labels, and their cells in the first run and in the second."""
+
+    labels: tuple[Mapping[str, str], Mapping[str, str]]
+    cells: tuple[pd.DataFrame, pd.DataFrame]
+
+    def label(self, part: str) -> str:
+        """What both are called, or `one → other`."""
+        first, second = (labels[part] for labels in self.labels)
+        return first if first == second else f"{first} → {second}"
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The settings that are compared, and in words those that only one run has."""
+
+    pairs: Sequence[Pair]
+    alone: tuple[Sequence[str], Sequence[str]]
+
+
+def read(root: Path) -> Run:
+    """The cells of a results folder.
+
+    Raises:
+        StoreError: the folder cannot be read.
+        AnalysisError: it holds no episodes.
+    """
+    store.check_there(root)
+    store.check(root)
+    cells: pd.DataFrame = store.read(root, "episodes", _COLUMNS, categories=_TEXTS).to_pandas()
+    if cells.empty:
+        raise AnalysisError(f"{one_line(root, 200)}: it holds no episodes yet, so there is nothing to compare")
+    place = cells.groupby(_SETTING, sort=True, dropna=False, observed=True).ngroup()
+    first = ~place.duplicated()
+    settings = cells.loc[first, _SETTING].astype(object).set_index(place[first]).sort_index()
+    cells = cells.assign(tokens=spending.tokens(cells), success=cells["success"].astype("float64"), place=place)
+    cells = cells.drop(columns=spending.SPENT)
+    return Run(root, cells, settings.where(settings.notna(), _NONE).astype(str))
+
+
+def matched(first: Run, second: Run) -> Matched:
+    """The settings of two runs that are compared: same planner, dataset and robustness, and same model and the like.
+
+    A part of ACROSS of which each run has a single one may differ. Where one run has several settings of the same
+    labels, those of the same id are compared. Of what is left over, settings are compared that differ in what was
+    changed (`react` with `react[temperature=0]`), where there is no other such.
+
+    Raises:
+        AnalysisError: no setting, or no case of any setting, is in both; it names what each has.
+    """
+    runs = (first, second)
+    shared = [part for part in PARTS if part in SAME or not _each_its_own(part, runs)]
+    left = (set(first.settings.index), set(second.settings.index))
+    found: list[tuple[int, int]] = []
+    plain: Callable[[str], str] = _name_of
+    for written in (str, plain):
+        found += _paired(runs, left, shared, written)
+    pairs = sorted((_pair(runs, places) for places in found), key=_turn)
+    with_cases = [pair for pair in pairs if set(pair.cells[0]["case_id"]) & set(pair.cells[1]["case_id"])]
+    if not with_cases:
+        raise AnalysisError(_nothing_common(runs, "case" if pairs else "setting"))
+    told = tuple([_told(run.settings.loc[place]) for place in sorted(own)] for run, own in zip(runs, left, strict=True))
+    without = [f"{_told(pair.labels[0])}: no common case" for pair in pairs if pair not in with_cases]
+    return Matched(with_cases, ([*told[0], *without], told[1]))
+
+
+def _each_its_own(part: str, runs: tuple[Run, Run]) -> bool:
+    one, other = (set(run.settings[part]) for run in runs)
+    return len(one) == len(other) == 1 and one != other
+
+
+def _paired(
+    runs: tuple[Run, Run], left: tuple[set[int], set[int]], shared: Sequence[str], written: Callable[[str], str]
+) -> list[tuple[int, int]]:
+    """Pairs of places, taken out of `left`: first those of one id, then those that are alone with their labels."""
+    found: list[tuple[int, int]] = []
+    for further in (["setting_id", "dataset_version"], ["setting_id"], []):
+        names = [*shared, *further]
+        by_key = [_by_key(run.settings.loc[sorted(own)], names, written) for run, own in zip(runs, left, strict=True)]
+        for key, (place, *others) in by_key[0].items():
+            theirs = by_key[1].get(key, [])
+            if not others and len(theirs) == 1:
+                found.append((place, theirs[0]))
+                left[0].remove(place)
+                left[1].remove(theirs[0])
+    return found
+
+
+def _by_key(settings: pd.DataFrame, names: Sequence[str], written: Callable[[str], str]) -> dict[Key, list[int]]:
+    keys: dict[Key, list[int]] = {}
+    for place, row in settings[list(names)].iterrows():
+        keys.setdefault(tuple(written(str(value)) for value in row), []).append(int(str(place)))
+    return keys
+
+
+def _name_of(label: str) -> str:
+    return label.partition("[")[0]
+
+
+def _pair(runs: tuple[Run, Run], places: tuple[int, int]) -> Pair:
+    labels = tuple(dict(run.settings.loc[place]) for run, place in zip(runs, places, strict=True))
+    cells = tuple(run.cells[run.cells["place"] == place] for run, place in zip(runs, places, strict=True))
+    return Pair((labels[0], labels[1]), (cells[0], cells[1]))
+
+
+def _turn(pair: Pair) -> tuple[str | bool, ...]:
+    """Undisturbed settings come first, as everywhere."""
+    model, dataset, robustness, planner = (pair.label(part) for part in ("model", "dataset", "robustness", "planner"))
+    return model, dataset, robustness != _NONE, robustness, planner
+
+
+def _told(labels: Mapping[str, str] | pd.Series[str]) -> str:
+    return f"{labels['planner']} on {labels['dataset']} ({labels['robustness']}, {labels['model']})"
+
+
+def _nothing_common(runs: tuple[Run, Run], what: str) -> str:
+    has = []
+    for run in runs:
+        cases = sorted(map(str, run.cells["case_id"].unique()))
+        own = list(map(_told, (row for _, row in run.settings.iterrows()))) if what == "setting" else cases
+        has.append(f"{one_line(run.root, 100)} has {_listed(own)}")
+    return f"the two runs have no {what} in common: {'; '.join(has)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(dict.fromkeys(one_line(name, 60) for name in names))
+    more = f" and {len(every) - _NAMED:,} more" if len(every) > _NAMED else ""
+    return ", ".join(every[:_NAMED]) + more

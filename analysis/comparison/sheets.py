@@ -1,0 +1,191 @@
+"""The tables of a comparison as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from analysis import intervals, spending
+from analysis.comparison import changes, measures, queries
+from analysis.comparison.measures import DOWN, HOLM, LABELS, UP
+from analysis.comparison.runs import Matched, Pair, Run
+from analysis.render import Sheet
+
+_PRINTED = 20
+"""Rows that a terminal shows of lists."""
+_LEVEL = 0.05
+_NAMED = 8  # settings that a note names
+_CUT = 60  # characters of a value in a terminal
+_RATES = (
+    "success in % over the cases that both runs have, trials averaged; B − A in points, paired over cases; 95% "
+    f"interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}"
+)
+_FLIPS = "a case flips where more than half of its trials succeed in one run, and fewer than half in the other"
+_INTERVALS = "95% intervals by the delta method over clusters"
+
+
+def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame) -> list[Sheet]:
+    """A table for each model and dataset: success in both runs, the difference, flips, and what it cost."""
+    found = []
+    for (model, dataset), own in table.groupby(LABELS[:2], sort=False):
+        pairs = [matched.pairs[place] for place in own.index]
+        found.append(_compared(runs, f"{model} on {dataset}", own, pairs, len(table)))
+    return found
+
+
+def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Sheet:
+    priced = bool(own["money"].notna().any())
+    rows = own.to_dict("records")
+    costs = ["tokens", *["money"] * priced]
+    counts, headers = ["cases", "clusters"], ["A", "B", "B − A", "95% interval", "p holm", UP, DOWN]
+    figures = [*counts, *headers, "tokens B/A", *["USD B/A"] * priced]
+    return Sheet(
+        name=f"comparison {place}",
+        title=f"{place}: A against B",
+        caption=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
+        f"{spending.TOLD}, B / A{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
+        labels=LABELS[2:],
+        figures=figures,
+        rows=[_row(row, costs, brief=False) for row in rows],
+        printed=[_row(row, costs, brief=True) for row in rows],
+        values=own,
+        query=queries.cases(runs, pairs),
+        notes=list(_notes(rows)),
+        breaks=frozenset(
+            place for place in range(1, len(rows)) if rows[place]["robustness"] != rows[place - 1]["robustness"]
+        ),
+        unprinted=frozenset({"clusters"}),
+        reading=reading(own),
+    )
+
+
+def reading(table: pd.DataFrame) -> str:
+    """What the differences say, in a sentence for each that Holm's correction leaves."""
+    left = table[table[HOLM] < _LEVEL].sort_values("difference", key=abs, ascending=False)
+    if left.empty:
+        widest = table["difference"].abs().max()
+        most = "" if pd.isna(widest) else f"; the largest is {100 * widest:.1f} points"
+        return f"No difference in success is told from chance by Holm's p < {_LEVEL}{most}."
+    return "\n".join(
+        f"{row['planner']} ({row['robustness']}) solves {_points(row['difference'])} of cases in B than in A "
+        f"(Holm's p {_p(row[HOLM], '= ')})."
+        for row in left.to_dict("records")[:_NAMED]
+    )
+
+
+def _points(difference: float) -> str:
+    return f"{100 * abs(difference):.1f} points {'more' if difference > 0 else 'fewer'}"
+
+
+def _row(row: Mapping[Any, Any], costs: Sequence[str], brief: bool) -> list[str]:
+    shown = [*(str(row[label]) for label in LABELS[2:]), *(f"{row[name]:,}" for name in ("cases", "clusters"))]
+    shown += [_share(row, f"success_{name}", brief) for name in "ab"]
+    mark = "*" if row["difference_low"] > 0 or row["difference_high"] < 0 else " "
+    none = pd.isna(row["difference"])
+    shown += ["none", "none"] if none else [f"{100 * row['difference']:+.1f}{mark}", _bounds(row, "difference", "+.1f")]
+    shown += [_p(row[HOLM]), f"{row[UP]:,}", f"{row[DOWN]:,}"]
+    return shown + [_ratio(row, cost, brief) for cost in costs]
+
+
+def _share(row: Mapping[Any, Any], name: str, brief: bool) -> str:
+    if pd.isna(row[name]):
+        return "none"
+    return f"{100 * row[name]:.1f}" + ("" if brief else f" {_bounds(row, name, '.1f')}")
+
+
+def _bounds(row: Mapping[Any, Any], name: str, form: str, factor: float = 100.0) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "none" if pd.isna(low) else f"[{factor * low:{form}}, {factor * high:{form}}]"
+
+
+def _ratio(row: Mapping[Any, Any], name: str, brief: bool) -> str:
+    if pd.isna(row[name]):
+        return "none"
+    return f"{row[name]:.2f}" + ("" if brief else f" {_bounds(row, name, '.2f', 1.0)}")
+
+
+def _p(value: float, equals: str = "") -> str:
+    return "none" if pd.isna(value) else f"{equals}{value:.3f}" if value >= 0.001 else f"{'< ' if equals else '<'}0.001"
+
+
+def _notes(rows: Iterable[Mapping[Any, Any]]) -> Iterable[str]:
+    for row in rows:
+        where = f"{row['planner']} ({row['robustness']})"
+        if row["changed"]:
+            yield (
+                f"{where}: {row['changed']:,} of {row['cases']:,} cases have other contents under the same id (what is "
+                "asked for, or the reference): their differences are not the runs' alone"
+            )
+        if row["known"] < row["cases"]:
+            yield f"{where}: success of {row['cases'] - row['known']:,} cases is not known in both runs"
+        if row["cells_a"] != row["cells_b"]:
+            yield f"{where}: {row['cells_a']:,} cells in A, {row['cells_b']:,} in B, over the common cases"
+
+
+def flips_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
+    """Which cases flipped, those that B lost first."""
+    flips = measures.flipped(pairs).sort_values(["flip", *LABELS, "case_id"], kind="stable", ignore_index=True)
+    varying = [label for label in LABELS[:3] if len({pair.label(label) for pair in pairs}) > 1]
+    rows = [
+        [*(row[label] for label in [*varying, "planner"]), row["case_id"], row["cluster"], row["flip"],
+         f"{100 * row['success_a']:.0f} → {100 * row['success_b']:.0f}"]
+        for row in flips.to_dict("records")
+    ]  # fmt: skip
+    ups = int((flips["flip"] == UP).sum())
+    return Sheet(
+        name="flipped cases",
+        title=f"cases that flipped: {len(flips) - ups:,} down, {ups:,} up",
+        caption=f"{_FLIPS}; A → B: success over its trials, in %; cases that B lost come first",
+        labels=[*varying, "planner", "case", "cluster", "flip"],
+        figures=["A → B"],
+        rows=rows,
+        printed=rows[:_PRINTED],
+        values=flips,
+        query=queries.cases(runs, pairs),
+        notes=_more(rows),
+        breaks=frozenset({len(flips) - ups} - {0, len(flips)}),
+    )
+
+
+def changes_sheet(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> Sheet:
+    """What was different about the runs."""
+    found = changes.differing(pairs)
+    rows = [[str(value) for value in row] for row in found.itertuples(index=False)]
+    return Sheet(
+        name="what differs",
+        title="what was different about the runs",
+        caption="keys of the settings' configs, versions, and code by its digest (`code of planner` and so on), with "
+        "the values of all cells; all: in every setting compared",
+        labels=["what", "A", "B", "settings"],
+        figures=[],
+        rows=rows,
+        printed=[[_cut(cell) for cell in row] for row in rows[:_PRINTED]],
+        values=found,
+        query=queries.versions(runs),
+        notes=_more(rows) if rows else ["nothing: the same configs, versions and code"],
+        wraps=True,
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[: _CUT - 3]}..."
+
+
+def _more(rows: Sequence[object]) -> list[str]:
+    more = len(rows) - _PRINTED
+    return [f"a terminal shows the first {_PRINTED} of {len(rows):,}; the page and --tables FOLDER have all"] * (
+        more > 0
+    )
+
+
+def alone_lines(runs: tuple[Run, Run], matched: Matched) -> list[str]:
+    """A sentence for each run that has settings which are not compared."""
+    return [
+        f"Not compared, as only {name} has them: {'; '.join(own[:_NAMED])}"
+        + (f"; and {len(own) - _NAMED:,} more" if len(own) > _NAMED else "")
+        + "."
+        for name, own in zip("AB", matched.alone, strict=True)
+        if own
+    ]

@@ -1,0 +1,1 @@
+"""Why cells did not resolve their cases, told by rules from the tables alone."""

@@ -1,0 +1,166 @@
+"""The figures of cost against success, and the table of who is on the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from analysis import intervals, queries, spending
+from analysis.figures import Drawing, svg_of
+from analysis.frontier import panel, points
+from analysis.frontier.points import MONEY, PLACE, TOKENS, UNDISTURBED
+from analysis.render import Sheet
+from grid.text.untrusted import shown
+
+SECTION = "Cost against success"
+NAME = "frontier of cost and success"
+_PANELS = 12  # of one figure
+_ACROSS, _WIDTH = 2, 5.6
+_TITLE = 60  # characters
+_COSTS = {
+    TOKENS: f"means per case; {spending.TOLD}",
+    MONEY: "means per case of US dollars, all roles, by their models' prices",
+}
+_AXIS = {TOKENS: "tokens per case", MONEY: "US dollars per case"}
+_ON = (
+    "on the frontier: nobody of the same model, dataset and robustness does at least as well at no more cost, by means "
+    "alone"
+)
+_TERMS = (
+    "planners that asked whether a case was resolved (asked) are on other terms: they have a frontier of their own, "
+    "dotted, with hollow points"
+)
+
+
+def drawings(root: Path) -> list[Drawing]:
+    """A panel for each model and dataset with two planners or more: undisturbed ones, then those of other robustness.
+
+    Raises:
+        StoreError: the folder cannot be read.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    cells, table, cost = _read(root)
+    if table.empty:
+        return []
+    told = (
+        f"{points.about(cells)}{_COSTS[cost]}; bars: 95% intervals of success, {intervals.SHARES}; blue and joined: "
+        f"{_ON}; grey squares: the others; an axis whose costs span more than a factor of 10 is logarithmic"
+    )
+    told += f"; {_TERMS}" * bool(table["asked"].any())
+    found: list[Drawing] = []
+    for title, own in _parts(table):
+        name = f"cost-{len(found) + 1}"
+        svg = _figure(own, cost, name)
+        found.append(Drawing(name, title, told, svg, _query(root), SECTION))
+    return found
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """Who is on the frontier of each model, dataset and robustness setting; none where nobody can be compared.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    _, table, cost = _read(root)
+    if table.empty:
+        return []
+    best = table[table["frontier"]].sort_values([*PLACE, "asked", cost], kind="stable", key=_in_turn(table))
+    rows = best.to_dict("records")
+    labels = [*(name for name in PLACE if table[name].nunique() > 1), "planner"]
+    places = [tuple(row[name] for name in [*PLACE, "asked"]) for row in rows]
+    return [
+        Sheet(
+            name=NAME,
+            title="who is on the frontier of cost and success",
+            caption=f"{_ON}; {_COSTS[cost]}; success in %, in brackets 95% intervals "
+            f"({intervals.SHARES}); more and times: its success (in points) and its cost against those of the row "
+            f"above, over the cases that both have, with 95% intervals ({intervals.TOLD}); an interval of more that "
+            f"includes 0 leaves open whether the cost buys anything; {_TERMS}",
+            labels=labels,
+            figures=[_AXIS[cost], "success", "more", "times the cost"],
+            rows=[[*(_label(row, name) for name in labels), *_figures(row, cost)] for row in rows],
+            values=best.drop(columns="frontier"),
+            query=_query(root),
+            notes=_dominated(table),
+            breaks=frozenset(place for place in range(1, len(rows)) if places[place] != places[place - 1]),
+            section=SECTION,
+        )
+    ]
+
+
+def _read(root: Path) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """The cells, the settings that are compared, and by which cost."""
+    cells = points.read(root)
+    cost = points.cost_of(cells)
+    return cells, points.comparable(points.points(cells), cost) if len(cells) else pd.DataFrame(), cost
+
+
+def _in_turn(table: pd.DataFrame) -> Any:
+    """A key that keeps labels in the table's order: undisturbed settings first."""
+    order = {name: {value: place for place, value in enumerate(table[name].unique())} for name in PLACE}
+    return lambda column: column.map(order[column.name]) if column.name in order else column
+
+
+def _label(row: Mapping[Any, Any], name: str) -> str:
+    return f"{row[name]}{panel.ASKED if name == 'planner' and row['asked'] else ''}"
+
+
+def _figures(row: Mapping[Any, Any], cost: str) -> list[str]:
+    spent = f"{row[cost]:,.0f}" if cost == TOKENS else f"{row[cost]:.3g}"
+    success = f"{100 * row['success']:.1f}{_bounds(row, 'success', 100, '.1f')}"
+    if pd.isna(row["gain"]):
+        return [spent, success, "–", "–"]
+    more = f"{100 * row['gain']:+.1f}{_bounds(row, 'gain', 100, '+.1f')}"
+    return [spent, success, more, f"{row['times']:.2f}{_bounds(row, 'times', 1, '.2f')}"]
+
+
+def _bounds(row: Mapping[Any, Any], name: str, factor: float, form: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return "" if pd.isna(low) else f" [{factor * low:{form}}, {factor * high:{form}}]"
+
+
+def _dominated(table: pd.DataFrame) -> list[str]:
+    """Who is not on any frontier, by name."""
+    never = table.groupby("planner", sort=False)["frontier"].any()
+    names = [str(name) for name in never.index[~never]]
+    return [f"on no frontier: {', '.join(names)}"] if names else []
+
+
+def _parts(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows of each figure with its title, at most so many panels a figure."""
+    undisturbed = table["robustness"] == UNDISTURBED
+    titles = ("cost against success", "cost against success, disturbed")
+    for title, own in zip(titles, (table[undisturbed], table[~undisturbed]), strict=True):
+        panels = [part for _, part in points.places(own)]
+        for start in range(0, len(panels), _PANELS):
+            more = f", {start // _PANELS + 1}" if len(panels) > _PANELS else ""
+            yield f"{title}{more}", pd.concat(panels[start : start + _PANELS])
+
+
+def _figure(table: pd.DataFrame, cost: str, name: str) -> str:
+    panels = list(points.places(table))
+    rows = -(-len(panels) // _ACROSS)
+    inches = panel.height(max(len(own) for _, own in panels))
+
+    def draw(axes: Sequence[Axes]) -> None:
+        for axis, ((model, dataset, robustness), own) in zip(axes, panels, strict=False):
+            panel.draw(axis, own, cost, "frontier", inches)
+            disturbed = "" if robustness == UNDISTURBED else f"\n{robustness}"[: _TITLE + 1]
+            axis.set_title(shown(f"{model} on {dataset}"[:_TITLE]) + disturbed[:1] + shown(disturbed[1:]), fontsize=8)
+            axis.set_xlabel(_AXIS[cost])
+            axis.set_ylabel("success, share of cases")
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+
+    return svg_of(name, rows, min(_ACROSS, len(panels)), draw, width=_WIDTH, height=inches)
+
+
+def _query(root: Path) -> str:
+    values = {"success": "success", "tokens": spending.SQL, "money": "money", "resolved_checks": "resolved_checks"}
+    return queries.by_case(root, values, "true")

@@ -1,0 +1,174 @@
+"""The index of a gallery: what every preset reproduces, what came out, and a link to its report."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
+
+from analysis import html
+from analysis.figures import Drawing
+from analysis.published import files, order
+from analysis.render import Sheet
+from grid import store
+from grid.errors import StoreError, one_line
+
+INDEX, KEPT = "index.html", "gallery.json"
+STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"
+_THEIRS = 3
+"""Models of the paper's that a line names."""
+_TOLD = (
+    "one row a preset of conf/experiment, each run at a small size, so that intervals are wide; cells ok: those that "
+    "ended with an answer, right or wrong; seconds: from the composing to the page, of all commands that it took"
+)
+
+
+class Counts(NamedTuple):
+    """How many settings, cases, cells that ended well and others the rows of a results folder are of."""
+
+    settings: int = 0
+    cases: int = 0
+    ok: int = 0
+    failed: int = 0
+
+
+NONE = Counts()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the index says of a preset; `published` are papers and tables, `command` runs what was run.
+
+    `verdict` are lines of its report, `image` its first figure, in base64.
+    """
+
+    name: str
+    about: str
+    state: str
+    published: list[str] = field(default_factory=list)
+    unpublished: str = ""
+    reason: str = ""
+    command: str = ""
+    counts: Counts = NONE
+    seconds: float = 0.0
+    verdict: list[str] = field(default_factory=list)
+    image: str = ""
+    image_title: str = ""
+    page: str = ""
+
+    @property
+    def figures(self) -> list[str]:
+        """Counts and seconds, as texts; of what did not run none."""
+        ran = any(self.counts)
+        return [*(f"{count:,}" if ran else "–" for count in self.counts), f"{self.seconds:,.0f}" if ran else "–"]
+
+
+def counts(folder: Path) -> Counts:
+    """Those of a results folder.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    if not (folder / "episodes").is_dir():
+        return NONE
+    rows = store.read(folder, "episodes", ["setting_id", "dataset", "case_id", "status"])
+    ok = pc.sum(pc.equal(rows["status"], "ok")).as_py() or 0
+    cases = rows.group_by(["dataset", "case_id"]).aggregate([]).num_rows
+    return Counts(pc.count_distinct(rows["setting_id"]).as_py(), cases, ok, rows.num_rows - ok)
+
+
+def published(names: Sequence[str]) -> list[str]:
+    """The papers of these files of conf/paper, each with its tables.
+
+    Raises:
+        AnalysisError: there is no such file.
+    """
+    papers: dict[str, list[str]] = {}
+    for table in map(files.find, names):
+        papers.setdefault(table.paper, []).append(table.table)
+    return [f"{paper}, table{'s' * (len(tables) > 1)} {', '.join(tables)}" for paper, tables in papers.items()]
+
+
+def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None) -> list[str]:
+    """What the order of methods is, and the row of a published table with ours.
+
+    Raises:
+        AnalysisError: there is no such file of conf/paper, or it has no such row.
+    """
+    found = [sheet.reading for sheet in sheets if sheet.name == order.NAME]
+    if name and row:
+        table = files.find(name)
+        table.row(row)
+        beside = [sheet for sheet in sheets if sheet.name == f"published {table.paper} {table.table}"]
+        found += [line for sheet in beside for line in _lines(sheet, row)]
+    return found
+
+
+def _lines(sheet: Sheet, row: Sequence[str]) -> list[str]:
+    """The first metric of a row that both have, else that ours have: theirs, then ours."""
+    names = [*sheet.labels, *sheet.figures]
+    rows = [dict(zip(names, cells, strict=True)) for cells in sheet.rows if list(cells[: len(row)]) == list(row)]
+    ours = [name for name in sheet.figures if name.endswith(" (ours)")]
+    theirs = [name for name in sheet.figures if name not in ours and name not in ("cases", "clusters")]
+    known = [one for one in rows if any(one[name] != "–" for name in ours)]
+    both = [one for one in known if any(one[name] != "–" for name in theirs)]
+    for one in (both or known)[:1]:
+        paper = [f"{name} {one[name]}" for name in theirs if one[name] != "–"]
+        more = f" and {len(paper) - _THEIRS} more" if len(paper) > _THEIRS else ""
+        measured = [f"{name} {one[name]}" for name in ours if one[name] != "–"]
+        told = ", ".join(paper[:_THEIRS]) + more if paper else "not in the paper"
+        metric = one.get("metric", "")
+        return [f"{', '.join(row)}{f', {metric}' if metric else ''}: {told}; {', '.join(measured)}"]
+    return []
+
+
+def image(drawings: Sequence[Drawing]) -> tuple[str, str]:
+    """The first figure in base64, for a page that loads nothing, and its title; empty texts where there is none."""
+    first = next(iter(drawings), None)
+    return (base64.b64encode(first.svg.encode()).decode(), first.title) if first else ("", "")
+
+
+def read(folder: Path) -> dict[str, Entry]:
+    """What a gallery kept of its presets; nothing where there is none.
+
+    Raises:
+        StoreError: the file is no gallery's.
+    """
+    path = folder / KEPT
+    try:
+        return TypeAdapter(dict[str, Entry]).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValidationError) as error:
+        wrong = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        raise StoreError(
+            one_line(f"{path}: not what a gallery keeps ({wrong}); remove it to begin anew", 500)
+        ) from None
+
+
+def write(folder: Path, entries: dict[str, Entry], lines: Sequence[str]) -> Path:
+    """Write the index, and what it is made of; returns its path.
+
+    Raises:
+        StoreError: the folder cannot be written to.
+    """
+    page = html.environment().get_template("gallery.html")
+    title = "every preset at a small size"
+    texts = {
+        KEPT: TypeAdapter(dict[str, Entry]).dump_json(entries, indent=1).decode(),
+        INDEX: page.render(title=title, lines=lines, told=_TOLD, entries=list(entries.values())),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            draft = folder / f".{name}"
+            draft.write_text(text, encoding="utf-8")
+            draft.replace(folder / name)
+    except OSError as error:
+        raise StoreError(f"{folder}: the index cannot be written ({error})") from None
+    return folder / INDEX

@@ -1,0 +1,163 @@
+"""One episode as its page shows it: read from the files when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.viewer.calls import Compared, aligned, compared
+from analysis.viewer.index import Index, Setting
+
+Row = Mapping[str, Any]
+SIDES = 6
+"""Branches that stand side by side."""
+_OPTIONS = 12  # bars of one decision
+_STEPS = 400  # decisions of one page
+_CELL = "cell_id = $cell AND attempt_id = $attempt"
+_EPISODE = "SELECT * FROM $files WHERE cell_id = $cell ORDER BY created_at DESC LIMIT 1"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A row of `steps` beside the reference; `asked` are the numbers of the requests that name it."""
+
+    row: Row
+    calls: Compared
+    options: Sequence[Row]
+    more: int
+    asked: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """Another episode of the same case."""
+
+    cell: str
+    setting: Setting
+    trial: int
+    success: bool | None
+
+
+@dataclass(frozen=True)
+class EpisodePage:
+    """All that a page of one episode shows.
+
+    `case` is None where the case's row is lost. `missed` are the reference's calls that no decision shown is held
+    against. `branches` are all there are, `sides` the rows of those that stand side by side, by (step, branch).
+    """
+
+    row: Row
+    setting: Setting
+    case: Row | None
+    decisions: Sequence[Decision]
+    left_out: int
+    missed: Sequence[Row]
+    branches: Sequence[int]
+    siblings: Sequence[Sibling]
+
+
+def find(index: Index, cell: str) -> tuple[Row, Setting] | None:
+    """The row of an episode that the index has, and its setting."""
+    held = index.ask("SELECT setting FROM e WHERE cell_id = $cell", {"cell": cell})
+    rows = index.rows("episodes", _EPISODE, {"cell": cell}) if held else []
+    if not rows:
+        return None
+    return rows[0], next(one for one in index.settings if one.key == held[0][0])
+
+
+def page(index: Index, cell: str, branch: int | None) -> EpisodePage | None:
+    """An episode with the decisions of its path or, where one is named, of a branch; None where there is no such.
+
+    Raises:
+        StoreError: a file cannot be read.
+    """
+    found = find(index, cell)
+    if found is None:
+        return None
+    row, setting = found
+    steps = _steps(index, row)
+    case = case_of(index, row)
+    calls = case["calls"] if case else []
+    shown = _shown(steps, branch)
+    places = aligned(shown, calls, bool(case and case["followed"]))
+    asked = _requests(index, row)
+    decisions = [
+        _decision(step, None if place is None else calls[place], bool(case and case["followed"]), asked)
+        for step, place in zip(shown[:_STEPS], places, strict=False)
+    ]
+    missed = [call for place, call in enumerate(calls) if call["tool"] and place not in places]
+    branches = sorted({step["branch"] for step in steps})
+    return EpisodePage(
+        row, setting, case, decisions, max(len(shown) - _STEPS, 0), missed, branches, _siblings(index, row, setting)
+    )
+
+
+def sides(index: Index, row: Row, first: int) -> tuple[list[int], list[tuple[str, dict[int, Decision]]]]:
+    """Some branches from `first` on, and each substep's last decision in each of them."""
+    steps = _steps(index, row)
+    branches = [branch for branch in sorted({step["branch"] for step in steps}) if branch >= first][:SIDES]
+    case = case_of(index, row)
+    followed = bool(case and case["followed"])
+    calls = {call["substep_id"]: call for call in case["calls"]} if case and followed else {}
+    found: dict[tuple[int, str], dict[int, Decision]] = {}
+    for step in steps:
+        if step["branch"] in branches:
+            at = found.setdefault((step["step"], step["substep_id"]), {})
+            at[step["branch"]] = _decision(step, calls.get(step["substep_id"]), followed, {})
+    return branches, [(f"{substep}", found[place, substep]) for place, substep in sorted(found)]
+
+
+def case_of(index: Index, row: Row) -> Row | None:
+    """The case that an episode was of."""
+    query = "SELECT * FROM $files WHERE digest = $digest LIMIT 1"
+    rows = index.rows("cases", query, {"digest": row["case_digest"]}) if row["case_digest"] else []
+    return rows[0] if rows else None
+
+
+def of_try(index: Index, table: str, row: Row, order: str) -> list[dict[str, Any]]:
+    """An episode's rows of a table."""
+    query = f"SELECT * FROM $files WHERE {_CELL} ORDER BY {order}, file_index, file_row_number"
+    return index.rows(table, query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
+
+
+def _steps(index: Index, row: Row) -> list[dict[str, Any]]:
+    return of_try(index, "steps", row, "branch, step")
+
+
+def _shown(steps: Sequence[Row], branch: int | None) -> list[Row]:
+    """A branch's decisions; else those of the path that was scored; else those of the first pass."""
+    if branch is None and any(step["on_path"] for step in steps):
+        return sorted((step for step in steps if step["on_path"]), key=lambda step: int(step["step"]))
+    return [step for step in steps if step["branch"] == (branch or 0)]
+
+
+def _decision(step: Row, call: Row | None, followed: bool, asked: Mapping[tuple[str, str], Sequence[int]]) -> Decision:
+    known = call if call is not None or not followed else None
+    options = sorted(step["options"] or [], key=lambda option: -(option["probability"] or 0.0))
+    numbers = asked.get((f"pass{step['branch']}", str(step["substep_id"])), ())
+    return Decision(step, compared(step, known), options[:_OPTIONS], max(len(options) - _OPTIONS, 0), numbers)
+
+
+def _requests(index: Index, row: Row) -> dict[tuple[str, str], list[int]]:
+    """The requests of an episode by the pass and substep that they name."""
+    query = f"SELECT message, decision FROM $files WHERE {_CELL} ORDER BY message"
+    rows = index.rows("messages", query, {"cell": row["cell_id"], "attempt": row["attempt_id"]})
+    found: dict[tuple[str, str], list[int]] = {}
+    for request in rows:
+        parts = request["decision"].split("/")
+        if len(parts) > 1:
+            found.setdefault((parts[0], parts[1]), []).append(request["message"])
+    return found
+
+
+def _siblings(index: Index, row: Row, setting: Setting) -> list[Sibling]:
+    """The episodes of the same case in the same place, planner by planner."""
+    settings = {one.key: one for one in index.of_place(setting.place)}
+    query = (
+        "SELECT cell_id, setting, trial, success FROM e\n"
+        "WHERE setting IN $settings AND case_id::VARCHAR = $case ORDER BY trial, cell_id"
+    )
+    rows = index.ask(query, {"settings": list(settings), "case": row["case_id"]})
+    found = [Sibling(cell, settings[key], trial, success) for cell, key, trial, success in rows]
+    return sorted(found, key=lambda one: (one.setting.planner, one.trial))

@@ -1,0 +1,183 @@
+"""What of a results folder is held in memory: one row per cell, few columns, in a database of its own.
+
+A million cells take some 0.6 s of CPU and 150 MiB; every page but one episode's own is answered from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from analysis.intervals import CLUSTER, Interval, share
+from analysis.load import APART, told_apart
+from analysis.viewer.reading import again, ask, connect, rows_of
+from grid.errors import StoreError
+
+_APART = ", ".join(f'"{name}"' for name in APART)
+UNRESOLVED = "not resolved"
+"""The class of a failure of which nothing more is known."""
+_KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
+  WHEN success THEN NULL
+  WHEN budget_reached IS NOT NULL THEN 'budget: ' || budget_reached
+  WHEN NOT success THEN '{UNRESOLVED}' END"""
+_CELLS = f"""
+SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id, cell_key,
+  status = 'ok' AS ok, success, {_KIND} AS kind, depth, case_digest, created_at,
+  input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0) AS tokens
+FROM {{rows}}"""
+_AGAIN = """
+DELETE FROM e WHERE rowid IN (
+  SELECT rowid FROM e SEMI JOIN (SELECT cell_key FROM e GROUP BY ALL HAVING count(*) > 1) USING (cell_key)
+  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC, rowid DESC) > 1)"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting by its labels, `planner` as reports tell it apart; `key` is how the table `e` calls it."""
+
+    key: int
+    model: str
+    dataset: str
+    robustness: str
+    planner: str
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Where planners stand side by side."""
+        return self.model, self.dataset, self.robustness
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A setting in numbers: success is a mean over cases, each its mean over trials, with the interval of reports."""
+
+    setting: Setting
+    cases: int
+    trials: int
+    cells: int
+    broken: int
+    unknown: int
+    success: Interval
+    tokens: float | None
+
+
+class Index:
+    """The cells of a folder's files, each its latest row; of one moment, and never changed.
+
+    Raises:
+        StoreError: the folder is gone, or a file is damaged or of another version.
+    """
+
+    def __init__(self, root: Path) -> None:
+        began = time.monotonic()
+        self.root = root
+        self._connection = connect()
+        self.names: frozenset[str] = again(root, "episodes", self._load)
+        self.seconds = time.monotonic() - began
+
+    def _load(self, names: Sequence[str]) -> frozenset[str]:
+        """Read the cells; called again where files were replaced meanwhile."""
+        if not names:
+            raise StoreError(f"{self.root}: no episodes yet")
+        rows, run = rows_of(names), self._connection.execute
+        for kind, column in (("cases", "case_id"), ("clusters", "cluster")):
+            run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT {column} AS name FROM {rows}")
+            run("DROP TABLE IF EXISTS e")
+            run(f"DROP TYPE IF EXISTS {kind}")
+            run(f"CREATE TYPE {kind} AS ENUM (SELECT name FROM given WHERE name IS NOT NULL ORDER BY name)")
+        run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
+        run(_AGAIN)
+        table = self._connection.sql(
+            f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})"
+        )
+        self.settings = _settings(pd.DataFrame(table.to_arrow_table().to_pylist()))
+        return frozenset(names)
+
+    def ask(self, query: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """Rows of what is held: the table `e`."""
+        return self._connection.cursor().execute(query, dict(values or {})).fetchall()
+
+    def arrow(self, query: str, values: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
+        """As `ask`, as a table; further `tables` are known by their names."""
+        cursor = self._connection.cursor()
+        for name, table in tables.items():
+            cursor.register(name, table)
+        return cursor.sql(query, params=dict(values or {})).to_arrow_table()
+
+    def rows(self, table: Any, query: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Rows of a table's files, read now."""
+        found = ask(self._connection, self.root, table, query, values)
+        rows: list[dict[str, Any]] = [] if found is None else found.to_pylist()
+        return rows
+
+    @property
+    def places(self) -> list[tuple[str, str, str]]:
+        """Models, datasets and robustness settings, in the order of settings."""
+        return list(dict.fromkeys(one.place for one in self.settings))
+
+    def of_place(self, place: tuple[str, str, str]) -> list[Setting]:
+        """The settings of one place."""
+        return [one for one in self.settings if one.place == place]
+
+    @cached_property
+    def summaries(self) -> Mapping[int, Summary]:
+        """Each setting in numbers, by its key."""
+        frame = self.arrow(
+            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
+            "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown,\n"
+            "  avg(success::INT) AS success, sum(tokens) AS tokens\n"
+            "FROM e GROUP BY setting, cluster, case_id"
+        ).to_pandas()
+        return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}
+
+    @cached_property
+    def domains(self) -> pa.Table | None:
+        """Cases and the domains that their dataset puts them in; None where none is named."""
+        if not self.rows("cases", "SELECT digest FROM $files WHERE domain IS NOT NULL LIMIT 1", {}):
+            return None
+        found = ask(self._connection, self.root, "cases", "SELECT DISTINCT digest, domain FROM $files", {})
+        query = "SELECT DISTINCT setting, case_id, domain FROM e JOIN named ON case_digest = digest"
+        return None if found is None else self.arrow(query, named=found)
+
+    @cached_property
+    def categories(self) -> Sequence[str]:
+        """What cases can be filtered by: domains where there are any, and clusters."""
+        clusters = [name for (name,) in self.ask("SELECT DISTINCT cluster FROM e ORDER BY 1")]
+        domains = [] if self.domains is None else sorted(set(self.domains["domain"].to_pylist()) - {None})
+        return [*domains, *clusters]
+
+
+def _settings(frame: pd.DataFrame) -> Sequence[Setting]:
+    """In the order of reports: undisturbed ones first."""
+    frame = frame.assign(planner=told_apart(frame.astype(dict.fromkeys(APART, "category"))).astype(str))
+    frame = frame.assign(disturbed=frame["robustness"] != "none")
+    frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner"])
+    return [
+        Setting(int(row["key"]), *(str(row[name]) for name in ("model", "dataset", "robustness", "planner")))
+        for row in frame.to_dict("records")
+    ]
+
+
+def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
+    cells = int(rows["cells"].sum())
+    values = rows.set_index(CLUSTER)["success"].dropna()
+    tokens: npt.NDArray[np.float64] = rows["tokens"].to_numpy(dtype=float)
+    return Summary(
+        setting=setting,
+        cases=len(rows),
+        trials=int(rows["trials"].max()),
+        cells=cells,
+        broken=int(rows["broken"].sum()),
+        unknown=int(rows["unknown"].sum()),
+        success=share(values),
+        tokens=None if np.isnan(tokens).all() else float(np.nansum(tokens)) / cells,
+    )

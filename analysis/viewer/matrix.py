@@ -1,0 +1,228 @@
+"""Cases by planners: which cases, in which order, and what came of each planner's cells."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from analysis.viewer.filters import Filters
+from analysis.viewer.index import Index, Setting
+
+PAGE = 50
+"""Cases of a page."""
+Codes = npt.NDArray[np.int64]
+_KEPT = 16  # orders that are kept: going on to the next page or case asks for the same again
+_RESOLVED = 0.5
+_SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM e WHERE setting IN $settings GROUP BY ALL)"
+_ORDERS = {
+    "failed": "avg(share) FILTER (setting IN $chosen) NULLS LAST, case_id",
+    "flipped": "count(*) FILTER (setting IN $chosen AND (share > 0.5) <> (base > 0.5)) DESC, case_id",
+    "id": "case_id",
+}
+_OUTCOMES = {"resolved": "success", "unresolved": "NOT success", "unknown": "success IS NULL", "broken": "NOT ok"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came of one planner in one case: trials in which it was resolved, of those where that is known.
+
+    `first` is the episode to begin with, a failed one where there is any; `flip` is `gained`, `lost` or "" against
+    what it is compared with; `kinds` are those of its failures.
+    """
+
+    resolved: int
+    known: int
+    trials: int
+    first: str
+    kinds: Sequence[str]
+    flip: str
+    broken: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case and its cells by the settings' keys."""
+
+    case_id: str
+    cluster: str
+    depth: int | None
+    cells: Mapping[int, Cell]
+
+
+class Matrix:
+    """One place's cases under some filters; `base` is what cells are compared with: (case_id, setting, share).
+
+    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index that
+    `base` is of, None for the cases' own.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        settings: Sequence[Setting],
+        filters: Filters,
+        base: pa.Table,
+        failures: pa.Table | None,
+        other: Index | None = None,
+    ) -> None:
+        self.index, self.settings, self.filters, self.base = index, settings, filters, base
+        self.failures = failures if failures is not None else _NO_CLASSES
+        self._of = index, self.failures, other
+        chosen = [one.key for one in settings if one.planner == filters.planner] or [one.key for one in settings]
+        self._values = {"settings": [one.key for one in settings], "chosen": chosen}
+
+    def order(self) -> Codes:
+        """The cases' codes, in order."""
+        key = self.filters.but(page=1), *map(id, self._of)
+        with _lock:
+            if key in _orders:
+                _orders.move_to_end(key)
+                return _orders[key][1]
+        found = self._order()
+        with _lock:
+            _orders[key] = self._of, found  # which keeps what the ids are of
+            while len(_orders) > _KEPT:
+                _orders.popitem(last=False)
+        return found
+
+    def _order(self) -> Codes:
+        conditions, values = self._conditions()
+        kept = (
+            "k AS (SELECT DISTINCT case_id FROM e LEFT JOIN failures USING (cell_id)\n"
+            f"  WHERE setting IN $chosen AND {' AND '.join(conditions)})"
+        )
+        query = (
+            f"WITH {_SHARES},\n{kept}\nSELECT enum_code(case_id)::BIGINT AS code FROM g SEMI JOIN k USING (case_id)\n"
+            "LEFT JOIN (SELECT case_id::cases AS case_id, setting, share AS base FROM base) USING (case_id, setting)\n"
+            f"GROUP BY case_id ORDER BY {_ORDERS[self.filters.sort or 'failed']}"
+        )
+        table = self._ask(query, self._values | values)
+        codes: Codes = table["code"].to_numpy()
+        return codes
+
+    def _conditions(self) -> tuple[list[str], dict[str, Any]]:
+        filters, conditions, values = self.filters, ["true"], dict[str, Any]()
+        if filters.outcome:
+            conditions.append(_OUTCOMES[filters.outcome])
+        if filters.failure:
+            conditions.append("coalesce(failure, kind) = $failure")
+            values["failure"] = filters.failure
+        if filters.depth:
+            conditions.append("depth = $depth")
+            values["depth"] = int(filters.depth)
+        if filters.case:
+            conditions.append("contains(lower(case_id::VARCHAR), lower($case))")
+            values["case"] = filters.case
+        if filters.category:
+            domain = "(setting, case_id) IN (SELECT (setting, case_id::cases) FROM domains WHERE domain = $category)"
+            conditions.append(f"(cluster::VARCHAR = $category OR {domain})")
+            values["category"] = filters.category
+        return conditions, values
+
+    def rows(self, codes: Sequence[int] | Codes) -> list[Row]:
+        """Some cases, in this order."""
+        query = (
+            "WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
+            "SELECT enum_code(case_id)::BIGINT AS code, case_id::VARCHAR AS case_id, setting,\n"
+            "  count(*) FILTER (success) AS resolved, count(success) AS known, count(*) AS trials,\n"
+            "  count(*) FILTER (NOT ok) AS broken, any_value(cluster)::VARCHAR AS cluster, any_value(depth) AS depth,\n"
+            "  arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial) AS first, any_value(base) AS base,\n"
+            "  list(DISTINCT coalesce(failure, kind)) FILTER (NOT coalesce(success, false)) AS kinds\n"
+            "FROM e LEFT JOIN failures USING (cell_id) LEFT JOIN b USING (case_id, setting)\n"
+            "WHERE setting IN $settings AND enum_code(case_id) IN $codes GROUP BY ALL"
+        )
+        table = self._ask(query, {"settings": self._values["settings"], "codes": [int(code) for code in codes] or [-1]})
+        found: dict[int, list[dict[str, Any]]] = {}
+        for row in table.to_pylist():
+            found.setdefault(row["code"], []).append(row)
+        return [_row(found[int(code)]) for code in codes if int(code) in found]
+
+    def kinds(self) -> list[str]:
+        """What failures there are to filter by, the most frequent first."""
+        query = (
+            "SELECT coalesce(failure, kind) AS kind FROM e LEFT JOIN failures USING (cell_id)\n"
+            "WHERE setting IN $settings AND kind IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, kind"
+        )
+        kinds: list[str] = self._ask(query, {"settings": self._values["settings"]})["kind"].to_pylist()
+        return kinds
+
+    def depths(self) -> list[int]:
+        """Depths of references."""
+        query = "SELECT DISTINCT depth FROM e WHERE setting IN $settings AND depth IS NOT NULL ORDER BY 1"
+        return [depth for (depth,) in self.index.ask(query, {"settings": self._values["settings"]})]
+
+    def _ask(self, query: str, values: Mapping[str, Any]) -> pa.Table:
+        domains = self.index.domains if "domains" in query else None
+        return self.index.arrow(
+            query, values, base=self.base, failures=self.failures, domains=_NO_DOMAINS if domains is None else domains
+        )
+
+
+def against_planner(index: Index, settings: Sequence[Setting], reference: Setting | None) -> pa.Table:
+    """Each setting's cells are compared with the reference's of the same case."""
+    if reference is None:
+        return _NO_BASE
+    others = [one.key for one in settings if one != reference]
+    query = (
+        "WITH r AS (SELECT case_id, avg(success::INT) AS share FROM e WHERE setting = $reference GROUP BY ALL)\n"
+        "SELECT case_id::VARCHAR AS case_id, unnest($others::UBIGINT[]) AS setting, share FROM r"
+    )
+    return index.arrow(query, {"reference": reference.key, "others": others})
+
+
+def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa.Table:
+    """Each setting's cells are compared with those of the setting of the same labels in another folder.
+
+    Where the other folder has one model, that is taken, whatever it is called. Only cases that both have.
+    """
+    pairs = {one.key: found.key for one in settings if (found := counterpart(one, other))}
+    if not pairs:
+        return _NO_BASE
+    query = (
+        "SELECT case_id::VARCHAR AS case_id, p.own AS setting, avg(success::INT) AS share\n"
+        "FROM e JOIN pairs AS p ON e.setting = p.other GROUP BY ALL"
+    )
+    given = pa.table({name: pa.array(keys, pa.uint64()) for name, keys in (("own", pairs), ("other", pairs.values()))})
+    shares = other.arrow(query, pairs=given)
+    both = "SELECT * FROM shares SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)"
+    return index.arrow(both, shares=shares)
+
+
+def counterpart(setting: Setting, other: Index) -> Setting | None:
+    """The setting of the same labels in another folder."""
+    alike = [one for one in other.settings if one.place[1:] == setting.place[1:] and one.planner == setting.planner]
+    same = [one for one in alike if one.model == setting.model]
+    return same[0] if same else alike[0] if len({one.model for one in other.settings}) == 1 and alike else None
+
+
+def _row(rows: Sequence[Mapping[str, Any]]) -> Row:
+    cells = {row["setting"]: _cell(row) for row in rows}
+    depths = [row["depth"] for row in rows if row["depth"] is not None]
+    return Row(rows[0]["case_id"], rows[0]["cluster"], depths[0] if depths else None, cells)
+
+
+def _cell(row: Mapping[str, Any]) -> Cell:
+    flip = ""
+    if row["known"] and row["base"] is not None:
+        own, theirs = row["resolved"] / row["known"] > _RESOLVED, row["base"] > _RESOLVED
+        flip = "" if own == theirs else "gained" if own else "lost"
+    kinds = sorted(kind for kind in row["kinds"] or [] if kind)
+    return Cell(row["resolved"], row["known"], row["trials"], row["first"], kinds, flip, row["broken"])
+
+
+def _empty(**columns: pa.DataType) -> pa.Table:
+    return pa.table({name: pa.array([], kind) for name, kind in columns.items()})
+
+
+_NO_BASE = _empty(case_id=pa.string(), setting=pa.uint64(), share=pa.float64())
+_NO_CLASSES = _empty(cell_id=pa.string(), failure=pa.string())
+_NO_DOMAINS = _empty(setting=pa.uint64(), case_id=pa.string(), domain=pa.string())
+_orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
+_lock = Lock()

@@ -1,0 +1,264 @@
+"""The viewer's pages as HTML: what is shown, from an index and what its files say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from analysis.viewer import asked, episodes, matrix, places, trees
+from analysis.viewer.addresses import Addresses
+from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, Filters
+from analysis.viewer.index import UNRESOLVED, Index
+from analysis.viewer.runs import Run
+from grid.text.untrusted import shown_lines
+
+_FOLDER = Path(__file__).parent
+_LISTED = 200  # categories that a list of suggestions has
+_PER_PAGE_ASKED = asked.PAGE
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page's HTML and its status."""
+
+    html: str
+    status: int = 200
+
+
+class Pages:
+    """Pages over one folder or two, the second for comparison; `note` stands on each page."""
+
+    def __init__(self, runs: Sequence[Run], note: str = "") -> None:
+        self.runs, self._note = runs, note
+        self._environment = Environment(
+            loader=FileSystemLoader(_FOLDER / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_finalized,
+        )
+        self._environment.globals["unresolved"] = UNRESOLVED
+        self._environment.filters |= {"number": _number, "percent": _percent, "figure": _figure}
+
+    def run(self, filters: Filters) -> Run:
+        """The folder that an address is about; the first where there is no second."""
+        return next((one for one in self.runs if one.key == filters.run), self.runs[0])
+
+    def sweeps(self, addresses: Addresses) -> Found:
+        """Every folder's settings in numbers, and how far a running sweep is."""
+        told, running = [], False
+        for run in self.runs:
+            index = run.index()
+            progress = run.watch()
+            running = running or bool(progress and progress.running)
+            sums = places.summed_up(run, index)
+            told.append({"run": run, "progress": progress, "places": sums, "cells": places.count(index)})
+        return self._page("sweeps.html", addresses, told=told, refresh=running, title=self.runs[0].name)
+
+    def cases(
+        self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
+    ) -> Found:
+        """Cases by planners of one place: those that filters leave, in their order, or these `codes`."""
+        run = self.run(filters)
+        index = run.index()
+        place = places.place_of(index, filters)
+        if place is None:
+            return self.missing(addresses, "There is no such model, dataset and robustness setting in this folder.")
+        filters = filters.but(page=filters.page, model=place[0], dataset=place[1], robustness=place[2], run=run.key)
+        table, told = self.matrix(run, index, filters)
+        order = table.order() if codes is None else codes
+        last = max(math.ceil(len(order) / matrix.PAGE), 1)
+        filters = filters.but(page=min(filters.page, last))
+        first = (filters.page - 1) * matrix.PAGE
+        progress = run.watch()
+        return self._page(
+            "cases.html",
+            addresses,
+            title=" · ".join(place),
+            run=run,
+            filters=filters,
+            settings=table.settings,
+            reference=places.reference_of(table.settings, filters),
+            summaries=index.summaries,
+            rows=table.rows(order[first : first + matrix.PAGE]),
+            count=len(order),
+            first=first,
+            last=last,
+            kinds=table.kinds(),
+            depths=table.depths(),
+            categories=index.categories[:_LISTED],
+            places=index.places,
+            outcomes=OUTCOMES,
+            sorts=SORTS,
+            other=OTHER if len(self.runs) > 1 else None,
+            notices=[*wrong, *told],
+            sorting=run.sorting,
+            refresh=bool(progress and progress.running) or run.sorting,
+        )
+
+    def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
+        """The cases of a place, and what is to be said of the comparison."""
+        settings = index.of_place((filters.model, filters.dataset, filters.robustness))
+        told: list[str] = []
+        reference = places.reference_of(settings, filters)
+        beside = next((one for one in self.runs if one is not run), None)
+        other = beside.index() if beside and filters.against == OTHER else None
+        if beside and other:
+            base = matrix.against_other(index, settings, other)
+            if not len(base):
+                told.append(
+                    f"{run.name} and {beside.name} have no case of these planners in common: nothing can be compared."
+                )
+        else:
+            base = matrix.against_planner(index, settings, reference)
+            if filters.against and (reference is None or reference.planner != filters.against):
+                told.append(f"There is no planner {filters.against[:80]} here to compare with.")
+        return matrix.Matrix(
+            index, places.ranked(index, settings, reference), filters, base, run.failures(), other
+        ), told
+
+    def episode(
+        self, addresses: Addresses, filters: Filters, cell: str, branch: int | None = None, first: int | None = None
+    ) -> Found:
+        """One episode: its path or a branch, or some branches side by side."""
+        run = self.run(filters)
+        index = run.index()
+        found = episodes.page(index, cell, branch)
+        if found is None:
+            return self._no_episode(addresses, cell)
+        side = episodes.sides(index, found.row, first) if first is not None else None
+        before, after = self._beside(run, index, filters, found)
+        filters = places.in_place(filters, found.setting)
+        return self._page(
+            "episode.html",
+            addresses,
+            title=f"{found.row['case_id']} · {found.setting.planner}",
+            run=run,
+            filters=filters,
+            page=found,
+            row=found.row,
+            branch=branch,
+            side=side,
+            before=before,
+            after=after,
+            failure=self._failure(run, index, cell),
+            shown={name: value for name, value in found.row.items() if value not in (None, "", [])},
+            reaches=episodes.SIDES,
+        )
+
+    def _beside(
+        self, run: Run, index: Index, filters: Filters, found: episodes.EpisodePage
+    ) -> tuple[str | None, str | None]:
+        """The same planner's episodes of the case before and the case after, in the order of the filters."""
+        own = places.in_place(filters, found.setting)
+        table, _ = self.matrix(run, index, own)
+        codes = table.order().tolist()
+        query = "SELECT enum_code($case::cases)::BIGINT"
+        code = index.ask(query, {"case": found.row["case_id"]})[0][0]
+        if code not in codes:
+            return None, None
+        at, key = codes.index(code), found.setting.key
+
+        def cell(place: int) -> str | None:
+            rows = table.rows(codes[place : place + 1]) if place >= 0 else []
+            return rows[0].cells[key].first if rows and key in rows[0].cells else None
+
+        return cell(at - 1), cell(at + 1)
+
+    def _failure(self, run: Run, index: Index, cell: str) -> Mapping[str, Any]:
+        """The class of its failure, a few words on it, and the step of the decision where it has one."""
+        found = run.failures()
+        own: list[dict[str, Any]] = [] if found is None else found.filter(pc.field("cell_id") == cell).to_pylist()
+        if own:
+            return own[0]
+        kind = index.ask("SELECT kind FROM e WHERE cell_id = $cell", {"cell": cell})
+        return {"failure": kind[0][0] if kind else None, "failure_detail": None, "failure_step": None}
+
+    def tree(self, addresses: Addresses, filters: Filters, cell: str, node: str = "") -> Found:
+        """An episode's search tree below a node."""
+        run = self.run(filters)
+        index = run.index()
+        found = episodes.find(index, cell)
+        if found is None:
+            return self._no_episode(addresses, cell)
+        row, setting = found
+        nodes = episodes.of_try(index, "nodes", row, '"order"')
+        drawing = trees.draw(nodes, node or "0")
+        if drawing is None:
+            what = f"This episode has no node {node[:60]}." if nodes else "This episode has no search tree."
+            return self.missing(addresses, what)
+        return self._page(
+            "tree.html",
+            addresses,
+            title=f"{row['case_id']} · {setting.planner} · tree",
+            run=run,
+            filters=places.in_place(filters, setting),
+            row=row,
+            setting=setting,
+            drawing=drawing,
+            node=node,
+            count=len(nodes),
+            improvements=episodes.of_try(index, "improvements", row, "improvement"),
+        )
+
+    def asked(self, addresses: Addresses, filters: Filters, cell: str, request: int = 0) -> Found:
+        """What an episode asked and was answered: the page of requests that has one."""
+        run = self.run(filters)
+        index = run.index()
+        found = episodes.find(index, cell)
+        if found is None:
+            return self._no_episode(addresses, cell)
+        row, setting = found
+        count = row["n_messages"]
+        page = min(request, max((count or 0) - 1, 0)) // _PER_PAGE_ASKED + 1
+        return self._page(
+            "asked.html",
+            addresses,
+            title=f"{row['case_id']} · {setting.planner} · prompts",
+            run=run,
+            filters=places.in_place(filters, setting),
+            row=row,
+            setting=setting,
+            requests=asked.read(index, row, page) if count else [],
+            request=request,
+            count=count,
+            first=(page - 1) * _PER_PAGE_ASKED,
+            size=_PER_PAGE_ASKED,
+        )
+
+    def missing(self, addresses: Addresses, message: str, status: int = 404) -> Found:
+        """A page that says what is wrong."""
+        found = self._page("error.html", addresses, title="Not here", message=message)
+        return Found(found.html, status)
+
+    def _no_episode(self, addresses: Addresses, cell: str) -> Found:
+        name = cell if len(cell) <= 80 else f"{cell[:80]}… ({len(cell):,} characters)"
+        return self.missing(addresses, f"There is no episode {name} here; it may have been run again by other code.")
+
+    def _page(self, template: str, addresses: Addresses, *, refresh: bool = False, **values: Any) -> Found:
+        values |= {"to": addresses, "runs": self.runs, "note": self._note, "refresh": refresh and not addresses.export}
+        return Found(self._environment.get_template(template).render(**values))
+
+
+def _finalized(value: object) -> object:
+    """Texts without what would not show as itself; the only HTML there is comes from templates."""
+    return shown_lines(value) if type(value) is str else "–" if value is None else value
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def _percent(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

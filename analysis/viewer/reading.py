@@ -1,0 +1,76 @@
+"""DuckDB over the files of a results folder: those that count, verified by the store, and asked again if replaced."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from grid.errors import StoreError
+from grid.store import Table, check_there
+from grid.store.files import whole
+
+T = TypeVar("T")
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",  # from a server
+    "autoload_known_extensions": "false",
+}
+_TRIES = 3
+FILES = "$files"
+"""Stands in a query for the rows of a table's files."""
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A database in memory that fetches nothing."""
+    return duckdb.connect(":memory:", config=_CONFIG)
+
+
+def files(root: Path, table: Table) -> list[str]:
+    """The files of a table that count, as patterns that mean just them.
+
+    Raises:
+        StoreError: the folder is gone, or a file is damaged, cannot be read or is of another schema version.
+    """
+    check_there(root)
+    return [glob.escape(str(file.path)) for file in whole(root, table)]
+
+
+def rows_of(names: Sequence[str]) -> str:
+    """What stands in a query for the rows of such files."""
+    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    return f"read_parquet([{listed}], hive_partitioning=false)"
+
+
+def again(root: Path, table: Table, use: Callable[[Sequence[str]], T]) -> T:
+    """What `use` makes of a table's files; it is called again where one was replaced by a larger one meanwhile.
+
+    Raises:
+        StoreError: as `files`; or files vanish again and again.
+    """
+    for _ in range(_TRIES):
+        try:
+            return use(files(root, table))
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            last = error
+    raise StoreError(f"{root / table}: cannot be read ({last})")
+
+
+def ask(
+    connection: duckdb.DuckDBPyConnection, root: Path, table: Table, query: str, values: Mapping[str, Any]
+) -> pa.Table | None:
+    """What a query says of a table's rows (`FILES`), those of every try; None where the table has no files.
+
+    Raises:
+        StoreError: as `again`.
+    """
+
+    def use(names: Sequence[str]) -> pa.Table | None:
+        if not names:
+            return None
+        return connection.cursor().sql(query.replace(FILES, rows_of(names)), params=dict(values)).to_arrow_table()
+
+    return again(root, table, use)

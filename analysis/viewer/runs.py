@@ -1,0 +1,122 @@
+"""The folders that are looked at: their index of now, which is made anew when files have come, and their failures."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from analysis.viewer.index import Index
+from grid.errors import StoreError
+
+_AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is: a line of text, and whether it still runs."""
+
+    line: str
+    running: bool
+
+
+Watch = Callable[[], Progress | None]
+Classes = Callable[[Path], pa.Table | None]
+"""Of a folder each failed cell's class: columns `cell_id`, `failure`, `failure_detail` and `failure_step`, or None."""
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass
+class Run:
+    """One results folder. `key` is how addresses call it, "" for the first; `watch` tells of its sweep."""
+
+    root: Path
+    key: str = ""
+    watch: Watch = _nothing
+    classes: Classes = lambda root: None
+    _index: Index | None = None
+    _looked: float = 0.0
+    _listed: frozenset[str] = frozenset()
+    _lock: Any = field(default_factory=Lock)
+    _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _coming: Future[Index] | None = None
+    _sorter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _working: Future[pa.Table | None] | None = None
+    _classed: Index | None = None
+    _known: pa.Table | None = None
+
+    @property
+    def name(self) -> str:
+        """The sweep's."""
+        return self.root.resolve().name
+
+    def index(self) -> Index:
+        """The cells as they are now, or were a moment ago.
+
+        Raises:
+            StoreError: the folder is gone, or cannot be read.
+        """
+        with self._lock:
+            if self._index is None:
+                self._take(Index(self.root))
+            elif self._coming is not None and self._coming.done():
+                coming, self._coming = self._coming, None
+                self._take(coming.result())
+            elif time.monotonic() - self._looked > _LOOK_SECONDS and self._coming is None:
+                self._look(self._index)
+            assert self._index is not None  # noqa: S101
+            return self._index
+
+    def _look(self, index: Index) -> None:
+        self._looked = time.monotonic()
+        listed = _names(self.root)
+        if listed == self._listed:
+            return
+        if index.seconds < _AT_ONCE_SECONDS:
+            self._take(Index(self.root))
+        else:
+            self._coming = self._beside.submit(Index, self.root)
+
+    def _take(self, index: Index) -> None:
+        self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
+
+    def failures(self) -> pa.Table | None:
+        """Each failed cell's class, worked out beside: what is known by now, None where nothing is."""
+        index = self.index()
+        with self._lock:
+            if self._working is not None and self._working.done():
+                working, self._working = self._working, None
+                self._known = self._known if working.exception() else working.result()
+            if self._working is None and self._classed is not index:
+                self._classed, self._working = index, self._sorter.submit(self.classes, self.root)
+            return self._known
+
+    @property
+    def sorting(self) -> bool:
+        """Whether failures are being put into classes just now."""
+        return self._working is not None
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        for pool in (self._beside, self._sorter):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _names(root: Path) -> frozenset[str]:
+    """The files of episodes; raises StoreError where the folder is gone."""
+    try:
+        with os.scandir(root / "episodes") as entries:
+            return frozenset(entry.name for entry in entries if entry.name.endswith(".parquet"))
+    except OSError as error:
+        raise StoreError(f"{root}: cannot be read any more ({error.strerror})") from None

@@ -1,0 +1,1 @@
+"""The documentation: pages in Markdown, and what they take from the code (`facts`)."""

@@ -1,0 +1,66 @@
+"""The columns of the tables: types from the schema, meanings from `columns.txt`."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from docs.facts.markdown import code, table
+from grid.store.schema import TABLES
+
+_FILE = Path(__file__).with_name("columns.txt")
+
+
+class Column(NamedTuple):
+    """What is told of a column, or of all whose names fit a pattern (`judge_*`)."""
+
+    pattern: str
+    unit: str
+    meaning: str
+    null: str
+
+
+def render(name: str) -> str:
+    """A table of the columns of one table, in the schema's order; those of one pattern stand together."""
+    told = read()[name]
+    rows = []
+    for one in told:
+        fitting = [field for field in TABLES[name] if of(field.name, told) is one]
+        types = list(dict.fromkeys(type_of(field.type) for field in fitting))
+        names = ", ".join(code(field.name) for field in fitting)
+        unit = f" ({one.unit})" if one.unit else ""
+        rows.append((names, ", ".join(types) + unit, one.meaning, one.null))
+    return table(["column", "type (unit)", "meaning", "null"], rows)
+
+
+def read() -> dict[str, list[Column]]:
+    """What `columns.txt` tells, by table, in its order."""
+    found: dict[str, list[Column]] = {}
+    for line in _FILE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            found[line.strip("[]")] = []
+        elif line and not line.startswith("#"):
+            parts = [part.strip() for part in line.split("|")]
+            if len(parts) != len(Column._fields):
+                raise ValueError(f"columns.txt: {line!r}: {' | '.join(Column._fields)}")
+            found[list(found)[-1]].append(Column(*parts))
+    return found
+
+
+def of(name: str, told: list[Column]) -> Column | None:
+    """What is told of a column: by its own name, else by the first pattern that it fits; None where nothing is."""
+    own = [one for one in told if one.pattern == name]
+    fitting = own or [one for one in told if fnmatchcase(name, one.pattern)]
+    return fitting[0] if fitting else None
+
+
+def type_of(kind: pa.DataType) -> str:
+    """A column's type in a word or two."""
+    if pa.types.is_list(kind):
+        return f"list of {type_of(kind.value_type)}"
+    if pa.types.is_struct(kind):
+        return "{" + ", ".join(field.name for field in kind) + "}"
+    return {"string": "text", "double": "float", "bool": "bool"}.get(str(kind), str(kind).partition("[")[0])

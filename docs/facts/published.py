@@ -1,0 +1,15 @@
+"""The tables of papers whose figures stand beside ours, from `conf/paper`."""
+
+from __future__ import annotations
+
+from analysis.published import files
+from docs.facts.markdown import prose, table
+
+
+def render(_: str) -> str:
+    """One row per table: the paper, the table, its title, its columns, how many rows."""
+    rows = [
+        (prose(one.paper), prose(one.table), prose(one.title), ", ".join(map(prose, one.metrics)), str(len(one.rows)))
+        for one in files.every()
+    ]
+    return table(["paper", "table", "what it shows", "columns", "rows"], rows)

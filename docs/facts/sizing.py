@@ -1,0 +1,102 @@
+"""What fits on a GPU, by arithmetic from each model's published config and each card's data sheet: not measured."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from docs.facts.markdown import code, table
+
+_GIB = 2**30
+_SHARE = 0.9  # model.serving.gpu_memory_utilization
+_BF16 = 2  # bytes
+
+
+class Sized(NamedTuple):
+    """A model: parameters in all and those that one token uses, in billions; weights in bytes; its keys and values."""
+
+    name: str
+    parameters: float
+    active: float
+    weights: float
+    layers: int
+    kv_heads: int
+    head: int
+
+    @property
+    def per_token(self) -> int:
+        """Bytes of keys and values: 2 x layers x KV heads x head dimension x 2 bytes."""
+        return 2 * self.layers * self.kv_heads * self.head * _BF16
+
+
+class Card(NamedTuple):
+    """A GPU: memory in GiB, bandwidth in bytes per second, dense bf16 operations per second."""
+
+    name: str
+    memory: float
+    bandwidth: float
+    operations: float
+
+
+def _dense(name: str, parameters: float, layers: int, kv_heads: int, head: int) -> Sized:
+    return Sized(name, parameters, parameters, parameters * 1e9 * _BF16, layers, kv_heads, head)
+
+
+MODELS = (
+    _dense("qwen2.5-coder-1.5b", 1.54, 28, 2, 128),
+    _dense("qwen3-4b-instruct", 4.02, 36, 8, 128),
+    _dense("qwen2.5-7b-instruct", 7.62, 28, 4, 128),
+    _dense("llama-3.1-8b-instruct", 8.03, 32, 8, 128),
+    Sized("gpt-oss-120b", 116.8, 5.1, 65e9, 36, 8, 64),
+)
+CARDS = (
+    Card("L4, 24 GB", 24, 300e9, 121e12),
+    Card("L40S, 48 GB", 48, 864e9, 362e12),
+    Card("A100 SXM, 80 GB", 80, 2039e9, 312e12),
+    Card("H100 SXM, 80 GB", 80, 3350e9, 989e12),
+    Card("H200 SXM, 141 GB", 141, 4800e9, 989e12),
+)
+
+
+def render(what: str) -> str:
+    """One of three tables: `models`, `room` or `speed`."""
+    return {"models": _models, "room": _room, "speed": _speed}[what]()
+
+
+def _models() -> str:
+    rows = [
+        (code(model.name), f"{model.parameters:g}", f"{model.weights / _GIB:.1f} GiB",
+         f"2 × {model.layers} × {model.kv_heads} × {model.head} × {_BF16}", f"{model.per_token / 1024:.0f} KiB",
+         f"{32_768 * model.per_token / _GIB:.1f} GiB")
+        for model in MODELS
+    ]  # fmt: skip
+    head = ["`model=`", "10⁹ parameters", "weights", "bytes of keys and values", "per token", "per 32,768 tokens"]
+    return table(head, rows)
+
+
+def _room() -> str:
+    """Tokens of keys and values that fit beside the weights on one card."""
+    rows = [(code(model.name), *(_tokens(model, card) for card in CARDS)) for model in MODELS]
+    return table(["`model=`", *(card.name for card in CARDS)], rows)
+
+
+def _tokens(model: Sized, card: Card) -> str:
+    left = card.memory * _GIB * _SHARE - model.weights
+    return f"{left / model.per_token / 1000:,.0f} thousand" if left > 0 else "weights do not fit"
+
+
+def _speed() -> str:
+    """The most that a card's data sheet allows: tokens per second of one sequence, and of prompts."""
+    rows = []
+    for model in MODELS:
+        read = model.weights * model.active / model.parameters
+        cells = [
+            f"{card.bandwidth / read:,.0f}; {card.operations / (2 * model.active * 1e9) / 1000:,.0f} thousand"
+            if _fits(model, card) else "–"
+            for card in CARDS
+        ]  # fmt: skip
+        rows.append((code(model.name), *cells))
+    return table(["`model=`", *(card.name for card in CARDS)], rows)
+
+
+def _fits(model: Sized, card: Card) -> bool:
+    return card.memory * _GIB * _SHARE > model.weights

@@ -1,0 +1,87 @@
+"""`run.json` in a results folder: how the sweep was run, and how many cells each of its settings shall have."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from grid.errors import StoreError, one_line
+
+FILE = "run.json"
+
+
+class RunRecord(TypedDict):
+    """One run: its beginning (ISO 8601, UTC), its command line without secrets and folders, code, versions, machine.
+
+    `versions` are those of the driver, by package. `cpu` is the driver's; `cpus` and `gpus` (by kind) the cluster's.
+    """
+
+    started_at: str
+    command: str
+    git_commit: str | None
+    versions: dict[str, str]
+    seed: int
+    system: str
+    cpu: str
+    cpus: int
+    gpus: dict[str, int]
+
+
+class PlannedSetting(TypedDict):
+    """A setting's labels and how many cells it has when all is done."""
+
+    model: str
+    dataset: str
+    robustness: str
+    planner: str
+    cells: int
+
+
+class RunsRecord(TypedDict):
+    """The file: every run, in the order of time, and all settings that were asked for, by their ids."""
+
+    runs: list[RunRecord]
+    settings: dict[str, PlannedSetting]
+
+
+_RECORD = TypeAdapter(RunsRecord)
+
+
+def runs(root: str | Path) -> RunsRecord:
+    """What a results folder says of its runs; nothing (no runs, no settings) where there is no such file.
+
+    Raises:
+        StoreError: it cannot be read, or is not what a sweep writes.
+    """
+    path = Path(root) / FILE
+    try:
+        return _RECORD.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return {"runs": [], "settings": {}}
+    except OSError as error:
+        raise StoreError(f"{one_line(path, 200)}: cannot be read ({error.strerror or error})") from None
+    except ValidationError as error:
+        reason = one_line(error.errors()[0]["msg"], 200)
+        raise StoreError(f"{one_line(path, 200)}: not what a sweep writes ({reason}); remove it") from None
+
+
+def record_run(root: Path, run: RunRecord, settings: Mapping[str, PlannedSetting]) -> None:
+    """Add a run, and the settings it was asked for, to the file; it is replaced whole. Hold the folder's lock.
+
+    Raises:
+        StoreError: it cannot be read or written.
+    """
+    known = runs(root)
+    found: RunsRecord = {"runs": [*known["runs"], run], "settings": {**known["settings"], **settings}}
+    draft = root / ".tmp" / FILE
+    try:
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        os.replace(draft, root / FILE)
+    except OSError as error:
+        raise StoreError(f"{one_line(root / FILE, 200)}: cannot be written ({error.strerror or error})") from None

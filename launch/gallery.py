@@ -1,0 +1,262 @@
+"""Run every preset of conf/experiment at a small size, and write an index of all reports.
+
+`agent-grid gallery paths.ultratool=FOLDER paths.bfcl=FOLDER` runs all that these files allow, each into
+results/gallery/PRESET, with its report; the same command again continues. Overrides are those of a sweep, and are of
+all presets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import os
+import re
+import shlex
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grid.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
+from launch.presets import Preset, about, chosen, load
+from launch.told import read_told
+
+if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
+    from analysis.figures import Drawing
+    from analysis.gallery import Entry
+    from analysis.render import Sheet
+
+RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
+SMALL = ("dataset.limit=20", "trials=1")
+_OWN = ("name", "store.root", "experiment")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the command line asks for."""
+
+    presets: dict[str, Preset]
+    into: Path
+    overrides: list[str]
+
+
+@dataclass
+class _Run:
+    """What came of a preset so far; what it prints is kept in `log`."""
+
+    folder: Path
+    log: StringIO = field(default_factory=StringIO)
+    complete: bool = True
+    interrupted: bool = False
+    sheets: Sequence[Sheet] = ()
+    drawings: Sequence[Drawing] = ()
+
+
+def main() -> int:
+    """Exit status 0 where all that could run is complete, 1 where it is not, 2 for what cannot be asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("overrides", nargs="*", help="of all presets, as for a sweep: paths.NAME=FOLDER, model=NAME")
+    parser.add_argument("--only", nargs="+", default=[], metavar="PRESET", help="these presets alone")
+    parser.add_argument("--limit", type=int, help="cases of each data set (dataset.limit), instead of the preset's")
+    parser.add_argument("--into", type=Path, default=Path("results/gallery"), help="default: results/gallery")
+    try:
+        wanted = _wanted(parser.parse_args())
+        return _run_all(wanted)
+    except UnfinishedError as error:
+        print(f"stopped: {one_line(error, 1_000)}", file=sys.stderr)
+        return UNFINISHED
+    except GridError as error:
+        print(f"error: {one_line(error, 4_000)}", file=sys.stderr)
+        return CANNOT_RUN
+
+
+def _wanted(given: argparse.Namespace) -> Wanted:
+    """What is asked for; words with `=` behind `--only` are overrides.
+
+    Raises:
+        ConfigError: no such preset, a limit below 1, an override that is the gallery's own.
+    """
+    from launch import arguments
+
+    overrides = [*given.overrides, *(word for word in given.only if "=" in word)]
+    for text in overrides:
+        key, _, value = text.lstrip("+").partition("=")
+        if key in _OWN or "=" not in text:
+            allowed = (
+                "overrides of a sweep (key=value) but name, store.root and experiment: --into and --only say these"
+            )
+            raise ConfigError(key, value, allowed)
+    if given.limit is not None:
+        if given.limit < 1:
+            raise ConfigError("--limit", given.limit, "an integer of 1 or more")
+        overrides.insert(0, f"dataset.limit={given.limit}")
+    arguments.check(overrides)
+    presets = chosen(load(), [word for word in given.only if "=" not in word])
+    return Wanted(presets, given.into, overrides)
+
+
+def _run_all(wanted: Wanted) -> int:
+    """Run the presets one after the other, the index after each."""
+    from rich.console import Console
+
+    from analysis import gallery
+    from launch.gallery_progress import GalleryProgress
+
+    console = Console(file=sys.stdout, highlight=False, emoji=False)
+    entries = {name: one for name, one in gallery.read(wanted.into).items() if name in load()}
+    states: list[str] = []
+    with ExitStack() as cluster, GalleryProgress(console, wanted.into, len(wanted.presets)) as progress:
+        for name, preset in wanted.presets.items():
+            progress.begin(name)
+            entry, interrupted = _entry(name, preset, wanted, cluster, entries.get(name))
+            entries[name] = entry
+            gallery.write(wanted.into, dict(sorted(entries.items())), _lines(list(entries.values())))
+            progress.end(entry)
+            states.append(entry.state)
+            if interrupted:
+                progress.say("interrupted: run it again to go on")
+                break
+    console.print(f"index: {one_line(wanted.into / gallery.INDEX)}", soft_wrap=True, markup=False)
+    return RAN if set(states) <= {gallery.COMPLETE, gallery.LEFT_OUT} and not interrupted else UNFINISHED
+
+
+def _entry(name: str, preset: Preset, wanted: Wanted, cluster: ExitStack, before: Entry | None) -> tuple[Entry, bool]:
+    """Run one preset; what the index says of it, and whether it was interrupted. What it prints goes to a file."""
+    from analysis import gallery
+
+    started, ran = time.monotonic(), _Run(wanted.into / name)
+    commands = [_overrides(name, more, preset, wanted) for more in preset.runs]
+    command = "\n".join(shlex.join(["agent-grid", "sweep", "-m", *one]) for one in commands)
+    told = gallery.Entry(name, about(name), gallery.COMPLETE, gallery.published(preset.published), command=command)
+    told = replace(told, unpublished=preset.unpublished or "")
+    if preset.left_out:
+        return replace(told, state=gallery.LEFT_OUT, reason=preset.left_out, command=""), False
+    with redirect_stdout(ran.log), redirect_stderr(ran.log):
+        state, reason = _outcome(commands, cluster, ran)
+    if state != gallery.LEFT_OUT:
+        _keep(wanted.into / f"{name}.log", ran.log.getvalue())
+    spent = before.seconds if before and before.command == command and before.state != gallery.FAILED else 0.0
+    told = replace(told, state=state, reason=reason, seconds=spent + time.monotonic() - started)
+    return _with_results(told, preset, ran), ran.interrupted
+
+
+def _overrides(name: str, more: Sequence[str], preset: Preset, wanted: Wanted) -> list[str]:
+    """One command of a preset: the user's overrides come last."""
+    own = [f"+experiment={name}", f"name={name}", f"store.root={wanted.into}", *SMALL, *preset.small, *more]
+    return _last_of_each([*own, *wanted.overrides])
+
+
+def _last_of_each(overrides: Sequence[str]) -> list[str]:
+    """Each key once, with what is said of it last: Hydra takes no key twice."""
+    return list({text.partition("=")[0].lstrip("+"): text for text in overrides}.values())
+
+
+def _outcome(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> tuple[str, str]:
+    """Run and report; the state, and why it is no better. One preset's error does not end the others."""
+    from analysis import gallery
+
+    try:
+        _run(commands, cluster, ran)
+    except KeyboardInterrupt:
+        ran.interrupted = True
+        return gallery.INCOMPLETE, "interrupted"
+    except ConfigError as error:
+        if error.key == "dataset.path" and error.value == "???":
+            folders = ", ".join(re.findall(r"paths\.\w+=FOLDER", error.allowed)) or "dataset.path=FOLDER"
+            return gallery.LEFT_OUT, f"no folder is given for its data ({folders})"
+        return gallery.FAILED, one_line(error, 1_000)
+    except UnfinishedError:  # no cluster: there is none for the others either
+        raise
+    except GridError as error:
+        return gallery.FAILED, one_line(error, 1_000)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is told of this preset
+        traceback.print_exc(file=ran.log)
+        return gallery.FAILED, one_line(f"{type(error).__name__}: {error}", 1_000)
+    if ran.interrupted:
+        return gallery.INCOMPLETE, "interrupted"
+    if not ran.complete:
+        return gallery.INCOMPLETE, f"cells are missing, or failed through no fault of the model: {ran.folder.name}.log"
+    return gallery.COMPLETE, ""
+
+
+def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> None:
+    """The sweeps of a preset, on one cluster for all presets, and its report."""
+    from rich.console import Console
+
+    from analysis import drawings
+    from analysis.report import print_report
+    from grid.runner.cluster import held
+    from grid.runner.config import sweep_config
+    from launch.api import settings_of
+    from launch.jobs import run
+    from launch.report import write_page
+
+    for command in commands:
+        found = settings_of(*command)
+        cluster.enter_context(held(sweep_config(found[0][0]).cluster))
+        ran.complete &= run(found, report=False)
+        if _was_interrupted(ran.folder):
+            ran.interrupted = True
+            break
+    ran.sheets = print_report(ran.folder, Console(file=ran.log))
+    ran.drawings = drawings.of(ran.folder)
+    write_page(ran.folder, ran.sheets, ran.drawings)
+
+
+def _was_interrupted(folder: Path) -> bool:
+    """Whether the sweep stopped before its last cell: Ctrl-C lets what is in flight end."""
+    try:
+        told = read_told(folder)
+    except (OSError, ValueError):  # nothing was to be run
+        return False
+    return told["done"] < told["cells"]
+
+
+def _with_results(told: Entry, preset: Preset, ran: _Run) -> Entry:
+    """With what the folder holds, and what its report says first."""
+    from analysis import gallery
+    from launch.report import PAGE
+
+    try:
+        counts = gallery.counts(ran.folder)
+    except GridError as error:
+        return replace(told, state=gallery.FAILED, reason=one_line(error, 1_000))
+    first = preset.published[0] if preset.published else None
+    page = f"{told.name}/{PAGE}" if (ran.folder / PAGE).is_file() else ""
+    image, title = gallery.image(ran.drawings)
+    lines = gallery.verdict(ran.sheets, first, preset.row)
+    return replace(told, counts=counts, image=image, image_title=title, verdict=lines, page=page)
+
+
+def _keep(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be written ({error})") from None
+
+
+def _lines(entries: Sequence[Entry]) -> list[str]:
+    """The head of the index: how many of what, how long, on what."""
+    from analysis import gallery
+    from grid.runner.check import git_commit
+
+    states = Counter(one.state for one in entries)
+    told = ", ".join(f"{states[state]} {state}" for state in gallery.STATES if states[state])
+    cells, seconds = sum(one.counts.ok + one.counts.failed for one in entries), sum(one.seconds for one in entries)
+    when, code = f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC", git_commit() or "not known"
+    return [
+        f"{len(entries)} presets: {told}; {cells:,} cells in {seconds / 60:.1f} minutes.",
+        f"{when}, commit {code}, {os.cpu_count()} CPUs. Where no model is named, a simulated policy of planted skill "
+        "answers: its figures show that everything works, not how good a planner is.",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

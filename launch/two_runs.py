@@ -1,0 +1,42 @@
+"""`agent-grid report results/A results/B`: what changed from one run to the other, as tables and as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from grid.errors import one_line
+
+if TYPE_CHECKING:
+    from analysis.render import Sheet
+
+PAGE = "comparison.html"
+"""Its page, in the second folder: a run is compared with those before it."""
+
+
+def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
+    """Print the comparison and write its page into the second folder; returns its tables.
+
+    Raises:
+        AnalysisError, StoreError: the two cannot be compared.
+    """
+    from analysis import html
+    from analysis.comparison.report import compare
+    from analysis.render import show
+    from grid.text.untrusted import shown
+    from launch.report import write_whole
+
+    found = compare(first, second)
+    for line in found.lines:
+        console.print(shown(line), markup=False)
+    for sheet in found.sheets:
+        if not show(console, sheet):
+            show(console, sheet, wide=True)
+    told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
+    page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
+    write_whole(second / PAGE, page)
+    console.print(f"page: {one_line(second / PAGE)}", markup=False, soft_wrap=True)
+    return found.sheets

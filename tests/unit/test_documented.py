@@ -1,0 +1,221 @@
+"""Every command that a page shows is one that its program takes; what pages tell of the code is all of it."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from docs import facts
+from docs.facts import columns, keys, sizing
+from grid import CONF
+from grid.store.schema import TABLES
+from launch import arguments, jobs
+from launch.composing import multirun
+from launch.main import COMMANDS
+from tests import documented
+from tests.documented import ROOT, RUN, Shown, shown
+
+SWEEP = "agent-grid sweep"
+COMPOSING = {SWEEP, "agent-grid replicas", "agent-grid win_rate"}
+"""Programs whose arguments are overrides of a config."""
+ODD = ("a choice never is", "goes on where it was", "a row a cell", "tables say what it means", "says what it means")
+GROUPS = {
+    "dataset": "datasets.md", "planner": "planners.md", "robustness": "settings.md", "retriever": "settings.md",
+    "pool": "settings.md", "refine": "settings.md", "model": "models.md endpoint.md", "cluster": "cluster.md",
+}  # fmt: skip
+"""The pages of each group's files."""
+_PLACEHOLDERS = {
+    "...": "/data", "FOLDER": "/data", "PATH": "/data", "URL": "http://127.0.0.1:9/v1",
+    "TASKS.jsonl": "/data/tasks.jsonl",
+}  # fmt: skip
+
+
+def composes(command: Shown) -> bool:
+    plugin = any(word.startswith("plugins=") for word in command.words)
+    return command.program in COMPOSING and command.text not in RUN and not plugin
+
+
+def test_every_command_is_run_held_against_its_program_or_excused() -> None:
+    for command in shown():
+        ways = [command.text in RUN, bool(documented.excuse(command)), program_of(command) is not None]
+        assert any(ways), f"{command.page}: {command.text}: run it, or say in tests/documented.py why not"
+    texts = {command.text for command in shown()}
+    assert set(RUN) <= texts, "what is run stands on a page"
+    for pattern in documented.EXCUSED:
+        assert any(re.fullmatch(pattern, text) for text in texts), f"{pattern} excuses nothing"
+
+
+def program_of(command: Shown) -> Path | str | None:
+    """The script or module whose `--help` tells its flags."""
+    kind, _, name = command.program.partition(" ")
+    if kind == "agent-grid":
+        script = ROOT / "launch" / f"{name}.py"
+        return script if script.is_file() else COMMANDS[name].module if name in COMMANDS else None
+    name = name.removeprefix("-m ")
+    return name if kind == "python" and name.startswith("grid.") else None
+
+
+@pytest.mark.parametrize("page", documented.PAGES)
+def test_sweeps_compose(page: str) -> None:
+    for command in shown():
+        if command.page == page and composes(command):
+            try:
+                check_overrides(command)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the page is wrong
+                pytest.fail(f"{page}: {command.text}: {error}")
+
+
+def check_overrides(command: Shown) -> None:
+    """The first settings compose, and every file that is chosen is there."""
+    words = [word for word in map(filled, command.arguments) if not word.startswith(("results/", "against=", "pool-"))]
+    given = arguments.with_pilot(arguments.completed(words))
+    overrides = [word for word in given if word not in ("-m", "start", "status", "stop")]
+    arguments.check(overrides)
+    for word in overrides:
+        key, _, value = word.partition("=")
+        group = key.lstrip("+").partition("@")[0]
+        if (CONF / group).is_dir() and not value.startswith("["):
+            for name in re.sub(r"\[.*?\]", "", value).split(","):
+                assert not name or (CONF / group / f"{name}.yaml").is_file(), f"{word}: no file {name}"
+    with multirun(overrides) as settings:
+        assert jobs.settings(islice(settings, 2)) is not None
+
+
+def filled(word: str) -> str:
+    """A word with the reader's own values in place of placeholders."""
+    key, equals, value = word.partition("=")
+    if value == "NAME" and key.startswith("model@"):
+        return f"{key}=lexical"
+    if value == "NAME" and key == "model":
+        return f"{key}=simulated"
+    if word == "...":  # what the lines before it have
+        return "++dataset.path=/data"
+    return f"{key}{equals}{_PLACEHOLDERS.get(value, value)}" if equals else _PLACEHOLDERS.get(word, word)
+
+
+@pytest.mark.parametrize("page", documented.PAGES)
+def test_programs_take_the_flags_that_are_shown(
+    page: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for command in shown():
+        program = program_of(command)
+        if command.page != page or program is None or command.program == SWEEP:
+            continue
+        names = command.arguments[:1] if command.program in ("agent-grid bench", "agent-grid readme") else []
+        flags = {word.partition("=")[0] for word in command.arguments if word.startswith("--")}
+        asked.setdefault((str(program), *names), set()).update(flags)
+    for (program, *names), flags in asked.items():
+        if flags or names:
+            missing = flags - set(re.findall(r"--[\w-]+", told(program, names, monkeypatch, capsys)))
+            assert not missing, f"{page}: {program} has no {', '.join(sorted(missing))}"
+
+
+def told(program: str, names: list[str], patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `--help` prints."""
+    patch.setattr(sys, "argv", [program, *names, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        start(program)
+    assert ended.value.code == 0, f"{program} {' '.join(names)} --help"
+    return capsys.readouterr().out
+
+
+def start(program: str) -> None:
+    """A script, or a module that runs by `python -m`."""
+    if program.endswith(".py"):
+        runpy.run_path(program, run_name="__main__")
+    else:
+        found = import_module(program)
+        (import_module(f"{program}.__main__") if hasattr(found, "__path__") else found).main()
+
+
+def test_every_column_is_explained_once() -> None:
+    told = columns.read()
+    assert set(told) == set(TABLES)
+    for name, schema in TABLES.items():
+        used = [columns.of(column, told[name]) for column in schema.names]
+        assert None not in used, [column for column, one in zip(schema.names, used, strict=True) if one is None]
+        assert set(used) == set(told[name]), f"{name}: what is no column is explained"
+        assert all(one and one.meaning and one.null for one in used)
+    asked = facts.asked((ROOT / "docs/columns.md").read_text(encoding="utf-8"), "columns")
+    assert asked == list(TABLES)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_file_of_a_group_has_its_keys_on_its_page(group: str) -> None:
+    page = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in GROUPS[group].split())
+    asked = facts.asked(page, "keys")
+    for path in sorted((CONF / group).glob("*.yaml")):
+        name = f"{group}/{path.stem}"
+        assert name in asked, f"{GROUPS[group]} has no section for {name}"
+        assert all(keys.meaning(name, key) for key in keys.read(path)), f"{name}: a key without a meaning"
+        if group in ("dataset", "planner"):
+            assert re.search(rf"^### {path.stem}$", page, re.M)
+
+
+def test_keys_are_those_of_the_files() -> None:
+    """Read from comments and marks, they are the keys that YAML itself finds."""
+    import yaml
+
+    for path in sorted(CONF.glob("*/*.yaml")):
+        found = {key.name for key in keys.read(path)}
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        leaves = {name for name, value in flat(told or {}) if not isinstance(value, dict) or not value}
+        within = {name for name in leaves if not any(name.startswith(f"{one}.") for one in found)}
+        assert {name for name in within if name.rpartition(".")[2] != "_target_"} <= found, path
+
+
+def flat(values: dict[str, object], prefix: str = "") -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for key, value in values.items():
+        if key in ("defaults", "_target_"):
+            continue
+        found.append((f"{prefix}{key}", value))
+        if isinstance(value, dict):
+            found += flat(value, f"{prefix}{key}.")
+    return found
+
+
+def test_every_top_level_key_is_on_the_page_of_keys() -> None:
+    asked = facts.asked((ROOT / "docs/keys.md").read_text(encoding="utf-8"), "keys")
+    top = {key.name.partition(".")[0] for key in keys.read(CONF / "config.yaml")} - {"hydra"}
+    assert top <= {name for one in asked if one.startswith("config ") for name in one.split()}
+
+
+def test_every_command_and_preset_is_told_of() -> None:
+    text = documented.pages()
+    for name in COMMANDS:
+        assert f"`agent-grid {name}`" in text["commands.md"]
+        assert re.search(rf"^## {name}$", text["commands.md"], re.M)
+    for path in (CONF / "experiment").glob("*.yaml"):
+        assert re.search(rf"^## {path.stem}$", text["presets.md"], re.M)
+
+
+def test_every_model_of_the_hub_on_gpus_is_sized() -> None:
+    on_gpus = {path.stem for path in (CONF / "model").glob("*.yaml") if "device: cuda\n" in path.read_text()}
+    sized = {model.name: model for model in sizing.MODELS}
+    assert on_gpus <= set(sized)
+    assert sized["qwen2.5-coder-1.5b"].per_token == 28 * 1024, "as its file says"
+    text = (CONF / "model/qwen2.5-coder-1.5b-vllm.yaml").read_text(encoding="utf-8")
+    assert "28 KiB a token" in text
+
+
+def test_pages_say_things_in_plain_words() -> None:
+    for page, text in documented.pages().items():
+        if page != "changes.md":
+            assert not [phrase for phrase in ODD if phrase in text], page
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("<!-- facts nothing x -->\n", "one of keys"), ("a <!-- facts keys x -->\n", "stand alone on a line")],
+)
+def test_a_fact_that_there_is_not_is_refused(text: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        facts.expanded(text)

@@ -1,0 +1,368 @@
+"""The viewer says what the tables say, of the latest rows; and answers bad questions in words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import shutil
+import urllib.parse
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("httpx2")
+
+from starlette.testclient import TestClient
+
+from analysis.viewer import links
+from analysis.viewer.app import app
+from analysis.viewer.filters import OTHER, Filters
+from analysis.viewer.index import Index
+from analysis.viewer.matrix import Matrix, against_planner
+from analysis.viewer.places import reference_of
+from analysis.viewer.runs import Progress, Run
+from grid import store
+from grid.errors import StoreError
+from tests import viewed
+
+HOST = {"host": "127.0.0.1:8321"}
+
+
+def client(*roots: Path, **further: Any) -> TestClient:
+    runs = [Run(root, key, **further) for root, key in zip(roots, ("", "2"), strict=False)]
+    return TestClient(app(runs, 8321), base_url="http://127.0.0.1:8321", follow_redirects=False)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("viewer") / "small"
+    viewed.write(found)
+    return found
+
+
+def texts(html: str) -> str:
+    """What a page shows, without tags."""
+    parts: list[str] = []
+
+    class Reader(HTMLParser):
+        def handle_data(self, data: str) -> None:
+            parts.append(data)
+
+    Reader().feed(html)
+    return " ".join(" ".join(parts).split())
+
+
+def elements(html: str) -> Counter[str]:
+    """The elements of a page; none has a handler, or an address of a script."""
+    found = Counter[str]()
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found[tag] += 1
+            for name, value in attrs:
+                assert not name.startswith("on")
+                assert name not in ("href", "src", "action") or not (value or "").startswith("javascript")
+
+    Reader().feed(html)
+    return found
+
+
+def test_the_first_page_counts_the_latest_row_of_each_cell(tmp_path: Path) -> None:
+    viewed.write(tmp_path / "r")
+    later = viewed.NOON + dt.timedelta(hours=1)
+    again = [viewed.episode("react", case, 0, success=True, created_at=later, attempt_id="a1") for case in (2, 3)]
+    store.write(tmp_path / "r", {"episodes": again})
+    index = Index(tmp_path / "r")
+    rows = store.read(tmp_path / "r", "episodes", ["planner", "success"]).to_pandas()
+    means = rows.groupby("planner")["success"].mean()
+    assert {one.setting.planner: one.success.mean for one in index.summaries.values()} == pytest.approx(dict(means))
+    assert means["react"] == 6 / 8
+    text = texts(client(tmp_path / "r").get("/").text)
+    assert "24 episodes" in text
+    assert "react 75.0 [" in text
+
+
+def made_up(seed: int) -> tuple[list[dict[str, Any]], Mapping[tuple[str, str], float]]:
+    """Random rows, and each case's share by planner, of those whose success is known."""
+    rng = np.random.default_rng(seed)
+    rows, shares = [], defaultdict[tuple[str, str], list[float]](list)
+    for planner in viewed.PLANNERS:
+        for case in range(12):
+            for trial in range(rng.integers(1, 4)):
+                success = [True, False, None][rng.integers(0, 3)]
+                rows.append(viewed.episode(planner, case, trial, success=success))
+                shares[f"case-{case}", planner] += [] if success is None else [float(success)]
+    return rows, {key: float(np.mean(values)) for key, values in shares.items() if values}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_orders_and_flips_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -> None:
+    rows, shares = made_up(seed)
+    store.write(tmp_path, {"episodes": rows})
+    index = Index(tmp_path)
+    settings = index.of_place(index.places[0])
+    reference = reference_of(settings, Filters())
+    assert reference is not None
+    base = against_planner(index, settings, reference)
+    names = {one.key: one.planner for one in settings}
+    cases = sorted({row["case_id"] for row in rows})
+
+    def flip(case: str, planner: str) -> str:
+        own, theirs = shares.get((case, planner)), shares.get((case, "react"))
+        if own is None or theirs is None or planner == "react" or (own > 0.5) == (theirs > 0.5):
+            return ""
+        return "gained" if own > 0.5 else "lost"
+
+    found = {}
+    for sort in ("failed", "flipped", "id"):
+        table = Matrix(index, settings, Filters(sort=sort), base, None)
+        found[sort] = [row.case_id for row in table.rows(table.order())]
+    of_case = {case: [shares[case, p] for p in viewed.PLANNERS if (case, p) in shares] for case in cases}
+    by_mean = {case: (not values, float(np.mean(values)) if values else 0.0) for case, values in of_case.items()}
+    flips = {case: sum(bool(flip(case, planner)) for planner in viewed.PLANNERS) for case in cases}
+    assert found["id"] == cases
+    assert [by_mean[case] for case in found["failed"]] == sorted(by_mean.values())
+    assert [flips[case] for case in found["flipped"]] == sorted(flips.values(), reverse=True)
+    table = Matrix(index, settings, Filters(), base, None)
+    for row in table.rows(table.order()):
+        for key, cell in row.cells.items():
+            assert cell.flip == flip(row.case_id, names[key])
+            known = shares.get((row.case_id, names[key]))
+            assert (cell.resolved / cell.known if cell.known else None) == known
+            first = next(one for one in rows if one["cell_id"] == cell.first)
+            assert cell.known == cell.resolved or first["success"] is not True
+
+
+def test_filters_leave_the_cases_that_fit(root: Path) -> None:
+    def cases(**query: str) -> set[str]:
+        html = client(root).get(links.address("/cases", query)).text
+        return set(re.findall(r"<span>(case-\d)</span>", html))
+
+    everything = {f"case-{case}" for case in range(viewed.CASES)}
+    assert cases() == everything
+    assert cases(planner="react", outcome="unresolved") == {"case-2", "case-3"}
+    assert cases(planner="react", failure="not resolved") == {"case-2", "case-3"}
+    assert cases(failure="not resolved") == everything
+    assert cases(depth="3") == {"case-1"}
+    assert cases(category="domain-1") == {"case-1", "case-3"}
+    assert cases(category="c0") == {"case-0", "case-1"}
+    assert cases(case="SE-2") == {"case-2"}
+    assert cases(case="no such") == set()
+    assert cases(page="99") == everything, "the last page there is"
+
+
+def test_classes_of_failures_take_the_place_of_what_rows_say(root: Path) -> None:
+    import pyarrow as pa
+
+    names = [viewed.cell("react", case, trial) for case in (2, 3) for trial in (0, 1)]
+    told = {"failure_detail": ["sort"] * 4, "failure_step": pa.array([0] * 4, pa.int32())}
+    classes = pa.table({"cell_id": names, "failure": ["wrong tool", "wrong tool", "budget", "budget"], **told})
+    run = Run(root, classes=lambda folder: classes)
+    viewer = TestClient(app([run], 8321), base_url="http://127.0.0.1:8321")
+    viewer.get("/cases")
+    assert run._working is not None
+    run._working.result(30)
+    html = viewer.get("/cases?planner=react&failure=wrong+tool").text
+    assert set(re.findall(r"<span>(case-\d)</span>", html)) == {"case-2"}
+    text = texts(viewer.get(f"/episode?cell={names[0]}").text)
+    assert "wrong tool: sort" in text
+    assert "here it failed: wrong tool" in text
+
+
+def test_the_classes_are_those_of_the_failures(root: Path) -> None:
+    from analysis.failures.read import classes
+    from analysis.viewer import failing
+
+    assert failing.classes(root).equals(classes(root))
+    assert len(classes(root)) == 12
+
+
+def test_an_episode_stands_beside_its_reference(root: Path) -> None:
+    viewer = client(root)
+    wrong = texts(viewer.get("/episode?cell=react-3-1").text)
+    for said in ("Rank list 3", "And then?", "It must be ranked.", "entropy 0.325 nats", "0.900",
+                 "other tool than the reference", "≠ not in the reference", "the call failed",
+                 "50 + 5 tokens", "sort"):  # fmt: skip
+        assert said in wrong
+    assert re.search(r"most 4 3 ≠ different", wrong)
+    assert re.search(r"list L1 L1 (?!≠)", wrong)
+    right = texts(viewer.get("/episode?cell=react-0-1").text)
+    assert "other tool than the reference" not in right
+    assert "guess" in texts(viewer.get("/episode?cell=react-0-1&branch=1").text)
+    assert "branch 1" in texts(viewer.get("/episode?cell=react-0-1&first=0").text)
+
+
+def test_previous_and_next_follow_the_filters(root: Path) -> None:
+    viewer = client(root)
+    html = viewer.get("/episode?cell=react-2-0&planner=react&outcome=unresolved&sort=id").text
+    found = dict(re.findall(r'<a rel="(prev|next)" href="/episode\?cell=([^&]*)&amp;', html))
+    assert found == {"next": "react-3-0"}
+    html = viewer.get("/episode?cell=react-2-0&sort=id").text
+    found = dict(re.findall(r'<a rel="(prev|next)" href="/episode\?cell=([^&]*)&amp;', html))
+    assert found == {"prev": "react-1-0", "next": "react-3-0"}
+
+
+def test_prompts_and_trees(root: Path) -> None:
+    viewer = client(root)
+    assert "Query: rank" in texts(viewer.get("/asked?cell=react-0-0").text)
+    tree = viewer.get("/tree?cell=tooltree-0-0").text
+    assert tree.count("<circle") == 4
+    assert "pruned: pre" in texts(tree)
+    assert viewer.get("/tree?cell=tooltree-0-0&node=0.0").text.count("<circle") == 2
+    assert viewer.get("/tree?cell=tooltree-0-0&node=0.7").status_code == 404
+    assert viewer.get("/tree?cell=react-0-0").status_code == 404
+
+
+HOSTILE = [
+    "../../../etc/passwd", "..%2f..%2fetc", "<script>alert(1)</script>", "x" * 30_000, "a\0b", "'; DROP TABLE e; --",
+    "$files", "{{7*7}}", "\ud800", "%", "‮evil",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("page", ["episode", "tree", "asked", "cases"])
+def test_a_hostile_id_in_an_address_is_nobodys(page: str, name: str, root: Path) -> None:
+    viewer = client(root)
+    quoted = urllib.parse.quote(name.encode("utf-8", "surrogatepass"))
+    parts = {"cases": f"case={quoted}&model=&planner={quoted}"}
+    answer = viewer.get(f"/{page}?{parts.get(page, f'cell={quoted}')}")
+    assert answer.status_code == (200 if page == "cases" else 404)
+    assert "<script>alert" not in answer.text
+    assert "root:" not in answer.text
+    assert len(answer.text) < 40_000
+    assert viewer.get("/").status_code == 200, "the table is still there"
+
+
+@pytest.mark.parametrize("path", ["/static/../app.py", "/static/..%2f..%2fapp.py", "/static//etc/passwd", "/nothing"])
+def test_only_the_viewers_own_files_are_served(path: str, root: Path) -> None:
+    assert client(root).get(path).status_code == 404
+
+
+def test_a_folder_of_another_version_is_told(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grid.store.writing.SCHEMA_VERSION", "1")
+    viewed.write(tmp_path / "old")
+    answer = client(tmp_path / "old").get("/")
+    assert answer.status_code == 503
+    assert "schema_version='1'" in texts(answer.text)
+
+
+def test_a_damaged_file_is_told(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "r")
+    viewer = client(tmp_path / "r")
+    assert viewer.get("/episode?cell=react-0-0").status_code == 200
+    (path,) = (tmp_path / "r/steps").iterdir()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    answer = viewer.get("/episode?cell=react-0-0")
+    assert answer.status_code == 503
+    assert "damaged" in texts(answer.text)
+    assert viewer.get("/").status_code == 200, "what does not need it is shown"
+
+
+def test_a_folder_that_disappears_is_told(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.viewer.runs._LOOK_SECONDS", 0.0)
+    shutil.copytree(root, tmp_path / "r")
+    viewer = client(tmp_path / "r")
+    assert viewer.get("/").status_code == 200
+    shutil.rmtree(tmp_path / "r")
+    for path in ("/", "/cases", "/episode?cell=react-0-0"):
+        answer = viewer.get(path)
+        assert answer.status_code == 503
+        assert "Not here" in texts(answer.text)
+    shutil.copytree(root, tmp_path / "r")
+    assert viewer.get("/episode?cell=react-0-0").status_code == 200, "it came back"
+
+
+def test_rows_that_come_are_shown(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("analysis.viewer.runs._LOOK_SECONDS", 0.0)
+    viewed.write(tmp_path / "r", count=1)
+    told = Progress("cells 6/24", running=True)
+    viewer = client(tmp_path / "r", watch=lambda: told)
+    html = viewer.get("/").text
+    assert 'data-refresh="3"' in html
+    assert "6 episodes" in texts(html)
+    viewed.write(tmp_path / "r", first=1, count=3)
+    assert "24 episodes" in texts(viewer.get("/").text)
+    assert "data-refresh" not in client(root, watch=lambda: Progress("ended", running=False)).get("/").text
+
+
+def test_cells_are_compared_with_the_other_folder(root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / "b")
+    later = viewed.NOON + dt.timedelta(hours=1)
+    changed = [viewed.episode("react", 0, trial, success=False, created_at=later) for trial in (0, 1)]
+    store.write(tmp_path / "b", {"episodes": changed})
+    viewer = client(root, tmp_path / "b")
+    ours = viewer.get(links.address("/cases", {"against": OTHER})).text
+    theirs = viewer.get(links.address("/cases", {"against": OTHER, "run": "2"})).text
+    assert (texts(ours).count("▲ gained"), texts(ours).count("▼ lost")) == (2, 1), "one cell, and the legend"
+    assert (texts(theirs).count("▲ gained"), texts(theirs).count("▼ lost")) == (1, 2)
+
+
+def test_runs_without_common_cases_are_told(root: Path, tmp_path: Path) -> None:
+    viewed.write(tmp_path / "far", first=50)
+    html = client(root, tmp_path / "far").get(links.address("/cases", {"against": OTHER})).text
+    assert "no case of these planners in common" in texts(html)
+
+
+def test_nothing_of_a_hostile_folder_is_markup(tmp_path: Path) -> None:
+    viewed.write(tmp_path / "evil", viewed.EVIL)
+    viewer = client(tmp_path / "evil")
+    cell = viewed.cell("tooltree", 0, 0) + viewed.EVIL
+    for path in ("/", "/cases", *(links.address(f"/{page}", {"cell": cell}) for page in ("episode", "tree", "asked"))):
+        answer = viewer.get(path)
+        assert answer.status_code == 200, path
+        assert elements(answer.text)["script"] == 1, "the viewer's own"
+        assert not {"img", "iframe", "object", "embed"} & set(elements(answer.text))
+        assert "\x1b" not in answer.text
+        assert "\u202e" not in answer.text
+        assert str(4321 * 1234) not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/cases", "/episode?cell=tooltree-0-0", "/tree?cell=tooltree-0-0", "/nothing"])
+def test_every_answer_forbids_what_is_not_the_viewers(path: str, root: Path) -> None:
+    answer = client(root).get(path)
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"<script(?![^>]*\bsrc=)|\bstyle=|\son[a-z]+=", answer.text)
+    for address in re.findall(r'(?:href|src|action)="([^"]*)"', answer.text):
+        assert address.startswith(("/", "#")), address
+
+
+@pytest.mark.parametrize(("host", "status"), [
+    ("127.0.0.1:8321", 200), ("localhost:8321", 200), ("LOCALHOST", 200), ("[::1]:8321", 200), ("evil.example", 403),
+    ("evil.example:8321", 403), ("127.0.0.1.evil.example:8321", 403), ("", 403),
+])  # fmt: skip
+def test_on_loopback_only_this_machines_names_are_answered(host: str, status: int, root: Path) -> None:
+    assert client(root).get("/", headers={"host": host}).status_code == status
+
+
+def test_elsewhere_a_token_opens_it_once_and_a_cookie_then(root: Path) -> None:
+    viewer = TestClient(app([Run(root)], 8321, "secret"), base_url="http://host.example:8321", follow_redirects=False)
+    assert viewer.get("/").status_code == 403
+    assert viewer.get("/static/viewer.css").status_code == 403
+    assert viewer.get("/?token=wrong").status_code == 403
+    found = viewer.get("/cases?token=secret&sort=id")
+    assert (found.status_code, found.headers["location"]) == (303, "/cases?sort=id")
+    cookie = found.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert viewer.get("/cases?sort=id").status_code == 200
+    away = viewer.get("http://host.example:8321//evil.example/?token=secret")
+    assert away.headers["location"] == "/evil.example/"
+
+
+def test_nothing_can_be_sent_to_it(root: Path) -> None:
+    assert client(root).post("/", data={"a": "b"}).status_code == 405
+
+
+def test_an_index_without_episodes(tmp_path: Path) -> None:
+    (tmp_path / "episodes").mkdir()
+    with pytest.raises(StoreError, match="no episodes yet"):
+        Index(tmp_path)
