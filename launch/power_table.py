@@ -87,6 +87,9 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         raise ConfigError("trials", ",".join(map(str, trials)), "1: the pilot has no case with two trials of both "
                           "planners, and cannot tell what more trials gain")  # fmt: skip
     latent = fitted(counts, arguments.icc)
+    if pilot.order is not None and pilot.order.max() == 0:
+        allowed = f"a dataset of several clusters of cases; all {len(pilot.order):,} of this one's are of one"
+        raise ConfigError("dataset", pilot.dataset, allowed)
     order = endless([int(size) for size in counts.sizes], MOST) if pilot.order is None else pilot.order
     if pilot.order is None:
         cases = f"taken to be of further clusters like the pilot's: its dataset cannot be read here ({pilot.unread})"

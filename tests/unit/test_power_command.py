@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import yaml
 
-from grid import store
+from grid import CONF, store
 from grid.types import to_json
 from launch import power
 from launch.main import COMMANDS
@@ -76,13 +77,19 @@ def test_a_pilots_table_and_its_cost(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_datasets_own_clusters_bound_what_can_be_seen(run: Run, tmp_path: Path) -> None:
-    """null_cases has as many cases as its config says."""
-    config = {"dataset": {"_target_": "grid.datasets.null.Null", "cases": 50, "limit": CASES, "outline": "given"}}
-    root = pilot(tmp_path, {"react": 0.4, "sh": 0.5}, config=to_json(config))
+    """gta_generated has 200 cases of 40 templates, the pilot's limit notwithstanding."""
+    root = pilot(tmp_path, {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("gta_generated")}))
     ended = run(root, "--difference", 3, "--trials", "1")
     assert ended.status == 0
-    assert "> 50" in ended.out
+    assert "the dataset's 200 of 40 clusters" in " ".join(ended.out.split())
+    assert "> 200" in ended.out
     assert "not enough" in ended.out
+
+
+def shipped(dataset: str) -> dict[str, Any]:
+    """The config of a dataset that is generated, limited to the pilot's cases."""
+    values: dict[str, Any] = yaml.safe_load((CONF / "dataset" / f"{dataset}.yaml").read_text(encoding="utf-8"))
+    return values | {"limit": CASES}
 
 
 def test_without_a_pilot(run: Run) -> None:
@@ -156,6 +163,8 @@ def test_a_pilot_that_tells_nothing(run: Run, tmp_path: Path) -> None:
     refused(run(once, *five, "--trials", "1,3"), "trials='1,3': 1: the pilot has no case with two trials")
     cluster = pilot(tmp_path / "cluster", {"react": 0.4, "sh": 0.5}, cluster="same")
     refused(run(cluster, *five), "1 clusters")
+    null = pilot(tmp_path / "null", {"react": 0.4, "sh": 0.5}, config=to_json({"dataset": shipped("null_cases")}))
+    refused(run(null, *five), "dataset='slate': a dataset of several clusters of cases; all 1,000 of this one's")
     apart = tmp_path / "apart"
     store.write(apart, {"episodes": [searched.episode(*cell) for cell in (("react", 0, True), ("sh", 1, False))]})
     refused(run(apart, *five), "planners='react,sh': two with a case in common")
