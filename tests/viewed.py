@@ -15,8 +15,8 @@ PLANNERS = ("react", "egb_logits", "tooltree")
 CASES, TRIALS = 4, 2
 EVIL = (
     "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
-    "<svg onload=\"document.title='ran'\">'\"></title></pre></a></svg></select>{{4321*1234}}{% raw %}"
-    "javascript:document.title='ran'\x1b[31m\u202e"
+    "<svg onload=\"document.title='ran'\">'\"></title></pre></a></svg></select>"
+    "{{4321*1234}}{% raw %}javascript:document.title='ran'\x1b[31m\u202e"
 )
 """A text that runs in a page that does not escape it, in any place."""
 

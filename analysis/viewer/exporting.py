@@ -41,6 +41,7 @@ def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = (
     chosen, total = list[_Chosen](), 0
     for run in runs:
         index = run.index()
+        run.classify(wait=True)
         total += sum(one.cells for one in index.summaries.values())
         chosen += _of_cells(run, index, only) if only else _failed_first(runs, run, index, most // len(runs))
     cells = {(one.filters.run, cell) for one in chosen for cell in one.cells}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.viewer import asked, episodes, matrix, places, trees
@@ -105,6 +104,7 @@ class Pages:
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
         """The cases of a place, and what is to be said of the comparison."""
+        run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
         reference = places.reference_of(settings, filters)
@@ -120,9 +120,7 @@ class Pages:
             base = matrix.against_planner(index, settings, reference)
             if filters.against and (reference is None or reference.planner != filters.against):
                 told.append(f"There is no planner {filters.against[:80]} here to compare with.")
-        return matrix.Matrix(
-            index, places.ranked(index, settings, reference), filters, base, run.failures(), other
-        ), told
+        return matrix.Matrix(index, places.ranked(index, settings, reference), filters, base, other), told
 
     def episode(
         self, addresses: Addresses, filters: Filters, cell: str, branch: int | None = None, first: int | None = None
@@ -148,7 +146,7 @@ class Pages:
             side=side,
             before=before,
             after=after,
-            failure=self._failure(run, index, cell),
+            failure=dict(zip(("kind", "detail", "step"), index.failure(cell), strict=True)),
             shown={name: value for name, value in found.row.items() if value not in (None, "", [])},
             reaches=episodes.SIDES,
         )
@@ -165,21 +163,9 @@ class Pages:
         if code not in codes:
             return None, None
         at, key = codes.index(code), found.setting.key
-
-        def cell(place: int) -> str | None:
-            rows = table.rows(codes[place : place + 1]) if place >= 0 else []
-            return rows[0].cells[key].first if rows and key in rows[0].cells else None
-
-        return cell(at - 1), cell(at + 1)
-
-    def _failure(self, run: Run, index: Index, cell: str) -> Mapping[str, Any]:
-        """The class of its failure, a few words on it, and the step of the decision where it has one."""
-        found = run.failures()
-        own: list[dict[str, Any]] = [] if found is None else found.filter(pc.field("cell_id") == cell).to_pylist()
-        if own:
-            return own[0]
-        kind = index.ask("SELECT kind FROM e WHERE cell_id = $cell", {"cell": cell})
-        return {"failure": kind[0][0] if kind else None, "failure_detail": None, "failure_step": None}
+        before, after = codes[at - 1 : at] if at else [], codes[at + 1 : at + 2]
+        first = [table.first(near[0], key) if near else None for near in (before, after)]
+        return first[0], first[1]
 
     def tree(self, addresses: Addresses, filters: Filters, cell: str, node: str = "") -> Found:
         """An episode's search tree below a node."""

@@ -52,7 +52,7 @@ class Run:
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _coming: Future[Index] | None = None
     _sorter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
-    _working: Future[pa.Table | None] | None = None
+    _working: Future[None] | None = None
     _classed: Index | None = None
     _known: pa.Table | None = None
 
@@ -91,21 +91,34 @@ class Run:
     def _take(self, index: Index) -> None:
         self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
 
-    def failures(self) -> pa.Table | None:
-        """Each failed cell's class, worked out beside: what is known by now, None where nothing is."""
+    def classify(self, wait: bool = False) -> None:
+        """Have failures put into classes, beside; the index has them when they are there.
+
+        Raises:
+            StoreError: if it is waited for, and the folder cannot be read.
+        """
         index = self.index()
         with self._lock:
             if self._working is not None and self._working.done():
-                working, self._working = self._working, None
-                self._known = self._known if working.exception() else working.result()
+                self._working = None
             if self._working is None and self._classed is not index:
-                self._classed, self._working = index, self._sorter.submit(self.classes, self.root)
-            return self._known
+                self._classed, self._working = index, self._sorter.submit(self._classify, index)
+            working = self._working
+        if wait and working is not None:
+            working.result()
+
+    def _classify(self, index: Index) -> None:
+        if self._known is not None:  # those of the index before: most of them are the same
+            index.classify(self._known)
+        found = self.classes(self.root)
+        if found is not None:
+            index.classify(found)
+            self._known = found
 
     @property
     def sorting(self) -> bool:
         """Whether failures are being put into classes just now."""
-        return self._working is not None
+        return self._working is not None and not self._working.done()
 
     def close(self) -> None:
         """Wait for nobody any more."""

@@ -120,7 +120,7 @@ def test_orders_and_flips_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -
 
     found = {}
     for sort in ("failed", "flipped", "id"):
-        table = Matrix(index, settings, Filters(sort=sort), base, None)
+        table = Matrix(index, settings, Filters(sort=sort), base)
         found[sort] = [row.case_id for row in table.rows(table.order())]
     of_case = {case: [shares[case, p] for p in viewed.PLANNERS if (case, p) in shares] for case in cases}
     by_mean = {case: (not values, float(np.mean(values)) if values else 0.0) for case, values in of_case.items()}
@@ -128,7 +128,7 @@ def test_orders_and_flips_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -
     assert found["id"] == cases
     assert [by_mean[case] for case in found["failed"]] == sorted(by_mean.values())
     assert [flips[case] for case in found["flipped"]] == sorted(flips.values(), reverse=True)
-    table = Matrix(index, settings, Filters(), base, None)
+    table = Matrix(index, settings, Filters(), base)
     for row in table.rows(table.order()):
         for key, cell in row.cells.items():
             assert cell.flip == flip(row.case_id, names[key])
