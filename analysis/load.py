@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.apart import APART
 from grid import store
 from grid.datasets.base import BASELINES
 from grid.engines.roles import ASKED
@@ -21,7 +22,6 @@ ALL = "all"
 """The pool that labels do not name: every tool of the benchmark."""
 UNREFINED = "none"
 """The refinement that labels do not name: the plan is taken as it was written first."""
-APART = [*SETTING, "refine", "retriever", "pool", *ASKED, "setting_id", "dataset_version", "code"]
 _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -78,9 +78,9 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     Where labels do not suffice, the setting's id too; behind it stands the code's where several made
     rows of one setting.
     """
-    place = frame.groupby(APART, sort=False, dropna=False).ngroup()
+    place = frame.groupby([*APART], sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
-    settings = frame.loc[first, APART].astype(str).set_index(place[first])
+    settings = frame.loc[first, [*APART]].astype(str).set_index(place[first])
     planner = settings["planner"]
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]

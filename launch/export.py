@@ -1,7 +1,8 @@
 """Write a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
 
-`inspect`: one .eval log for each setting, which `inspect view --log-dir results/<name>/inspect` lists (UK AI Security
-Institute's Inspect). Cells are its samples, trials its epochs. It needs the extra: pip install 'agent-grid[inspect]'.
+`inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
+setting has one, or several of 1,000 cells where it is large; cells are samples, trials epochs. It needs the extra:
+pip install 'agent-grid[inspect]'.
 """
 
 from __future__ import annotations

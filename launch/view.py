@@ -95,9 +95,10 @@ def _check(arguments: argparse.Namespace, folders: Sequence[Path]) -> None:
 
 
 def _runs(folders: Sequence[Path]) -> list[Run]:
+    from analysis.viewer.failing import classes
     from analysis.viewer.runs import Run
 
-    return [Run(folder, key, Watch(folder)) for folder, key in zip(folders, ("", "2"), strict=False)]
+    return [Run(folder, key, Watch(folder), classes) for folder, key in zip(folders, ("", "2"), strict=False)]
 
 
 def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
@@ -107,11 +108,12 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         token = None if local else secrets.token_urlsafe(24)
         host = HOST if local else arguments.host if arguments.host not in ("0.0.0.0", "::") else socket.gethostname()  # noqa: S104
         address = f"http://{host}:{port}/" + (f"?token={token}" if token else "")
-        import uvicorn
+        runs = _runs(folders)
+        threading.Thread(target=_read_ahead, args=(runs,), daemon=True).start()
+        import uvicorn  # while files are read
 
         from analysis.viewer.app import app
 
-        runs = _runs(folders)
         server = uvicorn.Server(
             uvicorn.Config(
                 app(runs, port, token), log_level="warning", access_log=False, server_header=False, lifespan="off"
@@ -120,8 +122,6 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         if arguments.port is None and port != PORT:
             print(f"port {PORT} is taken (by another viewer?): this one listens on {port}")
         print(f"viewer: {address}  (Ctrl-C ends it)", flush=True)
-        reading = threading.Thread(target=_read_ahead, args=(runs, server), daemon=True)
-        reading.start()
         if not arguments.no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         server.run(sockets=[listener])
@@ -130,16 +130,16 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
     return 0
 
 
-def _read_ahead(runs: Sequence[Run], server: object) -> None:
+def _read_ahead(runs: Sequence[Run]) -> None:
     """Have indexes ready for the first page, and files' hashes compared before the first case is asked for."""
     from analysis.viewer.reading import files
 
     for run in runs:
         try:
-            run.index()
+            _ = run.index().summaries
             for table in ("cases", "steps", "nodes", "improvements", "messages", "sections"):
                 files(run.root, table)
-            run.failures()
+            run.classify()
         except GridError as error:  # the page says so too
             print(f"error: {one_line(error)}", file=sys.stderr)
 

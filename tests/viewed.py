@@ -14,14 +14,15 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 PLANNERS = ("react", "egb_logits", "tooltree")
 CASES, TRIALS = 4, 2
 EVIL = (
-    "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\"><svg onload=\"document.title='ran'\">"
-    "'\"></title></pre></a></svg></select>{{4321*1234}}{% raw %}javascript:document.title='ran'\x1b[31m\u202e"
+    "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"
+    "<svg onload=\"document.title='ran'\">'\"></title></pre></a></svg></select>"
+    "{{4321*1234}}{% raw %}javascript:document.title='ran'\x1b[31m\u202e"
 )
 """A text that runs in a page that does not escape it, in any place."""
 
 
 def solved(planner: str, case: int, trial: int) -> bool:
-    """Which cells are resolved: react the first two cases, tooltree the last two, the third planner the first trials."""
+    """Which cells are resolved: react's first two cases, tooltree's last two, egb_logits' first trials."""
     return {"react": case < 2, "tooltree": case >= 2, "egb_logits": trial == 0}[planner]
 
 
@@ -73,7 +74,8 @@ def _case(case: int, evil: str) -> dict[str, Any]:
     return {
         "digest": f"d{case}", "case_id": f"case-{case}{evil}", "domain": evil or f"domain-{case % 2}",
         "query": evil or f"Rank list {case}", "messages": [evil or "And then?"], "followed": True, "ordered": True,
-        "outline": [{"id": "1.1", "goal": "g", "text": evil or "Rank it"}, {"id": "1.2", "goal": "g", "text": "Say so"}],
+        "outline": [{"id": "1.1", "goal": "g", "text": evil or "Rank it"},
+                    {"id": "1.2", "goal": "g", "text": "Say so"}],
         "calls": [call, {"substep_id": "1.2", "tool": None, "arguments": None}], "answer": evil or "42",
     }  # fmt: skip
 

@@ -29,6 +29,7 @@ from inspect_ai.log import (
     write_eval_log,
 )
 from inspect_ai.model import ModelUsage
+from inspect_ai.viewer import ViewerConfig
 
 from analysis import intervals
 from analysis.inspecting import texts
@@ -134,6 +135,7 @@ def _spec(part: _Part) -> EvalSpec:
         model=first["model"],
         config=EvalConfig(epochs=1 + max(row["trial"] for row in part.rows), epochs_reducer=["mean"]),
         revision=EvalRevision(type="git", origin="", commit=commit) if commit else None,
+        viewer=ViewerConfig(trust_content=False),  # texts of models and datasets: shown as such, nothing is loaded
         metadata={**labels, "engine": first["engine"], "engine_version": first["engine_version"], "config": given},
     )
 

@@ -41,11 +41,11 @@ def conversation(row: Mapping[str, Any], query: str, steps: Sequence[Mapping[str
         steps: its rows of `steps`, in order.
     """
     path = [step for step in steps if step["on_path"] is not False][:STEPS]
-    found: list[Message] = [ChatMessageUser(content=texts.shown(query), source="input", id=_id(row, "query"))]
+    found: list[Message] = [ChatMessageUser(content=texts.cut(query), source="input", id=_id(row, "query"))]
     for place, step in enumerate(path):
         found += _decision(step, f"{row['cell_id']}-{place}", row["model"])
     if row["answer"] is not None:
-        found.append(_said(texts.shown(row["answer"]), row["model"], _id(row, "answer")))
+        found.append(_said(texts.cut(row["answer"]), row["model"], _id(row, "answer")))
     return found
 
 
@@ -65,11 +65,11 @@ def _decision(step: Mapping[str, Any], name: str, model: str) -> Iterator[Messag
     said, tool = step["thought"] or "", step["chosen_tool"]
     if tool is None or tool == NO_TOOL:
         content = said or (NO_TOOL if tool else step["written"] or "(nothing that can be read)")
-        yield _said(texts.shown(content), model, name, metadata=told)
+        yield _said(texts.cut(content), model, name, metadata=told)
         return
     given, wrong = texts.arguments(step["arguments"])
     call = ToolCall(id=f"call-{name}", function=texts.cut(tool), arguments=given, parse_error=wrong)
-    yield _said(texts.shown(said), model, name, metadata=told, tool_calls=[call])
+    yield _said(texts.cut(said), model, name, metadata=told, tool_calls=[call])
     if step["observation"] is not None:
         seen = texts.cut(step["observation"])
         error = ToolCallError("unknown", seen) if step["failed"] else None
@@ -89,14 +89,14 @@ def events(requests: Sequence[Request | None], row: Mapping[str, Any]) -> list[M
 def _event(request: Request, model: str, when: dt.datetime) -> ModelEvent:
     asked: list[Message] = []
     for section in request.sections:
-        content = "(lost with a damaged file)" if section is None else texts.shown("\n".join(section.lines()))
+        content = "(lost with a damaged file)" if section is None else texts.cut("\n".join(section.lines()))
         kind = ChatMessageSystem if section is not None and section.kind in _STATIC else ChatMessageUser
         asked.append(kind(content=content))
     by = model if request.role == "actor" else request.role
     if request.probabilities is None:
-        said = [texts.shown(answer) for answer in request.answers]
+        said = [texts.cut(answer) for answer in request.answers]
     else:
-        said = [texts.shown("\n".join(answer_lines(request)))]
+        said = [texts.cut("\n".join(answer_lines(request)))]
     choices = [ChatCompletionChoice(message=ChatMessageAssistant(content=one, model=by)) for one in said]
     how = {"decision": request.decision, "request": request.request, "wanted": request.wanted}
     how |= {"unreadable": "; ".join(map(str, request.unreadable.values()))} if request.unreadable else {}

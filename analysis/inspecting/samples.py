@@ -50,7 +50,7 @@ def sample(
     found = EvalSample(
         id=texts.cut(row["case_id"]),
         epoch=row["trial"] + 1,
-        input=texts.shown(query),
+        input=texts.cut(query),
         target=target(case),
         messages=said,
         output=ModelOutput.from_content(row["model"], last),
@@ -73,7 +73,7 @@ def target(case: Mapping[str, Any] | None) -> str:
     if not case:
         return ""
     calls = [f"{call['tool']}({call['arguments'] or ''})" for call in case["calls"] if call["tool"]]
-    return texts.shown(case["answer"] if case["answer"] is not None else "\n".join(calls))
+    return texts.cut(case["answer"] if case["answer"] is not None else "\n".join(calls))
 
 
 def scores(row: Mapping[str, Any]) -> dict[str, Score]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from grid.text.untrusted import loads_storable
 
 MOST = 20_000
 """Characters of one text."""
-_IMAGE = re.compile(r"!(?=\[)")
 _DEEPEST = 20
 
 
@@ -18,11 +16,6 @@ def cut(text: str | None) -> str:
     found = text or ""
     more = len(found) - MOST
     return found if more <= 0 else f"{found[:MOST]}\n[... {more:,} characters left out]"
-
-
-def shown(text: str | None) -> str:
-    """As `cut`, for what the viewer shows as Markdown: an image's mark is escaped, as no page is to fetch one."""
-    return _IMAGE.sub(r"\\!", cut(text))
 
 
 def arguments(text: str | None) -> tuple[dict[str, Any], str | None]:

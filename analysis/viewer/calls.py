@@ -14,7 +14,7 @@ SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the refe
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument's value in both calls, None where one has none; `mark` says how they compare, "" without reference."""
+    """An argument's value in both calls, None where one has none; `mark`: how they compare, "" without a reference."""
 
     name: str
     chosen: str | None
@@ -53,10 +53,7 @@ def compared(step: Mapping[str, Any], call: Mapping[str, Any] | None) -> Compare
             step["chosen_tool"], None, False, [Argument(name, value, None, "") for name, value in own.items()]
         )
     theirs = _arguments(call["arguments"])
-    arguments = []
-    if call["tool"] is not None or own:
-        for name in dict.fromkeys([*theirs, *own]):
-            arguments.append(_argument(name, own, theirs))
+    arguments = [_argument(name, own, theirs) for name in dict.fromkeys([*theirs, *own])]
     return Compared(step["chosen_tool"], call["tool"], True, arguments)
 
 
@@ -71,8 +68,7 @@ def written(step: Mapping[str, Any]) -> dict[str, str]:
 def aligned(steps: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], followed: bool) -> list[int | None]:
     """Of each step the place of the reference's call it is held against.
 
-    Where an outline is followed, that of its substep; else the first call of the same tool that is not yet taken,
-    and for what is left the calls that are left, in order.
+    Where an outline is followed, that of its substep; else the first call of the same tool that is not yet taken.
     """
     if followed:
         places = {call["substep_id"]: place for place, call in enumerate(calls)}

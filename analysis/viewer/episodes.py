@@ -156,7 +156,7 @@ def _siblings(index: Index, row: Row, setting: Setting) -> list[Sibling]:
     settings = {one.key: one for one in index.of_place(setting.place)}
     query = (
         "SELECT cell_id, setting, trial, success FROM e\n"
-        "WHERE setting IN $settings AND case_id::VARCHAR = $case ORDER BY trial, cell_id"
+        "WHERE setting IN $settings AND case_id = $case::cases ORDER BY trial, cell_id"
     )
     rows = index.ask(query, {"settings": list(settings), "case": row["case_id"]})
     found = [Sibling(cell, settings[key], trial, success) for cell, key, trial, success in rows]

@@ -31,16 +31,17 @@ class _Chosen:
 def export(runs: Sequence[Run], folder: Path, most: int, only: Sequence[str] = ()) -> str:
     """Write the pages of at most so many episodes, all of a case together; returns what was written, in words.
 
-    Cases are taken from every place in turn, in the order of those that most planners failed. `only`: the cases of these
-    cells, whatever `most` says.
+    Every place has its share, of the cases that most planners failed. `only`: the cases of these cells, whatever `most`
+    says.
 
     Raises:
         StoreError: the folder is not empty or cannot be written to, or there is no such cell.
     """
     _empty(folder)
-    chosen, total = [], 0
+    chosen, total = list[_Chosen](), 0
     for run in runs:
         index = run.index()
+        run.classify(wait=True)
         total += sum(one.cells for one in index.summaries.values())
         chosen += _of_cells(run, index, only) if only else _failed_first(runs, run, index, most // len(runs))
     cells = {(one.filters.run, cell) for one in chosen for cell in one.cells}

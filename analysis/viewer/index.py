@@ -10,17 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
 
-from analysis.intervals import CLUSTER, Interval, share
-from analysis.load import APART, told_apart
+from analysis.apart import APART
 from analysis.viewer.reading import again, ask, connect, rows_of
 from grid.errors import StoreError
+
+if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
+    import pandas as pd
+
+    from analysis.intervals import Interval
 
 _APART = ", ".join(f'"{name}"' for name in APART)
 UNRESOLVED = "not resolved"
@@ -30,14 +33,15 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
   WHEN budget_reached IS NOT NULL THEN 'budget: ' || budget_reached
   WHEN NOT success THEN '{UNRESOLVED}' END"""
 _CELLS = f"""
-SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id, cell_key,
-  status = 'ok' AS ok, success, {_KIND} AS kind, depth, case_digest, created_at,
+SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
+  hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
   input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0) AS tokens
 FROM {{rows}}"""
+_CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
 _AGAIN = """
 DELETE FROM e WHERE rowid IN (
   SELECT rowid FROM e SEMI JOIN (SELECT cell_key FROM e GROUP BY ALL HAVING count(*) > 1) USING (cell_key)
-  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC, rowid DESC) > 1)"""
+  QUALIFY row_number() OVER (PARTITION BY cell_key, case_id, trial ORDER BY created_at DESC, rowid DESC) > 1)"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,9 @@ class Summary:
 
 
 class Index:
-    """The cells of a folder's files, each its latest row; of one moment, and never changed.
+    """The cells of a folder's files, each its latest row; of one moment.
+
+    Only kinds of failures change, when classes come: `version` counts how often.
 
     Raises:
         StoreError: the folder is gone, or a file is damaged or of another version.
@@ -79,7 +85,7 @@ class Index:
 
     def __init__(self, root: Path) -> None:
         began = time.monotonic()
-        self.root = root
+        self.root, self.version = root, 0
         self._connection = connect()
         self.names: frozenset[str] = again(root, "episodes", self._load)
         self.seconds = time.monotonic() - began
@@ -96,11 +102,26 @@ class Index:
             run(f"CREATE TYPE {kind} AS ENUM (SELECT name FROM given WHERE name IS NOT NULL ORDER BY name)")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         run(_AGAIN)
+        run(f"CREATE OR REPLACE TABLE f ({_CLASSES})")
         table = self._connection.sql(
             f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows})"
         )
-        self.settings = _settings(pd.DataFrame(table.to_arrow_table().to_pylist()))
+        self.settings = _settings(table.to_arrow_table())
         return frozenset(names)
+
+    def classify(self, classes: pa.Table) -> None:
+        """Take over the classes of failures (`runs.Classes`): they are the kinds of their cells from now on."""
+        cursor = self._connection.cursor()
+        cursor.register("given", classes)
+        cursor.execute("CREATE OR REPLACE TABLE f AS SELECT cell_id, failure, failure_detail, failure_step FROM given")
+        cursor.execute("UPDATE e SET kind = failure FROM f WHERE e.cell_id = f.cell_id")
+        self.version += 1
+
+    def failure(self, cell: str) -> tuple[str | None, str | None, int | None]:
+        """A cell's kind of failure, a few words on it, and the step of the decision where it has one."""
+        query = "SELECT kind, failure_detail, failure_step FROM e LEFT JOIN f USING (cell_id) WHERE e.cell_id = $cell"
+        found = self.ask(query, {"cell": cell})
+        return found[0] if found else (None, None, None)
 
     def ask(self, query: str, values: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         """Rows of what is held: the table `e`."""
@@ -132,8 +153,9 @@ class Index:
     def summaries(self) -> Mapping[int, Summary]:
         """Each setting in numbers, by its key."""
         frame = self.arrow(
-            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken, max(trial) + 1 AS trials,\n"
-            "  count(*) - count(success) AS unknown, avg(success::INT) AS success, sum(tokens) AS tokens\n"
+            "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
+            "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown,\n"
+            "  avg(success::INT) AS success, sum(tokens) AS tokens\n"
             "FROM e GROUP BY setting, cluster, case_id"
         ).to_pandas()
         return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}
@@ -144,8 +166,10 @@ class Index:
         if not self.rows("cases", "SELECT digest FROM $files WHERE domain IS NOT NULL LIMIT 1", {}):
             return None
         found = ask(self._connection, self.root, "cases", "SELECT DISTINCT digest, domain FROM $files", {})
-        query = "SELECT DISTINCT setting, case_id, domain FROM e JOIN named ON case_digest = digest"
-        return None if found is None else self.arrow(query, named=found)
+        of = f"SELECT DISTINCT hash({_APART}) AS setting, case_id, case_digest AS digest FROM $files"
+        cases = ask(self._connection, self.root, "episodes", of, {})
+        query = "SELECT setting, case_id, domain FROM cases JOIN named USING (digest)"
+        return None if found is None or cases is None else self.arrow(query, named=found, cases=cases)
 
     @cached_property
     def categories(self) -> Sequence[str]:
@@ -155,8 +179,13 @@ class Index:
         return [*domains, *clusters]
 
 
-def _settings(frame: pd.DataFrame) -> Sequence[Setting]:
+def _settings(rows: pa.Table) -> Sequence[Setting]:
     """In the order of reports: undisturbed ones first."""
+    import pandas as pd
+
+    from analysis.load import told_apart
+
+    frame = pd.DataFrame(rows.to_pylist())
     frame = frame.assign(planner=told_apart(frame.astype(dict.fromkeys(APART, "category"))).astype(str))
     frame = frame.assign(disturbed=frame["robustness"] != "none")
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner"])
@@ -167,6 +196,8 @@ def _settings(frame: pd.DataFrame) -> Sequence[Setting]:
 
 
 def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
+    from analysis.intervals import CLUSTER, share
+
     cells = int(rows["cells"].sum())
     values = rows.set_index(CLUSTER)["success"].dropna()
     tokens: npt.NDArray[np.float64] = rows["tokens"].to_numpy(dtype=float)

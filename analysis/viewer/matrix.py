@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from analysis.viewer.filters import OTHER, Filters
+from analysis.viewer.filters import Filters
 from analysis.viewer.index import Index, Setting
 
 PAGE = 50
@@ -20,6 +20,7 @@ PAGE = 50
 Codes = npt.NDArray[np.int64]
 _KEPT = 16  # orders that are kept: going on to the next page or case asks for the same again
 _RESOLVED = 0.5
+_FIRST = "arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial)"
 _SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM e WHERE setting IN $settings GROUP BY ALL)"
 _ORDERS = {
     "failed": "avg(share) FILTER (setting IN $chosen) NULLS LAST, case_id",
@@ -59,43 +60,40 @@ class Row:
 class Matrix:
     """One place's cases under some filters; `base` is what cells are compared with: (case_id, setting, share).
 
-    `chosen` are the settings whose cells conditions and orders are about.
+    Conditions and orders are about the cells of the filters' planner or, without one, of all. `other` is the index that
+    `base` is of, None for the cases' own.
     """
 
     def __init__(
-        self, index: Index, settings: Sequence[Setting], filters: Filters, base: pa.Table, failures: pa.Table | None
+        self,
+        index: Index,
+        settings: Sequence[Setting],
+        filters: Filters,
+        base: pa.Table,
+        other: Index | None = None,
     ) -> None:
         self.index, self.settings, self.filters, self.base = index, settings, filters, base
-        self.failures = failures if failures is not None else _NO_CLASSES
+        self._of = index, other
         chosen = [one.key for one in settings if one.planner == filters.planner] or [one.key for one in settings]
         self._values = {"settings": [one.key for one in settings], "chosen": chosen}
 
     def order(self) -> Codes:
         """The cases' codes, in order."""
-        key = (
-            id(self.index),
-            self.filters.but(page=1),
-            tuple(self._values["settings"]),
-            len(self.failures),
-            len(self.base),
-        )
+        key = self.filters.but(page=1), self.index.version, *map(id, self._of)
         with _lock:
-            if key in _orders and _orders[key][0] is self.index:
+            if key in _orders:
                 _orders.move_to_end(key)
                 return _orders[key][1]
-        found: Codes = self._order()
+        found = self._order()
         with _lock:
-            _orders[key] = self.index, found
+            _orders[key] = self._of, found  # which keeps what the ids are of
             while len(_orders) > _KEPT:
                 _orders.popitem(last=False)
         return found
 
     def _order(self) -> Codes:
         conditions, values = self._conditions()
-        kept = (
-            "k AS (SELECT DISTINCT case_id FROM e LEFT JOIN failures USING (cell_id)\n"
-            f"  WHERE setting IN $chosen AND {' AND '.join(conditions)})"
-        )
+        kept = f"k AS (SELECT DISTINCT case_id FROM e\n  WHERE setting IN $chosen AND {' AND '.join(conditions)})"
         query = (
             f"WITH {_SHARES},\n{kept}\nSELECT enum_code(case_id)::BIGINT AS code FROM g SEMI JOIN k USING (case_id)\n"
             "LEFT JOIN (SELECT case_id::cases AS case_id, setting, share AS base FROM base) USING (case_id, setting)\n"
@@ -110,7 +108,7 @@ class Matrix:
         if filters.outcome:
             conditions.append(_OUTCOMES[filters.outcome])
         if filters.failure:
-            conditions.append("coalesce(failure, kind) = $failure")
+            conditions.append("kind = $failure")
             values["failure"] = filters.failure
         if filters.depth:
             conditions.append("depth = $depth")
@@ -127,13 +125,13 @@ class Matrix:
     def rows(self, codes: Sequence[int] | Codes) -> list[Row]:
         """Some cases, in this order."""
         query = (
-            f"WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
+            "WITH b AS (SELECT case_id::cases AS case_id, setting, share AS base FROM base)\n"
             "SELECT enum_code(case_id)::BIGINT AS code, case_id::VARCHAR AS case_id, setting,\n"
             "  count(*) FILTER (success) AS resolved, count(success) AS known, count(*) AS trials,\n"
             "  count(*) FILTER (NOT ok) AS broken, any_value(cluster)::VARCHAR AS cluster, any_value(depth) AS depth,\n"
-            "  arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial) AS first, any_value(base) AS base,\n"
-            "  list(DISTINCT coalesce(failure, kind)) FILTER (NOT coalesce(success, false)) AS kinds\n"
-            "FROM e LEFT JOIN failures USING (cell_id) LEFT JOIN b USING (case_id, setting)\n"
+            f"  {_FIRST} AS first, any_value(base) AS base,\n"
+            "  list(DISTINCT kind) FILTER (NOT coalesce(success, false)) AS kinds\n"
+            "FROM e LEFT JOIN b USING (case_id, setting)\n"
             "WHERE setting IN $settings AND enum_code(case_id) IN $codes GROUP BY ALL"
         )
         table = self._ask(query, {"settings": self._values["settings"], "codes": [int(code) for code in codes] or [-1]})
@@ -142,10 +140,16 @@ class Matrix:
             found.setdefault(row["code"], []).append(row)
         return [_row(found[int(code)]) for code in codes if int(code) in found]
 
+    def first(self, code: int, setting: int) -> str | None:
+        """The episode that a cell of the matrix leads to."""
+        query = f"SELECT {_FIRST} FROM e WHERE setting = $setting AND enum_code(case_id) = $code"
+        found: str | None = self.index.ask(query, {"setting": setting, "code": code})[0][0]
+        return found
+
     def kinds(self) -> list[str]:
         """What failures there are to filter by, the most frequent first."""
         query = (
-            "SELECT coalesce(failure, kind) AS kind FROM e LEFT JOIN failures USING (cell_id)\n"
+            "SELECT kind FROM e\n"
             "WHERE setting IN $settings AND kind IS NOT NULL GROUP BY ALL ORDER BY count(*) DESC, kind"
         )
         kinds: list[str] = self._ask(query, {"settings": self._values["settings"]})["kind"].to_pylist()
@@ -158,9 +162,7 @@ class Matrix:
 
     def _ask(self, query: str, values: Mapping[str, Any]) -> pa.Table:
         domains = self.index.domains if "domains" in query else None
-        return self.index.arrow(
-            query, values, base=self.base, failures=self.failures, domains=_NO_DOMAINS if domains is None else domains
-        )
+        return self.index.arrow(query, values, base=self.base, domains=_NO_DOMAINS if domains is None else domains)
 
 
 def against_planner(index: Index, settings: Sequence[Setting], reference: Setting | None) -> pa.Table:
@@ -189,10 +191,8 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa
     )
     given = pa.table({name: pa.array(keys, pa.uint64()) for name, keys in (("own", pairs), ("other", pairs.values()))})
     shares = other.arrow(query, pairs=given)
-    return index.arrow(
-        "SELECT s.* FROM shares AS s SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)",
-        shares=shares,
-    )
+    both = "SELECT * FROM shares SEMI JOIN (SELECT DISTINCT case_id::VARCHAR AS case_id FROM e) USING (case_id)"
+    return index.arrow(both, shares=shares)
 
 
 def counterpart(setting: Setting, other: Index) -> Setting | None:
@@ -222,9 +222,6 @@ def _empty(**columns: pa.DataType) -> pa.Table:
 
 
 _NO_BASE = _empty(case_id=pa.string(), setting=pa.uint64(), share=pa.float64())
-_NO_CLASSES = _empty(cell_id=pa.string(), failure=pa.string())
 _NO_DOMAINS = _empty(setting=pa.uint64(), case_id=pa.string(), domain=pa.string())
-_orders: OrderedDict[Any, tuple[Index, Codes]] = OrderedDict()
+_orders: OrderedDict[Any, tuple[Any, Codes]] = OrderedDict()
 _lock = Lock()
-NO_BASE = _NO_BASE
-UNUSED = OTHER

@@ -10,14 +10,13 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from analysis.viewer import asked, episodes, matrix, trees
+from analysis.viewer import asked, episodes, matrix, places, trees
 from analysis.viewer.addresses import Addresses
 from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, Filters
-from analysis.viewer.index import UNRESOLVED, Index, Setting
+from analysis.viewer.index import UNRESOLVED, Index
 from analysis.viewer.runs import Run
 from grid.text.untrusted import shown_lines
 
-REFERENCE = "react"
 _FOLDER = Path(__file__).parent
 _LISTED = 200  # categories that a list of suggestions has
 _PER_PAGE_ASKED = asked.PAGE
@@ -53,11 +52,13 @@ class Pages:
 
     def sweeps(self, addresses: Addresses) -> Found:
         """Every folder's settings in numbers, and how far a running sweep is."""
-        told = []
+        told, running = [], False
         for run in self.runs:
             index = run.index()
-            told.append({"run": run, "progress": run.watch(), "places": _places(run, index), "cells": _count(index)})
-        running = any(one["progress"] and one["progress"].running for one in told)
+            progress = run.watch()
+            running = running or bool(progress and progress.running)
+            sums = places.summed_up(run, index)
+            told.append({"run": run, "progress": progress, "places": sums, "cells": places.count(index)})
         return self._page("sweeps.html", addresses, told=told, refresh=running, title=self.runs[0].name)
 
     def cases(
@@ -66,7 +67,7 @@ class Pages:
         """Cases by planners of one place: those that filters leave, in their order, or these `codes`."""
         run = self.run(filters)
         index = run.index()
-        place = place_of(index, filters)
+        place = places.place_of(index, filters)
         if place is None:
             return self.missing(addresses, "There is no such model, dataset and robustness setting in this folder.")
         filters = filters.but(page=filters.page, model=place[0], dataset=place[1], robustness=place[2], run=run.key)
@@ -83,7 +84,7 @@ class Pages:
             run=run,
             filters=filters,
             settings=table.settings,
-            reference=reference_of(table.settings, filters),
+            reference=places.reference_of(table.settings, filters),
             summaries=index.summaries,
             rows=table.rows(order[first : first + matrix.PAGE]),
             count=len(order),
@@ -103,21 +104,23 @@ class Pages:
 
     def matrix(self, run: Run, index: Index, filters: Filters) -> tuple[matrix.Matrix, list[str]]:
         """The cases of a place, and what is to be said of the comparison."""
+        run.classify()
         settings = index.of_place((filters.model, filters.dataset, filters.robustness))
         told: list[str] = []
-        reference = reference_of(settings, filters)
-        other = next((one for one in self.runs if one is not run), None)
-        if filters.against == OTHER and other is not None:
-            base = matrix.against_other(index, settings, other.index())
+        reference = places.reference_of(settings, filters)
+        beside = next((one for one in self.runs if one is not run), None)
+        other = beside.index() if beside and filters.against == OTHER else None
+        if beside and other:
+            base = matrix.against_other(index, settings, other)
             if not len(base):
                 told.append(
-                    f"{run.name} and {other.name} have no case of these planners in common: nothing can be compared."
+                    f"{run.name} and {beside.name} have no case of these planners in common: nothing can be compared."
                 )
         else:
             base = matrix.against_planner(index, settings, reference)
             if filters.against and (reference is None or reference.planner != filters.against):
                 told.append(f"There is no planner {filters.against[:80]} here to compare with.")
-        return matrix.Matrix(index, _ranked(index, settings, reference), filters, base, run.failures()), told
+        return matrix.Matrix(index, places.ranked(index, settings, reference), filters, base, other), told
 
     def episode(
         self, addresses: Addresses, filters: Filters, cell: str, branch: int | None = None, first: int | None = None
@@ -130,7 +133,7 @@ class Pages:
             return self._no_episode(addresses, cell)
         side = episodes.sides(index, found.row, first) if first is not None else None
         before, after = self._beside(run, index, filters, found)
-        filters = _in_place(filters, found.setting)
+        filters = places.in_place(filters, found.setting)
         return self._page(
             "episode.html",
             addresses,
@@ -143,7 +146,7 @@ class Pages:
             side=side,
             before=before,
             after=after,
-            kind=self._kind(run, index, cell),
+            failure=dict(zip(("kind", "detail", "step"), index.failure(cell), strict=True)),
             shown={name: value for name, value in found.row.items() if value not in (None, "", [])},
             reaches=episodes.SIDES,
         )
@@ -152,7 +155,7 @@ class Pages:
         self, run: Run, index: Index, filters: Filters, found: episodes.EpisodePage
     ) -> tuple[str | None, str | None]:
         """The same planner's episodes of the case before and the case after, in the order of the filters."""
-        own = _in_place(filters, found.setting)
+        own = places.in_place(filters, found.setting)
         table, _ = self.matrix(run, index, own)
         codes = table.order().tolist()
         query = "SELECT enum_code($case::cases)::BIGINT"
@@ -160,22 +163,9 @@ class Pages:
         if code not in codes:
             return None, None
         at, key = codes.index(code), found.setting.key
-
-        def cell(place: int) -> str | None:
-            rows = table.rows(codes[place : place + 1]) if place >= 0 else []
-            return rows[0].cells[key].first if rows and key in rows[0].cells else None
-
-        return cell(at - 1), cell(at + 1)
-
-    def _kind(self, run: Run, index: Index, cell: str) -> str | None:
-        classes = run.failures()
-        if classes is not None:
-            query = "SELECT failure FROM classes WHERE cell_id = $cell"
-            named = index.arrow(query, {"cell": cell}, classes=classes)["failure"].to_pylist()
-            if named:
-                return str(named[0])
-        kind = index.ask("SELECT kind FROM e WHERE cell_id = $cell", {"cell": cell})
-        return kind[0][0] if kind else None
+        before, after = codes[at - 1 : at] if at else [], codes[at + 1 : at + 2]
+        first = [table.first(near[0], key) if near else None for near in (before, after)]
+        return first[0], first[1]
 
     def tree(self, addresses: Addresses, filters: Filters, cell: str, node: str = "") -> Found:
         """An episode's search tree below a node."""
@@ -195,7 +185,7 @@ class Pages:
             addresses,
             title=f"{row['case_id']} · {setting.planner} · tree",
             run=run,
-            filters=_in_place(filters, setting),
+            filters=places.in_place(filters, setting),
             row=row,
             setting=setting,
             drawing=drawing,
@@ -219,7 +209,7 @@ class Pages:
             addresses,
             title=f"{row['case_id']} · {setting.planner} · prompts",
             run=run,
-            filters=_in_place(filters, setting),
+            filters=places.in_place(filters, setting),
             row=row,
             setting=setting,
             requests=asked.read(index, row, page) if count else [],
@@ -241,52 +231,6 @@ class Pages:
     def _page(self, template: str, addresses: Addresses, *, refresh: bool = False, **values: Any) -> Found:
         values |= {"to": addresses, "runs": self.runs, "note": self._note, "refresh": refresh and not addresses.export}
         return Found(self._environment.get_template(template).render(**values))
-
-
-def place_of(index: Index, filters: Filters) -> tuple[str, str, str] | None:
-    """The place that filters name; what they leave out is the first there is."""
-    wanted = filters.model, filters.dataset, filters.robustness
-    fits = [place for place in index.places if all(one in ("", own) for one, own in zip(wanted, place, strict=True))]
-    return fits[0] if fits else None
-
-
-def reference_of(settings: Sequence[Setting], filters: Filters) -> Setting | None:
-    """The planner that others are compared with: the one that is asked for, else react, else none."""
-    if filters.against and filters.against != OTHER:
-        return next((one for one in settings if one.planner == filters.against), None)
-    plain = [one for one in settings if one.planner.partition("[")[0].partition(" ")[0] == REFERENCE]
-    return min(plain, key=lambda one: len(one.planner), default=None)
-
-
-def _in_place(filters: Filters, setting: Setting) -> Filters:
-    model, dataset, robustness = setting.place
-    return filters.but(page=filters.page, model=model, dataset=dataset, robustness=robustness)
-
-
-def _places(run: Run, index: Index) -> list[dict[str, Any]]:
-    return [
-        {
-            "filters": Filters(run.key, *place),
-            "settings": [
-                index.summaries[one.key]
-                for one in _ranked(index, index.of_place(place), reference_of(index.of_place(place), Filters()))
-            ],
-        }
-        for place in index.places
-    ]
-
-
-def _ranked(index: Index, settings: Sequence[Setting], reference: Setting | None) -> list[Setting]:
-    """As reports have them: the reference first, then by success."""
-    return sorted(settings, key=lambda one: (one != reference, -_known(index.summaries[one.key].success.mean)))
-
-
-def _count(index: Index) -> int:
-    return sum(one.cells for one in index.summaries.values())
-
-
-def _known(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
 
 
 def _finalized(value: object) -> object:

@@ -30,7 +30,7 @@ class Progress:
 
 Watch = Callable[[], Progress | None]
 Classes = Callable[[Path], pa.Table | None]
-"""Of a folder each failed cell's class: columns `cell_id` and `failure`; None where there are none."""
+"""Of a folder each failed cell's class: columns `cell_id`, `failure`, `failure_detail` and `failure_step`, or None."""
 
 
 def _nothing() -> None:
@@ -51,7 +51,10 @@ class Run:
     _lock: Any = field(default_factory=Lock)
     _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     _coming: Future[Index] | None = None
-    _failures: tuple[Index, Future[pa.Table | None]] | None = None
+    _sorter: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
+    _working: Future[None] | None = None
+    _classed: Index | None = None
+    _known: pa.Table | None = None
 
     @property
     def name(self) -> str:
@@ -88,23 +91,39 @@ class Run:
     def _take(self, index: Index) -> None:
         self._index, self._looked, self._listed = index, time.monotonic(), _names(self.root)
 
-    def failures(self) -> pa.Table | None:
-        """Each failed cell's class: None until somebody has worked them out, beside, or where there are none."""
+    def classify(self, wait: bool = False) -> None:
+        """Have failures put into classes, beside; the index has them when they are there.
+
+        Raises:
+            StoreError: if it is waited for, and the folder cannot be read.
+        """
         index = self.index()
         with self._lock:
-            if self._failures is None or self._failures[0] is not index:
-                self._failures = index, self._beside.submit(self.classes, self.root)
-            working = self._failures[1]
-        return working.result() if working.done() and working.exception() is None else None
+            if self._working is not None and self._working.done():
+                self._working = None
+            if self._working is None and self._classed is not index:
+                self._classed, self._working = index, self._sorter.submit(self._classify, index)
+            working = self._working
+        if wait and working is not None:
+            working.result()
+
+    def _classify(self, index: Index) -> None:
+        if self._known is not None:  # those of the index before: most of them are the same
+            index.classify(self._known)
+        found = self.classes(self.root)
+        if found is not None:
+            index.classify(found)
+            self._known = found
 
     @property
     def sorting(self) -> bool:
         """Whether failures are being put into classes just now."""
-        return self._failures is not None and not self._failures[1].done()
+        return self._working is not None and not self._working.done()
 
     def close(self) -> None:
         """Wait for nobody any more."""
-        self._beside.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._beside, self._sorter):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _names(root: Path) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 _MIX = 0x9E3779B97F4A7C15  # odd: another number for each, and none in order
 
 Places = npt.NDArray[np.int64]
-Made = dict[str, Sequence[Any]]
+Made = dict[str, Any]
 
 
 def write(root: Path, episodes: int, seed: int = 0) -> None:

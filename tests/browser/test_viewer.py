@@ -1,4 +1,4 @@
-"""The viewer in a real Chromium: by keyboard alone, on a phone, with a hostile folder, from files, while a sweep runs."""
+"""The viewer in a real Chromium: the keyboard alone, a phone, a hostile folder, files, and a sweep that runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-if CHROMIUM is None:
-    pytest.skip("needs a Chromium", allow_module_level=True)
 
 import uvicorn
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -29,6 +26,8 @@ from analysis.viewer.runs import Run
 from launch.view import Watch, _listener
 from tests import viewed
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -99,6 +98,7 @@ def opened(page: Page, key: str, title: str) -> None:
     """Press a key, and wait for the page that it leads to."""
     press(page, key)
     expect(page).to_have_title(re.compile(re.escape(title)), timeout=PATIENCE)
+    page.wait_for_load_state()
 
 
 def test_the_keyboard_walks_from_the_sweep_to_the_prompt_and_back(page: Page, root: Path) -> None:

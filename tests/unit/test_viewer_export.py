@@ -14,7 +14,7 @@ import pytest
 
 from analysis.viewer.exporting import export
 from analysis.viewer.runs import Run
-from grid.errors import StoreError
+from grid.errors import ConfigError, StoreError
 from launch import view
 from tests import viewed
 
@@ -121,7 +121,7 @@ def test_two_viewers_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
         second.close()
         assert own == port
         assert other > own
-        with pytest.raises(view.ConfigError, match="another program listens there"):
+        with pytest.raises(ConfigError, match="another program listens there"):
             view._listener("127.0.0.1", own)
 
 
@@ -150,7 +150,7 @@ def _page(address: str) -> bytes:
     until = time.monotonic() + 120
     while True:
         try:
-            with urllib.request.urlopen(address, timeout=60) as answer:
+            with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310
                 content: bytes = answer.read()
                 return content
         except OSError:

@@ -1,0 +1,10 @@
+"""What tells settings apart, beside their labels: columns of `episodes`."""
+
+from __future__ import annotations
+
+from grid.engines.roles import ASKED
+
+APART = (
+    *("model", "dataset", "robustness", "planner", "refine", "retriever", "pool"),
+    *(*ASKED, "setting_id", "dataset_version", "code"),
+)  # fmt: skip
