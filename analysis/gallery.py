@@ -83,13 +83,15 @@ def counts(folder: Path) -> Counts:
 
 
 def published(names: Sequence[str]) -> list[str]:
-    """The paper and table of each file of conf/paper.
+    """The papers of these files of conf/paper, each with its tables.
 
     Raises:
         AnalysisError: there is no such file.
     """
-    tables = [files.find(name) for name in names]
-    return [f"{table.paper}, table {table.table}" for table in tables]
+    papers: dict[str, list[str]] = {}
+    for table in map(files.find, names):
+        papers.setdefault(table.paper, []).append(table.table)
+    return [f"{paper}, table{'s' * (len(tables) > 1)} {', '.join(tables)}" for paper, tables in papers.items()]
 
 
 def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None) -> list[str]:

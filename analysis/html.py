@@ -13,7 +13,7 @@ from analysis.study import SECTION
 from grid.text.untrusted import shown_lines
 
 Viewer = Callable[[str, str], str]
-"""The address of the episodes of a model and dataset."""
+"""The address of the episodes of a model and dataset; of all, where these are empty."""
 REST = "By model and data set"
 """The section of what names none."""
 _SHOWN = 2_000
@@ -56,12 +56,12 @@ def document(
         drawings: its figures.
         lines: what it shows, in sentences.
         head: terms and what is said of them, a line each (`heading.of`).
-        viewer: gives the address of the viewer's page for a model and dataset; None: no links.
+        viewer: gives the addresses that tables link to; None: no links.
     """
     sections = _sections([*map(_bounded, sheets), *drawings])
 
     def episodes(part: Sheet | Drawing) -> str:
-        return viewer(*place) if viewer and isinstance(part, Sheet) and (place := _place(part)) else ""
+        return viewer(*_place(part)) if viewer and isinstance(part, Sheet) else ""
 
     return (
         environment()
@@ -81,10 +81,10 @@ def environment() -> Environment:
     )
 
 
-def _place(sheet: Sheet) -> tuple[str, str] | None:
-    """The one model and the one dataset that all rows of a table are about; None where there are several."""
+def _place(sheet: Sheet) -> tuple[str, str]:
+    """The one model and the one dataset that all rows of a table are about; empty where there are several."""
     found = [sheet.values[name].dropna().unique() for name in ("model", "dataset") if name in sheet.values]
-    return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else None
+    return (str(found[0][0]), str(found[1][0])) if list(map(len, found)) == [1, 1] else ("", "")
 
 
 def _sections(parts: Sequence[Sheet | Drawing]) -> list[tuple[str, list[Sheet | Drawing]]]:

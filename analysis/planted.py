@@ -15,7 +15,7 @@ ENGINE, EXPECTED = "engine", "expected_success"
 COLUMNS = (ENGINE, EXPECTED)
 """What is read of every episode besides the columns of other tables."""
 SIMULATED = "simulated"
-_TOLD = "simulated policy: no language model, it is told the answers"
+_TOLD = "simulated policy: no language model, and told the answers"
 
 
 def told(episodes: pd.DataFrame) -> str:

@@ -27,8 +27,12 @@ _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "[": "{[}", "]": "{]}", "-": "{-}", "−": "$-$", "±": r"$\pm$",
-    "×": r"$\times$", "∞": r"$\infty$",
+    "×": r"$\times$", "∞": r"$\infty$", "→": r"$\to$", "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "≈": r"$\approx$",
+    "τ": r"$\tau$", "π": r"$\pi$", "Δ": r"$\Delta$", "α": r"$\alpha$", "β": r"$\beta$", "κ": r"$\kappa$",
+    "χ": r"$\chi$", "ρ": r"$\rho$", "§": r"\S{}", "†": r"\textdagger{}", "…": r"\dots{}", "·": r"$\cdot$",
 }  # fmt: skip
+_LATIN = frozenset(map(chr, range(0xA0, 0x180))) - frozenset("ĦħĸĿŀŉŦŧſ") | frozenset("–—‘’“”")
+"""What LaTeX's T1 fonts have besides ASCII."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ def _inert(value: Any) -> Any:
 
 
 def latex(sheet: Sheet) -> str:
-    """A floating table with booktabs' rules."""
+    """A floating table with booktabs' rules, made smaller where it is wider than the text."""
     columns = _columns(sheet)
     lines = [_ampersands([*sheet.labels, *sheet.figures]), r"\midrule"]
     for place, row in enumerate(sheet.rows):
@@ -167,16 +171,17 @@ def latex(sheet: Sheet) -> str:
     caption = ". ".join(_latex(text) for text in (sheet.title, sheet.caption, *sheet.notes))
     return "\n".join(
         [
-            "% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}",
+            "% needs \\usepackage{booktabs,graphicx} and \\usepackage[T1]{fontenc}",
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{caption}}}",
             rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', sheet.name)}}}",
+            r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             *lines,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table}",
             "",
         ]
@@ -196,9 +201,16 @@ def _ampersands(cells: Sequence[str]) -> str:
 
 
 def _latex(text: str) -> str:
-    """Escaped; a minus before a number is one, and no two hyphens join to a dash."""
+    """Escaped; a minus before a number is one, and no two hyphens join to a dash.
+
+    Characters that LaTeX's fonts do not have are written by their numbers: it would stop at them.
+    """
     signed = re.sub(r"(?<![\w.-])-(?=[\d.]|inf)", "−", shown(text))
-    return "".join(_LATEX.get(char, char) for char in signed)
+    return "".join(_LATEX.get(char) or _in_font(char) for char in signed)
+
+
+def _in_font(char: str) -> str:
+    return char if char.isascii() or char in _LATIN else f"U+{ord(char):04X}"
 
 
 FORMATS: dict[str, Callable[[Sheet], str]] = {"md": markdown, "csv": csv, "tex": latex}

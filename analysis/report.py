@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,33 +70,27 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None, all
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *partial.lines(plan), *unreadable.warnings(root)):
-        console.print(shown(line), soft_wrap=True, markup=False)
+    for line in (provenance.first_line(episodes), *partial.lines(plan)):
+        console.print(shown(line), markup=False)
+    for line in unreadable.warnings(root):
+        console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     found = _tables(root, episodes, plan, analysis)
-    spared = [sheet for sheet in found if not _printed(sheet, console, all_columns)]
-    lines = [*lacking.of(root), *_more(root, spared, all_columns)]
-    lines.append(
-        f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
-    )
-    for line in lines:
-        console.print(shown(line), soft_wrap=True, markup=False)
+    short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
+    spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
+    names = "; ".join(sheet.title for sheet in spared)
+    for line in (*lacking.of(root), *[f"not printed, as they need more room: {names}"] * bool(spared)):
+        console.print(shown(line), markup=False)
+    for line in _places(root, all_columns):
+        console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
     return found
 
 
-def _printed(sheet: Sheet, console: Console, all_columns: bool) -> bool:
-    long = sheet.name.startswith(_LONG) and not all_columns
-    return not long and show(console, sheet, all_columns)
-
-
-def _more(root: Path, spared: Sequence[Sheet], all_columns: bool) -> list[str]:
-    """What a terminal was spared, and where it is."""
-    if all_columns:
-        return []
-    how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does its page, report.html"
-    if not spared:
-        return [how]
-    return [f"not printed, as they need more room: {'; '.join(sheet.title for sheet in spared)}", how]
+def _places(root: Path, all_columns: bool) -> list[str]:
+    """Where the rest is."""
+    how = f"`agent-grid report {root} --wide` prints all tables with all columns; so does report.html"
+    rows = f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)"
+    return [rows] if all_columns else [how, rows]
 
 
 def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None) -> list[Sheet]:

@@ -171,7 +171,7 @@ class _Columns:
         """What a caption says of them; a `brief` one of those that a terminal shows."""
         several = self.trials >= _SEVERAL
         told = [
-            f"in % of cases; 95% interval of success: {intervals.BRIEFLY if brief else intervals.SHARES}",
+            f"in %; success: of cases; its 95% interval: {intervals.BRIEFLY if brief else intervals.SHARES}",
             _MATCH,
             *[_ACTION] * (not brief),
             _FAILED,

@@ -28,6 +28,9 @@ _COSTS = {
     "unassigned": ("unassigned", ".1%"),
 }
 """Costs with their headers and forms."""
+_TOKENS = "means per case; tokens in, out: of prompts and answers; calls: completions"
+_PASSES = "passes: scoring passes of exact choices"
+_ASKED = "checks: how often a planner asked whether the case was resolved"
 _BRANCHED = "branched: different steps that were branched on"
 _UNASSIGNED = "unassigned: the model's probability that went to no option of an exact choice"
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
@@ -57,10 +60,7 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
     """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with."""
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
-    told = [
-        "means per case; tokens in, out: of prompts and answers; calls: completions; passes: scoring passes of exact "
-        "choices; checks: how often a planner asked whether the case was resolved"
-    ]
+    told = [_TOKENS, _PASSES, _ASKED]
     told += dict.fromkeys(text for name, text in _SOMETIMES.items() if name in shown)
     if answer_prefix:
         told.append(f"every answer was made to begin with {json.dumps(answer_prefix)} (model.answer_prefix)")
@@ -72,7 +72,7 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
         name=f"costs {place.model} {place.dataset}",
         title=f"{place.title}: costs",
         caption="; ".join(told),
-        short="; ".join(one for one in told if one not in (_BRANCHED, _UNASSIGNED)),
+        short="; ".join(one for one in told if one not in (_PASSES, _BRANCHED, _UNASSIGNED)),
         labels=LABELS,
         figures=[_COSTS[name][0] for name in shown],
         rows=rows,

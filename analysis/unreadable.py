@@ -57,19 +57,25 @@ def _asked(root: Path) -> pd.DataFrame:
     """By cell and role, of those requests that have been kept."""
     rows = store.read(root, "messages", ["cell_id", "role", "n", "unreadable"], pc.field("n").is_valid(), ["role"])
     unread = pc.list_value_length(rows["unreadable"])
-    found = pa.table([rows["cell_id"], rows["role"], rows["n"], unread], _COUNTS).to_pandas()
-    return found.groupby(_COUNTS[:2], sort=False, observed=True).sum().reset_index()
+    found: pd.DataFrame = pa.table([rows["cell_id"], rows["role"], rows["n"], unread], _COUNTS).to_pandas()
+    return _summed(found)
 
 
 def _decided(root: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """By cell, of its decisions."""
     ids = pa.array(cells["cell_id"], pa.string())
-    steps = store.read(root, "steps", ["cell_id", "chosen_tool"], pc.field("cell_id").isin(ids)).to_pandas()
+    steps: pd.DataFrame = store.read(
+        root, "steps", ["cell_id", "chosen_tool"], pc.field("cell_id").isin(ids)
+    ).to_pandas()
     found = steps.assign(role=ACTOR, answers=1, unread=steps["chosen_tool"].isna().astype(int))
-    return found.groupby(_COUNTS[:2], sort=False)[_COUNTS[2:]].sum().reset_index()
+    return _summed(found)
 
 
 def _broken_off(cells: pd.DataFrame) -> pd.DataFrame:
     """Cells that broke off as an answer could not be read."""
     broken = cells[cells["error_kind"] == ErrorKind.MODEL]
     return broken[["cell_id"]].assign(role=ACTOR, answers=1, unread=1)
+
+
+def _summed(found: pd.DataFrame) -> pd.DataFrame:
+    return found.groupby(_COUNTS[:2], sort=False, observed=True)[_COUNTS[2:]].sum().reset_index()

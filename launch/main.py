@@ -32,6 +32,7 @@ COMMANDS = {
     "view": Command(
         "launch.view", "look at a sweep in a browser: cases, decisions, search trees, prompts; or export that"
     ),
+    "export": Command("launch.export", "write a sweep's episodes as logs of Inspect, for its viewer"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),

@@ -30,7 +30,7 @@ _TOKENS = ("input_tokens", "output_tokens", "judge_input_tokens", "judge_output_
 _READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *_TOKENS, "money", "config")
 _NAME = "power"
 _ALL = 10**9
-_GIVEN = {"robustness": "none", "trials": "5", "dataset.limit": "200", "model": "simulated"}
+_GIVEN = {"robustness": "none", "trials": "3", "dataset.limit": "200", "model": "simulated"}
 """What the simulated pilot takes where the command line says nothing else."""
 
 
@@ -44,6 +44,7 @@ class Pilot:
     """
 
     told: str
+    dataset: str
     reference: str
     other: str
     counts: Counts
@@ -104,7 +105,8 @@ def _pilot(episodes: pd.DataFrame, source: str, place: Mapping[str, str], planne
     robustness = str(own["robustness"].iloc[0])
     told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
     tokens = float(means[list(_TOKENS)].fillna(0).to_numpy().sum())
-    return Pilot(told, reference, other, found, order, unread, tokens, None if np.isnan(money) else money)
+    dataset = str(own["dataset"].iloc[0])
+    return Pilot(told, dataset, reference, other, found, order, unread, tokens, None if np.isnan(money) else money)
 
 
 def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> str:

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.intervals import interval
-from analysis.power.claims import Design, endless
 from analysis.power.doubts import doubts
 from analysis.power.latent import Latent, components, planted
+from analysis.power.needed import endless
 from analysis.power.pilot import Counts, fitted
 from analysis.power.plans import MOST, Row, Wanted, false_alarms, rows
 from analysis.report import wide
@@ -87,6 +87,9 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         raise ConfigError("trials", ",".join(map(str, trials)), "1: the pilot has no case with two trials of both "
                           "planners, and cannot tell what more trials gain")  # fmt: skip
     latent = fitted(counts, arguments.icc)
+    if pilot.order is not None and pilot.order.max() == 0:
+        allowed = f"a dataset of several clusters of cases; all {len(pilot.order):,} of this one's are of one"
+        raise ConfigError("dataset", pilot.dataset, allowed)
     order = endless([int(size) for size in counts.sizes], MOST) if pilot.order is None else pilot.order
     if pilot.order is None:
         cases = f"taken to be of further clusters like the pilot's: its dataset cannot be read here ({pilot.unread})"
@@ -123,7 +126,7 @@ def _wanted(arguments: argparse.Namespace, trials: Sequence[int]) -> Wanted:
 def _asked(arguments: argparse.Namespace, question: _Question) -> str:
     level = f"α = {arguments.alpha:g}"
     if arguments.comparisons > 1:
-        level += f" / {arguments.comparisons:,} comparisons = {question.wanted.alpha:.2g} (Bonferroni)"
+        level += f" / {arguments.comparisons:,} comparisons = {question.wanted.alpha:.3g} (Bonferroni)"
     return (
         f"to see {question.other} {arguments.difference:+g} points from {question.reference} "
         f"({100 * question.rate:.1f}% to {100 * question.rate + arguments.difference:.1f}%) with power "
@@ -136,7 +139,7 @@ def _pilot(pilot: pilots.Pilot) -> str:
     mean, low, high = (100 * value for value in interval(found.differences, reach=1.0))
     bounds = "" if math.isnan(low) else f", 95% interval [{low:+.1f}, {high:+.1f}]"
     return (
-        f"pilot: {pilot.told}; {len(found.cluster):,} cases of {found.clusters:,} clusters, {found.trials:,} trials; "
+        f"pilot: {pilot.told}; {len(found.cluster):,} cases of {found.clusters:,} clusters, {_trials(found.trials)}; "
         f"{pilot.reference} {rates[0]}, {pilot.other} {rates[1]}: {mean:+.1f} points{bounds}"
     )
 
@@ -180,7 +183,7 @@ def _table(question: _Question, found: Sequence[Row], best: Row | None) -> Table
 
 
 def _count(value: float, most: int) -> str:
-    return "?" if math.isnan(value) else f"> {most:,}" if math.isinf(value) else f"{value:,.0f}"
+    return "unknown" if math.isnan(value) else f"> {most:,}" if math.isinf(value) else f"{value:,.0f}"
 
 
 def _large(value: float) -> str:
@@ -188,36 +191,39 @@ def _large(value: float) -> str:
 
 
 def _conclusions(question: _Question, found: Sequence[Row], best: Row | None) -> list[str]:
-    lines = []
-    used = "cells and tokens (in and out)" if question.tokens else "cells"
-    bootstrap = "95% interval: bootstrap over the pilot's clusters; " if question.pilot is not None else ""
-    lines.append(
-        f"{bootstrap}{used}: of both planners; power: by formula, of the paired test over clusters that the report "
-        "uses; simulated: how often that test finds the difference in studies drawn from the same components, ± twice "
-        "the standard error"
-    )
+    lines = [_caption(question)]
     for row in (row for row in found if not row.enough):
         beyond = f"about {row.beyond:,}" if row.beyond else f"more than {MOST:,}"
-        trials = f"{row.trials} trial{'s' * (row.trials > 1)}"
-        lines.append(f"{trials}: all {row.claim.cases:,} cases have power {100 * row.claim.power:.0f}%; {beyond} "
-                     "would be needed, of further clusters like these")  # fmt: skip
-    shown_row = best or found[-1]
+        told = f"all {row.claim.cases:,} cases have power {100 * row.claim.power:.0f}%"
+        lines.append(f"{_trials(row.trials)}: {told}; {beyond} would be needed, of further clusters like these")
     if best:
         null = false_alarms(question.latent, question.rate, question.order, best, question.wanted)
-        how = f"run: dataset.limit={best.claim.cases} trials={best.trials}" if question.pilot else _told(best)
-        lines.append(f"{how}; without any difference the test "
-                     f"finds one in {100 * null.share:.1f} ± {200 * null.error:.1f}% of simulated studies "
-                     f"(α: {100 * question.wanted.alpha:.2g}%)")  # fmt: skip
+        cases, trials = best.claim.cases, best.trials
+        alone = f"{cases:,} cases, {_trials(trials)}"
+        lines.append(
+            f"{f'run: dataset.limit={cases} trials={trials}' if question.pilot else alone}; without any difference the "
+            f"test finds one in {100 * null.share:.1f} ± {200 * null.error:.1f}% of simulated studies "
+            f"(α: {100 * question.wanted.alpha:.3g}%)"
+        )
     if question.pilot is not None:
-        design = Design(question.latent, (question.rate, question.rate + question.wanted.difference), shown_row.trials,
-                        question.wanted.alpha, question.order)  # fmt: skip
-        warned = doubts(question.pilot, found, design.sizes(shown_row.claim.cases), question.icc)
-        lines += [f"warning: {line}" for line in warned]
+        cases = (best or found[-1]).claim.cases
+        sizes = np.bincount(question.order[:cases]).astype(np.float64)
+        lines += [f"warning: {line}" for line in doubts(question.pilot, found, sizes, question.icc)]
     return lines
 
 
-def _told(row: Row) -> str:
-    return f"{row.claim.cases:,} cases, {row.trials} trial{'s' * (row.trials > 1)}"
+def _caption(question: _Question) -> str:
+    bootstrap = "95% interval: bootstrap over the pilot's clusters; " if question.pilot is not None else ""
+    used = "cells and tokens (in and out)" if question.tokens else "cells"
+    return (
+        f"{bootstrap}{used}: of both planners; power: of the paired test over clusters that the report uses, by a "
+        "formula, which simulated studies correct where the mean difference is skewed; simulated: how often that test "
+        "finds the difference in further studies, drawn from the same components, ± twice the standard error"
+    )
+
+
+def _trials(count: int) -> str:
+    return f"{count:,} trial{'s' * (count != 1)}"
 
 
 def _say(console: Console, *lines: str) -> None:

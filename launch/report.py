@@ -125,10 +125,12 @@ def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] |
         StoreError: the folder cannot be read or written to.
     """
     from analysis import drawings, heading, html, lacking, provenance, unreadable
+    from analysis.viewer import links
 
     lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
     figures = drawings.of(folder) if drawn is None else drawn
-    write_whole(folder / PAGE, html.page(folder, sheets, figures, lines, heading.of(folder)))
+    page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
+    write_whole(folder / PAGE, page)
     return folder / PAGE
 
 

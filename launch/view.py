@@ -19,13 +19,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.viewer.links import HOST, PORT
 from grid.errors import ConfigError, GridError, one_line
 from launch.told import ENDED, Told, line, read_told
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
 
-HOST, PORT = "127.0.0.1", 8321
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 _FILES = [ROOT / "README.md", ROOT / "BENCHMARKS.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [file.name for file in _FILES]
 _FENCED = re.compile(r"^ *```bash\n(?P<body>.*?)^ *```$", re.S | re.M)
-_SMALL = ("dataset.limit=2", "trials=1", "cluster.cpus=2", "cluster.dashboard=false")
+_SMALL = ("dataset.limit=6", "cluster.cpus=2", "cluster.dashboard=false")
 FIRST = (
     "agent-grid sweep -m planner=react,zero_shot,self_consistency robustness=none dataset.limit=20 trials=2 name=first"
 )
@@ -27,9 +27,19 @@ CELL = "CELL_ID"
 RUN: Mapping[str, Sequence[str]] = {
     FIRST: _SMALL,
     "agent-grid report results/first": (),
+    "agent-grid report results/first --wide": (),
     "agent-grid report results/first --tables tables": (),
     "agent-grid report results/first --follow": (),
     "agent-grid report results/first results/mine --into results/both": (),
+    "agent-grid report results/first results/mine": (),
+    "agent-grid view results/first --export pages": (),
+    f"agent-grid view results/first --export one --cell {CELL}": (),
+    "agent-grid power results/first --planners react,self_consistency --difference 10": ("--studies", "200"),
+    "agent-grid power --simulated planner=react,self_consistency dataset.limit=20 trials=2 --difference 10": (
+        "--studies", "200",
+    ),
+    "agent-grid power --rate 0.3 --difference 5": ("--studies", "200"),
+    "agent-grid power --rate 0.3 --difference 5 --cluster-size 4 --icc 0.5 --comparisons 6": ("--studies", "200"),
     "agent-grid show slate 0 --planner react": (),
     "agent-grid show slate 0 --planner react dataset.outline=hidden": (),
     "agent-grid sweep --cfg job planner=react": (),
@@ -56,6 +66,7 @@ EXCUSED: Mapping[str, str] = {
     r"ray start .*": "a cluster of several machines; tests/ray starts one",
     r"sbatch .*": "a Slurm cluster; tests/unit/test_cluster_files.py reads the script",
     r"kubectl .*": "a Kubernetes cluster; tests/unit/test_cluster_files.py checks the file against KubeRay's schema",
+    r"inspect view .*": "a server of others; tests/unit/test_inspect_logs.py reads what it lists",
     r"(prometheus|grafana) .*": "programs of others; tests/ray/test_metrics.py reads what they would show",
     r"(python -m )?pytest.*": "minutes; .ci/run runs the tests, and the contracts for examples/mylab",
     r"python -m sphinx .*": "the extra docs; the last step of .ci/run",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grid.text.references import PATTERN
 from grid.text.untrusted import loads
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 
@@ -43,13 +44,21 @@ class Fault:
 class Wanted:
     """One call of the reference: the place in its order, the substep's id, the tool (None: no call) and arguments."""
 
-    __slots__ = ("_arguments", "_read", "id", "place", "text", "tool")
+    __slots__ = ("_arguments", "_read", "_sources", "id", "place", "text", "tool")
 
     def __init__(self, place: int, identity: str, tool: str | None, arguments: str | None) -> None:
         self.place, self.id, self.tool = place, identity, tool
         self.text = f'{{"tool": {to_json(tool)}, "arguments": {arguments}}}' if tool is not None else None
         self._arguments: Arguments | None = None
+        self._sources: tuple[str, ...] | None = None
         self._read = arguments
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The substeps whose results it takes."""
+        if self._sources is None:
+            self._sources = tuple(step for step, _ in PATTERN.findall(self._read or ""))
+        return self._sources
 
     @property
     def arguments(self) -> Arguments:
@@ -152,7 +161,8 @@ class Cell:
     `looked_up`: its tools look calls up in a table of the reference's, so that a call that failed is one that the
     scorer does not accept, and any other is one that it does. `at_once`: all decisions came in one answer, and its
     entries need not stand at the substeps that they are for. `cut`: the path has as many decisions as the planner may
-    take. `retrieved` is the share of the reference's tools that were offered, where no outline is followed.
+    take. `searched`: the path is one of a tree's. `retrieved` is the share of the reference's tools that were offered,
+    where no outline is followed.
     """
 
     reference: Reference
@@ -164,6 +174,7 @@ class Cell:
     looked_up: bool = False
     at_once: bool = False
     cut: bool = False
+    searched: bool = False
     refused: bool = False
     unsolvable: bool = False
     behaviour: str | None = None

@@ -72,8 +72,9 @@ def _panel(axis: Axes, rows: pd.DataFrame, there: Sequence[str]) -> None:
     for kind in there:
         colour, hatch = _STYLES[kind]
         width = rows[f"{kind}_share"].to_numpy(dtype=float)
-        axis.barh(heights, width, left=left, height=0.7, color=colour, hatch=hatch, edgecolor="#333333",
-                  linewidth=0.5, label=kind.replace("_", " "))  # fmt: skip
+        there_too = width > 0  # an empty bar has an edge all the same
+        axis.barh(heights[there_too], width[there_too], left=left[there_too], height=0.7, color=colour, hatch=hatch,
+                  edgecolor="#333333", linewidth=0.5, label=kind.replace("_", " "))  # fmt: skip
         left += width
     axis.set_yticks(heights, [shown(str(planner)) for planner in rows["planner"]], fontsize=8)
     axis.set_ylim(len(rows) - 0.5, -0.5)

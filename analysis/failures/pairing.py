@@ -64,26 +64,27 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
 
     At another substep than its own a call that repeats one which stands for a call already stands for no other.
     """
+    used = _alike(reference, path, found)
     made: dict[str, list[tuple[int, Taken]]] = {}
     for place, taken in enumerate(path):
-        if taken.calls and taken.tool:
+        if taken.calls and taken.tool and taken.step not in used:
             made.setdefault(taken.tool, []).append((place, taken))
-    wanted: dict[str, list[Wanted]] = {}
-    for one in reference.calls:
-        wanted.setdefault(one.tool or "", []).append(one)
-    used: dict[int, Taken] = {}
+    wanted: dict[str, list[tuple[int, Wanted]]] = {}
+    for place, one in enumerate(reference.calls):
+        if one.id not in found.standing:
+            wanted.setdefault(one.tool or "", []).append((place, one))
     origins = _Origins(reference, path)
     for tool, calls in wanted.items():
         own = made.get(tool, [])
         if len(own) == len(calls) == 1:
-            pairs = [(calls[0], own[0][1])]
+            pairs = [(calls[0][1], own[0][1])]
         else:
             ranked = sorted(
-                (-origins.likeness(one, taken), one.id != taken.id, abs(number - rank), number, rank)
-                for number, one in enumerate(calls)
-                for rank, (_, taken) in enumerate(own)
+                (-origins.likeness(one, taken), one.id != taken.id, abs(place - at), number, rank)
+                for number, (place, one) in enumerate(calls)
+                for rank, (at, taken) in enumerate(own)
             )
-            pairs = [(calls[number], own[rank][1]) for *_, number, rank in ranked]
+            pairs = [(calls[number][1], own[rank][1]) for *_, number, rank in ranked]
         for one, taken in pairs:
             repeats = by_substep and one.id != taken.id and any(_same(taken, other) for other in used.values())
             if one.id not in found.standing and taken.step not in used and not repeats:
@@ -91,8 +92,24 @@ def _same_tool(reference: Reference, path: Sequence[Taken], found: Pairs, by_sub
     return used
 
 
+def _alike(reference: Reference, path: Sequence[Taken], found: Pairs) -> dict[int, Taken]:
+    """Pair calls of the same words, whose numbers mean the same; returns them by their steps."""
+    by_id = {taken.id: taken for taken in path}
+    used: dict[int, Taken] = {}
+    for one in reference.calls:
+        taken = by_id.get(one.id)
+        if taken is None or taken.written_text != one.text or not taken.calls or one.id in found.standing:
+            continue
+        if reference.followed or all(step in found.standing for step in one.sources):
+            found.standing[one.id] = used[taken.step] = taken
+    return used
+
+
 def _same(taken: Taken, other: Taken) -> bool:
-    return taken.written_text is not None and taken.written_text == other.written_text
+    """Whether two calls of a tool are one: in the same words, or with the same outcome."""
+    if taken.written_text is not None and taken.written_text == other.written_text:
+        return True
+    return taken.tool == other.tool and not taken.failed and taken.observed == other.observed is not None
 
 
 class _Origins:

@@ -31,6 +31,7 @@ _FAILED = (pc.field("status") != "ok") | ~pc.coalesce(pc.field("success"), pc.sc
 _EPISODES = [
     "cell_id", "attempt_id", "status", "error_kind", "error_message", "budget_reached", "dataset", "config",
     "case_digest", "refused", "unsolvable_kind", "behaviour", "plan_errors", "retrieval_rate",
+    "n_nodes",
 ]  # fmt: skip
 _STEPS = [
     "cell_id", "step", "substep_id", "chosen_tool", "written", "arguments", "observation", "failed", "n_options",
@@ -108,6 +109,7 @@ def _cells(root: Path, failed: pa.Table, references: Mapping[str, Reference]) ->
                 or any(taken.failed and _MISSED in (taken.observed or "") for taken in path),
                 at_once=len(path) > 1 and path[0].asked and not any(taken.asked for taken in path[1:]),
                 cut=not reference.followed and most is not None and len(path) >= most,
+                searched=bool(row["n_nodes"]),
                 refused=bool(row["refused"]),
                 unsolvable=row["unsolvable_kind"] is not None,
                 behaviour=row["behaviour"],

@@ -82,9 +82,10 @@ def _without_reference(cell: Cell) -> list[Fault]:
 def _end(cell: Cell) -> Fault | None:
     """How a path ended before its time; None where it ended by itself.
 
-    budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, or the path
-    had as many decisions as the planner may take. unreadable: no plan or score could be read, after all tries. gave up:
-    the request was refused, the path abandoned, or nothing was called at all where the reference calls tools.
+    budget: the time was up, the prompt did not fit the context, a part of the episode's budget was used up, the path
+    had as many decisions as the planner may take, or a search ended before its path did. unreadable: no plan or score
+    could be read, after all tries. gave up: the request was refused, the path abandoned, or nothing was called at all
+    where the reference calls tools.
     """
     last = cell.path[-1].step if cell.path else None
     if cell.error_kind in ("timeout", "context"):
@@ -95,10 +96,22 @@ def _end(cell: Cell) -> Fault | None:
         return Fault(BUDGET, cell.budget_reached, last, place=inf)
     leaving = next((taken for taken in cell.path if taken.tool in (REJECT, GIVE_UP)), None)
     if leaving or cell.refused:
-        return Fault(GAVE_UP, "refused", leaving.step if leaving else last, place=inf)
+        at = leaving.step if leaving else last
+        return Fault(GAVE_UP, "refused", at, place=inf if at is None else at)
+    if _broke_off(cell):
+        return Fault(BUDGET, "search", last, place=inf)
     if not any(taken.calls or taken.tool is None for taken in cell.path) and cell.reference.calls:
         return Fault(GAVE_UP, NOTHING_CALLED, _first_needed(cell), place=inf)
     return Fault(BUDGET, "max_calls", last, place=inf) if cell.cut else None
+
+
+def _broke_off(cell: Cell) -> bool:
+    """Whether a search returned a path that goes on: behind it substeps are left, or it does not finish."""
+    if not cell.searched:
+        return False
+    if cell.reference.followed:
+        return len(cell.path) < len(cell.reference.wanted)
+    return not cell.path or cell.path[-1].tool not in (FINISH, REJECT, GIVE_UP)
 
 
 def _first_needed(cell: Cell) -> int | None:
@@ -126,9 +139,7 @@ class _Held:
 
     def spoilt(self, wanted: Wanted) -> list[str]:
         """The faulty substeps whose results the reference's call takes."""
-        if not self.faulty or not wanted.text or "OUTPUT_FROM" not in wanted.text:
-            return []
-        return [step for step, _ in sources_of(dict(wanted.arguments)) if step in self.faulty]
+        return [step for step in wanted.sources if step in self.faulty] if self.faulty else []
 
     def of_arguments(self, wanted: Wanted, taken: Taken) -> Fault | None:
         """Wrong argument: a call of the right tool that differs from the reference's in what the scorer compares.
@@ -182,6 +193,22 @@ class _Held:
         """unreadable: the answer of a decision could not be read as a call."""
         return Fault(UNREADABLE, None, taken.step, harmless, taken.step)
 
+    def offered(self, wanted: Wanted) -> bool | None:
+        """Whether a tool was among those offered; None where nothing tells it.
+
+        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
+        """
+        if self.own:
+            return self.own[wanted.id].offered if wanted.id in self.own else None
+        if self.cell.retrieved is None:
+            return None
+        names = [one.tool for one in self.cell.reference.calls]
+        distinct, called = set(names), {taken.tool for taken in self.cell.path}
+        lacking = len(distinct) - round(self.cell.retrieved * len(names))
+        if lacking <= 0 or wanted.tool in called:
+            return True
+        return False if lacking >= len(distinct - called) else None
+
     def _elsewhere(self, taken: Taken) -> bool:
         """Whether the tool is one of another call of the reference."""
         return any(one.tool == taken.tool for one in self.cell.reference.calls)
@@ -229,22 +256,6 @@ class _Path(_Held):
                 yield Fault(REDUNDANT, f"{detail}: {_cut(taken.tool)}", taken.step, True, taken.step)
         for taken in pairs.unread:
             yield self.of_unread(taken, harmless=True)
-
-    def offered(self, wanted: Wanted) -> bool | None:
-        """Whether a tool was among those offered; None where nothing tells it.
-
-        `retrieval_rate` tells how many of the reference's tools were, and those that were called must have been.
-        """
-        if self.own:
-            return self.own[wanted.id].offered if wanted.id in self.own else None
-        if self.cell.retrieved is None:
-            return None
-        names = [one.tool for one in self.cell.reference.calls]
-        distinct, called = set(names), {taken.tool for taken in self.cell.path}
-        lacking = len(distinct) - round(self.cell.retrieved * len(names))
-        if lacking <= 0 or wanted.tool in called:
-            return True
-        return False if lacking >= len(distinct - called) else None
 
     def of_answer(self) -> Fault | None:
         """Wrong argument: every call is the reference's, and the answer does not take its last result."""

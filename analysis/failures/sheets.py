@@ -11,15 +11,41 @@ import pandas as pd
 
 from analysis import intervals
 from analysis.failures import figures, shares
-from analysis.failures.cells import CLASSES, WRONG_ARGUMENT
+from analysis.failures.cells import (
+    BUDGET,
+    CASCADE,
+    CLASSES,
+    ERROR,
+    GAVE_UP,
+    MISSING,
+    NO_RETRIEVAL,
+    REDUNDANT,
+    UNKNOWN,
+    UNREADABLE,
+    WRONG_ARGUMENT,
+    WRONG_TOOL,
+)
 from analysis.figures import Drawing
 from analysis.load import SETTING
 from analysis.render import Sheet
 
-_CAPTION = (
-    "share of all cells of the setting, in % (cells): the first fault on a failed cell's path; value, source and "
-    "format are the kinds of wrong arguments; the rules: analysis/failures/rules.py"
-)
+_CAPTION = "share of all cells of the setting, in % (cells), by the first fault on the path; what each means: "
+_MEANINGS = {
+    NO_RETRIEVAL: ("retrieval", "the reference's tool was not offered"),
+    WRONG_TOOL: ("tool", "another tool was called"),
+    WRONG_ARGUMENT: ("argument", "the tool was right, an argument not"),
+    MISSING: ("missing", "a call was not made"),
+    REDUNDANT: ("redundant", "a call too many, and nothing else"),
+    GAVE_UP: ("gave up", "refused, or called nothing"),
+    UNREADABLE: ("unreadable", "an answer was no call"),
+    BUDGET: ("budget", "time, context, tokens, calls or a search's steps ran out"),
+    CASCADE: ("cascade", "follows from an earlier fault"),
+    ERROR: ("error", "no failure of the planner"),
+    UNKNOWN: ("unknown", "no rule tells"),
+}
+"""By class the column's name, and what a caption says of it."""
+_RULES = "analysis/failures/rules.py"
+_KINDS = "value, source and format are the kinds of wrong arguments"
 _QUERY = "python -c 'from pathlib import Path; from analysis.failures.read import classes; print(classes(Path({!r})))'"
 
 
@@ -30,7 +56,7 @@ def sheets(root: Path) -> list[Sheet]:
 
 def drawings(root: Path, about: str = "") -> list[Drawing]:
     """A bar chart for each; `about` begins its caption. Raises StoreError."""
-    found = []
+    found: list[Drawing] = []
     for (model, dataset), own in _places(root):
         name = f"failures-{len(found)}"
         caption = f"{about}share of all cells of a setting, by the first fault on the path; the rest was resolved"
@@ -50,28 +76,35 @@ def _sheet(root: Path, place: tuple[str, str], own: pd.DataFrame) -> Sheet:
     there = [name for name in CLASSES if own[name].any()]
     kinds = [name for name in shares.KINDS if own[name].any()]
     names = [part for name in there for part in ([name, *kinds] if name == WRONG_ARGUMENT else [name])]
-    rows = own.to_dict("records")
+    rows: list[dict[Any, Any]] = own.to_dict("records")
     model, dataset = place
+    means = _CAPTION + "; ".join(f"{_MEANINGS[name][0]}: {_MEANINGS[name][1]}" for name in there)
+    kinds_told = f"; {_KINDS}" if kinds else ""
     return Sheet(
         name=f"failures {model} {dataset}",
         title=f"{model} on {dataset}: failures",
-        caption=f"{_CAPTION}; [low, high]: 95% intervals, {intervals.SHARES}",
+        caption=f"{means}{kinds_told}; [low, high]: 95% intervals, {intervals.SHARES}; the rules: {_RULES}",
         labels=SETTING[2:],
-        figures=["cells", "failed", *(name.replace("_", " ") for name in names)],
+        figures=["cells", "unresolved", *(_header(name) for name in names)],
         rows=[_row(row, names, bounds=True) for row in rows],
         values=own,
         query=_query(root),
         printed=[_row(row, names, bounds=False) for row in rows],
         unprinted=frozenset(kinds),
+        short=means,
     )
 
 
-def _row(row: dict[str, Any], names: Sequence[str], bounds: bool) -> list[str]:
+def _header(name: str) -> str:
+    return _MEANINGS[name][0] if name in _MEANINGS else name
+
+
+def _row(row: dict[Any, Any], names: Sequence[str], bounds: bool) -> list[str]:
     figures = [_share(row, name, bounds) for name in names]
     return [*(str(row[name]) for name in SETTING[2:]), f"{row['cells']:,}", f"{row['failed']:,}", *figures]
 
 
-def _share(row: dict[str, Any], name: str, bounds: bool) -> str:
+def _share(row: dict[Any, Any], name: str, bounds: bool) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     reach = f" [{100 * low:.1f}, {100 * high:.1f}]" if bounds and not math.isnan(low) else ""
     return f"{100 * row[f'{name}_share']:.1f}{reach} ({row[name]:,})"

@@ -53,7 +53,7 @@ def drawings(root: Path) -> list[Drawing]:
         f"{_ON}; grey squares: the others; an axis whose costs span more than a factor of 10 is logarithmic"
     )
     told += f"; {_TERMS}" * bool(table["asked"].any())
-    found = []
+    found: list[Drawing] = []
     for title, own in _parts(table):
         name = f"cost-{len(found) + 1}"
         svg = _figure(own, cost, name)

@@ -67,7 +67,7 @@ def _scales(axis: Axes, known: pd.DataFrame, cost: str) -> None:
         axis.set_xlim(0, most * 1.06)
         axis.xaxis.set_major_locator(MaxNLocator(6))
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
-    highest = float(known[["success", "success_high"]].max(axis=None))
+    highest = float(np.nanmax(known[["success", "success_high"]].to_numpy(np.float64)))
     top = 1.02 if highest > 0.7 else max(highest * 1.08, 0.05)  # below, the upper part would be empty
     axis.set_ylim(-0.02 * top, top)
     axis.grid(alpha=0.25)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def points(cells: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, own in by_setting.items():
         success, low, high = share(means[key]["success"].dropna())
-        found = dict(zip(SETTING, map(str, key), strict=True))
+        found: dict[str, Any] = dict(zip(SETTING, map(str, key), strict=True))
         found |= {"cases": len(means[key]), "clusters": count(means[key]), "success": success}
         found |= {"success_low": low, "success_high": high}
         found |= {name: means[key][name].mean() for name in (TOKENS, MONEY)}
@@ -93,7 +94,7 @@ def _by_case(own: pd.DataFrame) -> pd.DataFrame:
 
 def _step(own: pd.DataFrame, before: pd.DataFrame, cost: str) -> dict[str, float]:
     """From one planner of a frontier to the next."""
-    both = own.join(before, how="inner", rsuffix="_before")
+    both = own.join(before.add_suffix("_before"), how="inner")
     known = both[["success", "success_before", cost, f"{cost}_before"]].dropna()
     gain = interval(known["success"] - known["success_before"], reach=1.0)
     times = ratio(known[cost], known[f"{cost}_before"])

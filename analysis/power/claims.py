@@ -10,7 +10,6 @@ and the same without them, tell what that adds (in probits).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +47,8 @@ class Design:
     def __init__(self, latent: Latent, rates: Rates, trials: int, alpha: float, order: npt.NDArray[np.int64]) -> None:
         self.latent, self.rates, self.trials, self.alpha, self.order = latent, rates, trials, alpha, order
         self.parts: Components = components(latent, rates)
+        self.shift = 0.0
+        """What simulation adds to the formula's power, in probits."""
         self._moments = Moments(latent, rates, trials)
 
     def sizes(self, cases: int) -> Floats:
@@ -63,6 +64,10 @@ class Design:
         """Of each cluster's sum of differences."""
         return self.parts.clusters * sizes**2 + (self.parts.cases + self.parts.trial / self.trials) * sizes
 
+    def skewness(self, cases: int) -> float:
+        """Of the mean difference over the first so many cases."""
+        return self._moments.of(self.sizes(cases))[0]
+
     def claim(self, cases: int) -> Claim:
         """The power of the first so many cases; 0 where they are of one cluster."""
         sizes = self.sizes(cases)
@@ -76,17 +81,23 @@ class Design:
         found = freedom(sizes / sizes.sum())
         quantile = float(stdtrit(found, 1 - self.alpha / 2))
         sides = ((difference / error, skewness), (-difference / error, -skewness))
-        return Claim(cases, len(sizes), min(sum(_beyond(found, quantile, *side, kurtosis) for side in sides), 1.0))
+        power = sum(_beyond(found, quantile, *side, kurtosis) for side in sides)
+        return Claim(cases, len(sizes), float(ndtr(probit(power) + self.shift)))
+
+
+def probit(share: float) -> float:
+    """The normal quantile of a share, short of the ends."""
+    return float(ndtri(np.clip(share, _TINY, 1 - _TINY)))
 
 
 def _beyond(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
     """The chance that the test's ratio, whose mean numerator is `shift` errors, lies above the quantile."""
-    normal = float(np.clip(1 - nctdtr(degrees, shift, quantile), _TINY, 1 - _TINY))
-    probit = float(ndtri(normal)) + _probit(degrees, quantile, shift, skewness, kurtosis)
-    return float(ndtr(probit - _probit(degrees, quantile, shift, 0.0, 0.0)))
+    normal = probit(1 - float(nctdtr(degrees, shift, quantile)))
+    added = _expanded(degrees, quantile, shift, skewness, kurtosis) - _expanded(degrees, quantile, shift, 0.0, 0.0)
+    return float(ndtr(normal + added))
 
 
-def _probit(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
+def _expanded(degrees: float, quantile: float, shift: float, skewness: float, kurtosis: float) -> float:
     """The numerator less the quantile's errors, in standard deviations.
 
     The squared error's relative variance is 2 / degrees and the excess kurtosis; its covariance with the mean is the
@@ -95,33 +106,3 @@ def _probit(degrees: float, quantile: float, shift: float, skewness: float, kurt
     spread = 2 / degrees + kurtosis
     variance = 1 + quantile**2 * spread / 4 - quantile * skewness
     return (shift - quantile * (1 - spread / 8)) / math.sqrt(max(variance, _LEAST))
-
-
-def needed(design: Design, power: float, least: int = 2) -> Claim:
-    """The smallest number of cases that has the power; of all there are, where that is not enough."""
-    most = len(design.order)
-    high = min(max(least, 8), most)
-    found = design.claim(high)
-    low = least - 1
-    while found.power < power and high < most:
-        low, high = high, min(2 * high, most)
-        found = design.claim(high)
-    if found.power < power:
-        return found
-    while high - low > 1:
-        middle = (low + high) // 2
-        claim = design.claim(middle)
-        if claim.power >= power:
-            high, found = middle, claim
-        else:
-            low = middle
-    return found
-
-
-def endless(sizes: Sequence[int], most: int) -> npt.NDArray[np.int64]:
-    """An order of cases where each further cluster has as many cases as one of these."""
-    rng = np.random.default_rng(0)
-    each = np.array(sizes)
-    rounds = math.ceil(most / int(each.sum()))
-    drawn = np.concatenate([rng.permutation(each) for _ in range(rounds)])
-    return np.repeat(np.arange(len(drawn)), drawn)[:most]

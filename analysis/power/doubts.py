@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from analysis.power.latent import Floats
 from analysis.power.pilot import Counts
 from analysis.power.plans import Row
@@ -17,6 +15,8 @@ _WIDE = 3.0
 """How many times its low end an interval's high end is where the number of cases is hardly known."""
 _SHARING = 10
 """Clusters with two cases or more, from which it can be told how alike cases of a cluster are."""
+_ALONE = 1.5
+"""Cases a cluster, up to which it hardly matters."""
 
 
 def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None) -> list[str]:
@@ -31,16 +31,11 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     found = []
     if pilot.clusters < _FEW:
         found.append(f"the pilot has only {pilot.clusters:,} clusters of cases: variances from so few are rough")
-    sharing = int((pilot.sizes > 1).sum())
-    if icc is None and sharing < _SHARING and float((sizes**2).sum() / sizes.sum()) > 1.5:
-        told = (
-            "all that cases differ by is taken to be their clusters' (the worst there can be)"
-            if not sharing
-            else "how alike these are is hardly known"
-        )
+    sharing, each = int((pilot.sizes > 1).sum()), float((sizes**2).sum() / sizes.sum())
+    if icc is None and sharing < _SHARING and each > _ALONE:
         found.append(
-            f"{sharing:,} clusters of the pilot have two cases or more, but most of the design do, "
-            f"{np.mean(sizes):.1f} a cluster: {told}; a pilot with more cases tells, or --icc says it"
+            f"in the design a case stands in a cluster of {each:.1f} cases on average, and in the pilot only "
+            f"{sharing:,} clusters have two or more: {_taken(pilot, sharing)}; a larger pilot tells, or --icc says it"
         )
     wide = [row for row in rows if not row.high <= _WIDE * row.low and not math.isnan(row.low)]
     if wide:
@@ -50,6 +45,12 @@ def doubts(pilot: Counts, rows: Sequence[Row], sizes: Floats, icc: float | None)
     if pilot.trials < 2:
         found.append("no case has two trials of both planners: what more trials would gain cannot be told")
     return found
+
+
+def _taken(pilot: Counts, sharing: int) -> str:
+    if sharing or pilot.trials < 2:
+        return "how alike cases of a cluster are is hardly known"
+    return "all that cases differ by is taken to be their clusters', the worst there can be"
 
 
 def _trials(rows: Sequence[Row]) -> str:

@@ -124,8 +124,8 @@ def fitted(found: Counts, icc: float | None = None) -> Latent:
     """The model whose covariances at the pilot's rates are the estimates, as far as a model has them.
 
     Where no case has two trials of each planner, a trial's luck cannot be told from what is the case's own: all that
-    can be is the case's, which is right for designs of one trial alone. Where no two cases share a cluster, all that
-    cases differ by is taken to be their clusters' own, the worst there can be.
+    can be is luck, which is right for designs of one trial alone. Where no two cases share a cluster, all that cases
+    differ by is taken to be their clusters' own, the worst there can be where luck is known.
 
     Args:
         found: the pilot's counts.

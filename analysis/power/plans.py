@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.power.claims import Claim, Design, endless, needed
+from analysis.power.claims import Claim, Design
 from analysis.power.latent import Latent
+from analysis.power.needed import checked, corrected, endless, needed
 from analysis.power.pilot import Counts, fitted
-from analysis.power.simulation import Found, simulated
+from analysis.power.simulation import Found
 
 MOST = 200_000
 """Cases, where nothing else says how many there are."""
 _RESAMPLES = 200
-_CASES_DRAWN = 5_000_000
-"""Over all simulated studies of a design; fewer studies are drawn where they are large."""
-_LEAST_STUDIES = 200
+_CORRECTING, _CHECKING = 1, 2
+"""What tells the studies that correct a formula from those that check it."""
 
 
 @dataclass(frozen=True)
@@ -74,27 +74,22 @@ def rows(
         icc: what `latent` was told, as in `fitted`.
     """
     rates = (rate, rate + wanted.difference)
-    bounds = _bounds(pilot, icc, order, wanted) if pilot else {}
+    designs = [Design(latent, rates, trials, wanted.alpha, order) for trials in wanted.trials]
+    claims = [corrected(design, wanted.power, [wanted.seed, _CORRECTING]) for design in designs]
+    bounds = _bounds(pilot, icc, designs, wanted) if pilot else [(math.nan, math.nan)] * len(designs)
     found = []
-    for trials in wanted.trials:
-        design = Design(latent, rates, trials, wanted.alpha, order)
-        claim = needed(design, wanted.power)
+    for design, claim, (low, high) in zip(designs, claims, bounds, strict=True):
         enough = claim.power >= wanted.power
         beyond = None if enough else _beyond(design, wanted.power)
-        low, high = bounds.get(trials, (math.nan, math.nan))
-        found.append(Row(trials, claim, enough, beyond, low, high, _checked(design, claim, wanted)))
+        power = checked(design, claim.cases, wanted.studies, [wanted.seed, _CHECKING])
+        found.append(Row(design.trials, claim, enough, beyond, low, high, power))
     return found
 
 
 def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row: Row, wanted: Wanted) -> Found:
     """In how many simulated studies of a row's design the test finds a difference where there is none."""
-    return _checked(Design(latent, (rate, rate), row.trials, wanted.alpha, order), row.claim, wanted)
-
-
-def _checked(design: Design, claim: Claim, wanted: Wanted) -> Found:
-    sizes = design.sizes(claim.cases)
-    studies = max(min(wanted.studies, _CASES_DRAWN // claim.cases), _LEAST_STUDIES)
-    return simulated(design.latent, design.rates, sizes, design.trials, wanted.alpha, studies, wanted.seed)
+    design = Design(latent, (rate, rate), row.trials, wanted.alpha, order)
+    return checked(design, row.claim.cases, wanted.studies, [wanted.seed, _CHECKING])
 
 
 def _beyond(design: Design, power: float) -> int | None:
@@ -104,30 +99,28 @@ def _beyond(design: Design, power: float) -> int | None:
     return claim.cases if claim.power >= power else None
 
 
-def _bounds(
-    pilot: Counts, icc: float | None, order: npt.NDArray[np.int64], wanted: Wanted
-) -> dict[int, tuple[float, float]]:
-    """By trials the 2.5th and 97.5th percentile of the cases needed, over pilots of clusters drawn with replacement.
+def _bounds(pilot: Counts, icc: float | None, designs: Sequence[Design], wanted: Wanted) -> list[tuple[float, float]]:
+    """The 2.5th and 97.5th percentile of the cases each needs, over pilots of clusters drawn with replacement.
 
-    Resamples in which the difference cannot be, or where nothing varies, are drawn again.
+    Resamples in which the difference cannot be are drawn again; NaN where most are such.
     """
     rng = np.random.default_rng(wanted.seed)
-    found: dict[int, list[float]] = {trials: [] for trials in wanted.trials}
+    found: list[list[float]] = []
     for _ in range(2 * _RESAMPLES):
         drawn = pilot.drawn(rng)
-        rate = drawn.rates[0]
-        if not (0 < rate < 1 and 0 < rate + wanted.difference < 1):
+        rates = (drawn.rates[0], drawn.rates[0] + wanted.difference)
+        if len(found) == _RESAMPLES or not all(0 < rate < 1 for rate in rates):
             continue
         latent = fitted(drawn, icc)
-        for trials, values in found.items():
-            design = Design(latent, (rate, rate + wanted.difference), trials, wanted.alpha, order)
-            claim = needed(design, wanted.power)
-            values.append(claim.cases if claim.power >= wanted.power else math.inf)
-        if all(len(values) == _RESAMPLES for values in found.values()):
-            break
-    return {trials: _percentiles(values) for trials, values in found.items() if values}
+        found.append([_cases(design, Design(latent, rates, design.trials, design.alpha, design.order), wanted.power)
+                      for design in designs])  # fmt: skip
+    if len(found) < _RESAMPLES:
+        return [(math.nan, math.nan)] * len(designs)
+    low, high = np.quantile(found, [0.025, 0.975], axis=0, method="inverted_cdf")
+    return [(float(one), float(other)) for one, other in zip(low, high, strict=True)]
 
 
-def _percentiles(values: Sequence[float]) -> tuple[float, float]:
-    low, high = np.quantile(values, [0.025, 0.975], method="inverted_cdf")
-    return float(low), float(high)
+def _cases(design: Design, resampled: Design, power: float) -> float:
+    resampled.shift = design.shift
+    claim = needed(resampled, power)
+    return claim.cases if claim.power >= power else math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ class Found(NamedTuple):
 
 
 def simulated(
-    latent: Latent, rates: Rates, sizes: Floats, trials: int, alpha: float, studies: int, seed: int = 0
+    latent: Latent, rates: Rates, sizes: Floats, trials: int, alpha: float, studies: int, seed: Sequence[int]
 ) -> Found:
     """Draw studies over clusters of so many cases each, and test each."""
     rng = np.random.default_rng(seed)

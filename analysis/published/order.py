@@ -36,9 +36,9 @@ _CAPTION = (
     f"least {LEAST_METHODS}) and the cases that all of ours ran: 1 is the same order, -1 the reverse; alike: pairs of "
     f"methods in the same order; 95% interval: percentiles of {DRAWS:,} bootstrap draws of clusters of our cases, the "
     f"published figures held fixed, none below {LEAST_CLUSTERS} clusters; agrees: it lies above 0, so that more pairs "
-    "are alike than reversed whatever cases are drawn, disagrees: below 0; by chance: how often a random order of so "
-    "many methods agrees as much, which of few is often; not adjusted for the number of rows. It compares orders, not "
-    "levels, and other cases, prompts and budgets may order methods otherwise"
+    "are alike than reversed in nearly all draws, disagrees: below 0; by chance: how often a random order of so many "
+    "methods would agree as much, which is often where methods are few; not adjusted for the number of rows. This "
+    "compares orders, not levels, and other cases, prompts and budgets may order methods otherwise"
 )
 _PLANTED = (
     "the order under a simulated policy follows from what was planted in it: it shows that the comparison works, and "

@@ -21,6 +21,11 @@ def link(model: str = "", dataset: str = "", robustness: str = "", planner: str 
     )
 
 
+def whole(model: str, dataset: str) -> str:
+    """`link` with the viewer's usual host and port; where both are empty, of the page of all settings."""
+    return f"http://{HOST}:{PORT}{link(model, dataset) if model or dataset else SWEEPS}"
+
+
 def address(path: str, query: Mapping[str, object]) -> str:
     """A path with those parts of a query that are not empty."""
     given = {name: str(value) for name, value in query.items() if value not in ("", None)}

@@ -31,8 +31,9 @@ def render(name: str) -> str:
         fitting = [field for field in TABLES[name] if of(field.name, told) is one]
         types = list(dict.fromkeys(type_of(field.type) for field in fitting))
         names = ", ".join(code(field.name) for field in fitting)
-        rows.append((names, ", ".join(types), one.unit, one.meaning, one.null))
-    return table(["column", "type", "unit", "meaning", "null"], rows)
+        unit = f" ({one.unit})" if one.unit else ""
+        rows.append((names, ", ".join(types) + unit, one.meaning, one.null))
+    return table(["column", "type (unit)", "meaning", "null"], rows)
 
 
 def read() -> dict[str, list[Column]]:

@@ -28,19 +28,23 @@ class Key(NamedTuple):
 
 
 def render(argument: str) -> str:
-    """A table of the keys of `conf/ARGUMENT.yaml`, or with `FILE KEY` of those below one key."""
-    name, _, below = argument.partition(" ")
-    path = CONF / f"{name}.yaml"
-    found = list(read(path))
-    if below:
-        found = [key for key in found if key.name == below or key.name.startswith(f"{below}.")]
-    group = name.partition("/")[0] if "/" in name and not name.startswith(("robustness", "pool")) else ""
-    prefix = {"robustness": "robustness.", "pool": "pool."}.get(name.partition("/")[0], f"{group}." if group else "")
-    rows = [(code(prefix + key.name), _default(key.default), meaning(name, key)) for key in found]
-    told = f"`conf/{name}.yaml`" + (f", class `{target}`" if (target := _target(path)) else "")
+    """A table of the keys of `conf/ARGUMENT.yaml`; with `FILE KEY...` of these keys and those below them."""
+    name, *wanted = argument.split()
+    found = list(read(CONF / f"{name}.yaml"))
+    if wanted:
+        found = [key for one in wanted for key in found if key.name == one or key.name.startswith(f"{one}.")]
+    rows = [(code(_prefix(name) + key.name), _default(key.default), meaning(name, key)) for key in found]
+    told = f"`conf/{name}.yaml`" + (f", class `{target}`" if (target := _target(CONF / f"{name}.yaml")) else "")
     if not rows:
         return f"It has no keys ({told})."
-    return f"{table(['key', 'default', 'meaning'], rows)}\n\n{told}"
+    keys = table(["key", "default", "meaning"], rows)
+    return keys if wanted else f"{keys}\n\n{told}"
+
+
+def _prefix(file: str) -> str:
+    """What stands before a file's keys on a command line; robustness settings have their own name among their keys."""
+    group, slash, _ = file.partition("/")
+    return f"{group}." if slash and group != "analysis" else ""
 
 
 def render_roles(_: str) -> str:

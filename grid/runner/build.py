@@ -160,7 +160,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md, 'What makes an id')."""
+    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md)."""
     named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
     modules["metrics"] = {score.__module__}

@@ -57,10 +57,26 @@ def transcript(root: Path, cell_id: str) -> tuple[Request | None, ...]:
         raise StoreError(f"{root}: no cell {cell_id}")
     if episodes[0] is None:
         raise StoreError(f"{root}: what the cell {cell_id} asked was not kept (store.transcripts)")
+    return _requests(root, mine, {cell_id: episodes[0]})[cell_id]
+
+
+def transcripts(root: Path, cell_ids: Sequence[str]) -> dict[str, tuple[Request | None, ...]]:
+    """As `transcript`, of several cells at once; those of which it was not kept are left out.
+
+    Raises:
+        StoreError: files that cannot be read.
+    """
+    mine = pc.field("cell_id").isin(pa.array(cell_ids, pa.string()))
+    kept = read(root, "episodes", ["cell_id", "n_messages"], mine & pc.field("n_messages").is_valid())
+    counts = dict(zip(*(kept[name].to_pylist() for name in kept.column_names), strict=True))
+    return _requests(root, mine, counts)
+
+
+def _requests(root: Path, mine: pc.Expression, counts: Mapping[str, int]) -> dict[str, tuple[Request | None, ...]]:
     rows = read(root, "messages", where=mine).to_pylist()
     sections = _sections(root, {digest for row in rows for digest in row["prompt"]})
-    found = {row["message"]: request_of(row, sections) for row in rows}
-    return tuple(found.get(place) for place in range(episodes[0]))
+    found = {(row["cell_id"], row["message"]): request_of(row, sections) for row in rows}
+    return {cell: tuple(found.get((cell, place)) for place in range(count)) for cell, count in counts.items()}
 
 
 def _sections(root: Path, digests: set[str]) -> dict[str, Section]:

@@ -21,19 +21,21 @@ def test_the_commands_of_the_pages_run(tmp_path: Path) -> None:
         status, said = ran(command, list(added), tmp_path)
         assert status == 0, f"{command.text}\n{said}"
         if command.text == FIRST:
-            assert "ran 6 cells" in said
+            assert "ran 36 cells" in said
             shutil.copytree(tmp_path / "results/first", tmp_path / "results/mine")
     assert (tmp_path / "results/both/report.html").is_file()
     assert list((tmp_path / "tables").glob("*.md"))
+    assert (tmp_path / "results/mine/comparison.html").is_file()
+    assert (tmp_path / "pages/index.html").is_file()
     assert (tmp_path / "mylab/planners/careful.py").is_file()
 
 
 def ran(command: Shown, added: list[str], folder: Path) -> tuple[int, str]:
     """A command's exit status and what it said."""
-    if command.program.startswith("agent-grid"):
-        ended = launch("main", folder, *command.words[1:], *added)
-        return ended.status, ended.out + ended.err
     words = [cell_of(folder) if word == CELL else word for word in command.words[1:]]
+    if command.program.startswith("agent-grid"):
+        ended = launch("main", folder, *words, *added)
+        return ended.status, ended.out + ended.err
     path = os.pathsep.join([str(ROOT), str(ROOT / "launch")])
     found = subprocess.run(
         [sys.executable, *words], cwd=folder, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,

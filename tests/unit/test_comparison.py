@@ -159,7 +159,7 @@ def test_a_changed_planner_is_compared_with_the_plain_one(tmp_path: Path) -> Non
     assert pair.label("planner") == "react → react[temperature=1]"
     assert [len(own) for own in found.alone] == [1, 1]
     told = changes.differing(found.pairs).set_index("what")
-    assert told.loc["planner.temperature", ["a", "b", "settings"]].to_list() == ["0", "1", changes.ALL]
+    assert [told.loc["planner.temperature", name] for name in ("a", "b", "settings")] == ["0", "1", changes.ALL]
 
 
 def test_what_differs_is_named_by_its_key(tmp_path: Path) -> None:

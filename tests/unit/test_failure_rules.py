@@ -39,6 +39,7 @@ def test_what_follows_from_an_earlier_fault_is_a_cascade() -> None:
         ({"error_kind": "context", "status": "failed"}, "budget", "context"),
         ({"budget_reached": "tokens"}, "budget", "tokens"),
         ({"cut": True}, "budget", "max_calls"),
+        ({"searched": True}, "budget", "search"),
         ({"error_kind": "model", "status": "failed", "error_message": "no plan"}, "unreadable", "no plan"),
         ({"refused": True}, "gave_up", "refused"),
         ({"error_kind": "infrastructure", "status": "failed"}, "error", "infrastructure"),

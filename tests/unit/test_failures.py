@@ -13,7 +13,7 @@ import pytest
 
 from grid.datasets.base import Problem
 from grid.text.references import PATTERN, found_in
-from grid.types import ToolCall
+from grid.types import REJECT, ToolCall
 from tests import traject_files
 from tests.disturbed import problems
 from tests.failing import UNREAD, Calls, Made, right_calls, told
@@ -78,7 +78,7 @@ def with_call(calls: Calls, place: int, call: ToolCall | None) -> Calls:
 def another_tool(
     calls: list[tuple[str, ToolCall | None]], place: int, problem: Problem, rng: random.Random
 ) -> Calls | None:
-    own = {call.tool for _, call in calls if call} | set(problem.same_function)
+    own = {call.tool for _, call in calls if call} | set(problem.same_function) | {REJECT}
     others = sorted(set(problem.library) - own)
     if not others:
         return None
@@ -161,7 +161,7 @@ PLANTED: dict[str, tuple[Change, str, str | None]] = {
 }
 NOT_OF = {
     ("traject_bench", "a constant"), ("traject_bench", "another source"),  # no call takes a result of another
-    ("kqa_synthetic", "another form"), ("gta_generated", "another form"),
+    ("kqa_synthetic", "another form"), ("gta_generated", "another form"), ("apb_synthetic", "another form"),
 }  # fmt: skip
 
 

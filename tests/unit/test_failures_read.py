@@ -22,7 +22,7 @@ def test_rows_that_make_no_sense_are_told_all_the_same(tmp_path: Path) -> None:
     rows: dict[str, list[dict[str, Any]]] = {"episodes": [], "steps": [], "cases": []}
     for number in range(300):
         cell, digest = f"{number:04}", f"{number:04}"
-        more = {
+        more: dict[str, Any] = {
             "success": False,
             "status": rng.choice(["ok", "failed", "odd"]),
             "case_digest": rng.choice([digest, None]),
@@ -77,7 +77,7 @@ def test_a_folder_that_cannot_be_written_to_is_read_all_the_same(
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "no")
 
-    monkeypatch.setattr(cached.pq, "write_table", refused)
+    monkeypatch.setattr("pyarrow.parquet.write_table", refused)
     assert read.classes(tmp_path).num_rows == 1
     assert not list((tmp_path / cached.FOLDER).iterdir())
 

@@ -173,3 +173,11 @@ def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:
     assert gallery.verdict([], None, None) == []
     with pytest.raises(AnalysisError, match="no row 'RestBench-TMDB, MCTS'"):
         gallery.verdict([], "tooltree_table2", ["RestBench-TMDB", "MCTS"])
+
+
+def test_tables_are_named_by_paper() -> None:
+    names = ["tooltree_table1", "planning_horizon_2_ratios", "tooltree_table5"]
+    assert gallery.published(names) == ["tooltree, tables 1, 5", "planning_horizon, table 2 ratios"]
+    assert gallery.published([]) == []
+    with pytest.raises(AnalysisError, match="no such file"):
+        gallery.published(["tooltree_table0"])

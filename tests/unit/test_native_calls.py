@@ -232,4 +232,4 @@ def test_transcripts_have_what_was_handed_over_and_answered_word_for_word(tmp_pa
     (handed,) = {digest for row in rows for digest in row["prompt"] if kinds[digest] == "functions"}
     assert [json.loads(line) for line in sections[handed]] == engine.prompts[0].functions()
     assert "tools" not in kinds.values()
-    assert set(columns["messages"]) <= set(store.schema.MESSAGES.names)
+    assert set(columns["messages"]) <= set(store.schema.TABLES["messages"].names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as reader
 import io
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -93,8 +94,32 @@ def test_negative_numbers_stay_numbers() -> None:
 def test_any_text_keeps_one_row_one_row(label: str) -> None:
     assert len(markdown(sheet(label)).split("\n")) == len(markdown(sheet("x")).split("\n"))
     assert len(latex(sheet(label)).split("\n")) == len(latex(sheet("x")).split("\n"))
-    row = latex(sheet(label)).split("\n")[9]
+    row = latex(sheet(label)).split("\n")[10]
     assert row.replace(r"\&", "").count("&") == 1
+
+
+def test_a_table_without_room_is_not_printed_unless_all_of_it_is_asked_for() -> None:
+    wide = sheet("a label of many words", value="[-1.0, +0.1] " * 10)
+    out = io.StringIO()
+    assert not show(Console(file=out, width=100), wide)
+    assert out.getvalue() == ""
+    assert show(Console(file=out, width=100), wide, wide=True)
+    assert "[-1.0, +0.1] " * 10 in out.getvalue()
+    assert show(Console(file=io.StringIO(), width=160), wide)
+
+
+def test_a_terminal_has_the_columns_and_the_caption_that_are_meant_for_it() -> None:
+    both = replace(sheet("react"), printed=[["react", "brief"]], short="a short caption")
+    assert "brief" in printed(both)
+    assert "a short caption" in printed(both)
+    assert "95%" not in printed(both)
+    out = io.StringIO()
+    show(Console(file=out, width=100), both, wide=True)
+    assert "brief" not in out.getvalue()
+    assert "caption 95%" in out.getvalue()
+    without = printed(replace(both, unprinted=frozenset({"success"})))
+    assert "brief" not in without
+    assert "short" not in markdown(both)
 
 
 def test_a_row_of_another_width_is_refused() -> None:

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis import drawings
 from analysis.report import print_report
-from analysis.search import cells, comparing, sizes
+from analysis.search import cells, comparing, drawings, sizes
 from analysis.search import sheets as tables
 from grid.types import to_json
 from launch.report import write_page
@@ -223,7 +222,7 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     for drawing in drawings.of(root):
         assert len(rows_of(drawing.query))
     page = write_page(root, print_report(root, Console(file=io.StringIO()))).read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5, "those of searches, of failures, and of cost"
     assert "simulated policy" not in page
 
 

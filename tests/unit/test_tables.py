@@ -11,11 +11,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from analysis import intervals
 from analysis.load import SETTING, episodes
 from analysis.report import print_report
 from analysis.tables import (
@@ -31,6 +33,17 @@ from analysis.tables import (
 from grid import store
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+RUN: store.RunRecord = {
+    "started_at": "2026-01-01T12:00:00+00:00",
+    "command": "agent-grid sweep -m",
+    "git_commit": None,
+    "versions": {"python": "3.11"},
+    "seed": 0,
+    "system": "Linux x86_64",
+    "cpu": "a CPU",
+    "cpus": 2,
+    "gpus": {},
+}
 
 
 def row(planner: str, case: int, trial: int, value: float | None, robustness: str = "none") -> dict[str, Any]:
@@ -51,6 +64,7 @@ def row(planner: str, case: int, trial: int, value: float | None, robustness: st
         **{cost: 10.0 * index + trial for index, cost in enumerate(COSTS)},
         "unassigned": None,
         "solvable": None,
+        "config": "{}",
     }
 
 
@@ -189,7 +203,9 @@ def test_trials_that_are_all_equal_have_no_deviation_and_a_note_says_so(tmp_path
     told = {"created_at": NOON, "attempt_id": "a"} | costs
     store.write(tmp_path, {"episodes": [line | told | {"success": bool(line["success"])} for line in rows]})
     sheet = print_report(tmp_path, Console(file=io.StringIO()))[0]
-    assert {line[1]: line[5] for line in sheet.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
+    place = [*sheet.labels, *sheet.figures].index("success")
+    assert {line[1]: line[place] for line in sheet.rows} == {"egb_logits": "50.0", "react": "25.0 ± 0.0"}
+    assert {line[1]: line[place] for line in sheet.printed} == {"egb_logits": "50.0", "react": "25.0"}
     assert sheet.notes == ["no ± where all trials are equal, case by case: egb_logits (none)"]
 
 
@@ -232,8 +248,9 @@ def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
     store.write(tmp_path, {"episodes": rows})
     costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     place = costs.figures.index("judge in")
-    assert costs.figures[place : place + 3] == ["judge in", "out", "calls"], "no column of what nobody spent"
-    assert [line[2:][place : place + 3] for line in costs.rows] == [["4,000", "30", "2.0"], ["none"] * 3]
+    shown = ["judge in", "judge out", "judge calls"]
+    assert costs.figures[place : place + 3] == shown, "no column of what nobody spent"
+    assert [line[2:][place : place + 3] for line in costs.rows] == [["none"] * 3, ["4,000", "30", "2.0"]]
     assert costs.caption.count("the judge's") == 1
     queried = duckdb.connect().execute(costs.query).df().set_index("planner")["judge_input_tokens"]
     assert (queried["best_first"], bool(queried.isna()["react"])) == (4000, True)
@@ -248,7 +265,7 @@ def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> Non
         store.write(tmp_path / name, {"episodes": rows})
         sheets = {sheet.name: sheet for sheet in print_report(tmp_path / name, Console(file=io.StringIO()))}
         found = sheets["results lexical slate"]
-        assert ("USD" in found.figures) == ("USD: US dollars a case" in found.caption) == (name == "dear")
+        assert ("USD" in found.figures) == ("USD: US dollars per case" in found.caption) == (name == "dear")
         if name == "dear":
             assert {line[1]: line[-1] for line in found.rows[:2]} == {"react": "0.250000", "best_first": "none"}
             queried = duckdb.connect().execute(found.query).df().set_index("planner")["money"]
@@ -267,18 +284,127 @@ def test_one_case_and_one_cluster_have_no_interval_and_say_so(tmp_path: Path) ->
         store.write(tmp_path / place, {"episodes": [line | costs for line in rows]})
         sheets = {sheet.name: sheet for sheet in print_report(tmp_path / place, Console(file=io.StringIO()))}
         (line,) = sheets["differences react lexical slate"].rows
-        assert line[2:6] == [str(cases), "1", "+100.0 ", "none"]
+        assert line[2:7] == [str(cases), "1", "+100.0  ", "none", "none"]
         assert "one cluster" in " ".join(sheets["differences react lexical slate"].notes)
 
 
-def test_tables_fit_120_columns(tmp_path: Path) -> None:
-    planners = {"react": 0.2, "egb_logits": 0.6, "self_consistency_plan": 0.5}
-    for robustness in ("none", "inaccurate_plan"):
+@pytest.mark.parametrize("long", [False, True])
+def test_tables_fit_100_columns(tmp_path: Path, long: bool) -> None:
+    """Labels of any length take several lines; no figure is cut."""
+    more = "[trajectories=50,temperature=0.7] / bm25[top_k=50]" if long else ""
+    planners = {"react": 0.2, f"egb_logits{more}": 0.6, f"self_consistency_plan{more}": 0.5}
+    for robustness in ("none", f"inaccurate_plan{more}"):
         written(tmp_path, planners, robustness)
     text = io.StringIO()
-    print_report(tmp_path, Console(file=text, width=80))
-    tables, _, _ = text.getvalue().partition("results: ")
-    assert max(map(len, tables.splitlines())) <= 120
+    first, second, *_ = print_report(tmp_path, Console(file=text, width=80))
+    told, _, _ = text.getvalue().partition("`agent-grid report ")
+    assert max(map(len, told.splitlines())) <= 100
+    assert "…" not in told
+    for sheet in (first, second):
+        assert sheet.title in told
+        assert all(cell in told for row in sheet.printed for cell in row[2:])
+    whole = io.StringIO()
+    print_report(tmp_path, Console(file=whole, width=80), all_columns=True)
+    for row in (*first.rows, *second.rows):
+        assert all(cell in whole.getvalue() for cell in row), "all columns, whole labels"
+
+
+def test_the_reference_stands_first_and_the_best_behind_it(tmp_path: Path) -> None:
+    written(tmp_path, {"egb": 0.1, "react": 0.2, "cot": 0.7, "tot": 0.7})
+    written(tmp_path, {"egb": 0.9, "react": 0.2, "cot": 0.3}, "extraneous")
+    first, differences, costs, *_ = print_report(tmp_path, Console(file=io.StringIO()))
+    order = [("none", "react"), ("none", "cot"), ("none", "tot"), ("none", "egb")]
+    order += [("extraneous", "react"), ("extraneous", "egb"), ("extraneous", "cot")]
+    assert [tuple(row[:2]) for row in first.rows] == order
+    assert [tuple(row[:2]) for row in costs.rows] == order
+    assert [tuple(row[:2]) for row in differences.rows] == [pair for pair in order if pair[1] != "react"]
+    assert first.breaks == {4}
+
+
+def test_success_has_an_interval_over_clusters(tmp_path: Path) -> None:
+    """As pass^1 and every other share of cases has it; one cluster has none."""
+    for cluster in ("case-{}", "template-{}", "one"):
+        rows = [
+            row("react", case, trial, float(case % 3 == 0 and trial < 2))
+            | {"cluster": cluster.format(case if "case" in cluster else case // 2)}
+            for case in range(12)
+            for trial in range(3)
+        ]
+        (found,) = results(pd.DataFrame(rows)).to_dict("records")
+        index = pd.MultiIndex.from_tuples([(line["cluster"], line["case_id"]) for line in rows[::3]],
+                                          names=["cluster", "case_id"])  # fmt: skip
+        expected = intervals.share(pd.Series([2 / 3 if case % 3 == 0 else 0.0 for case in range(12)], index))
+        assert found["success_mean"] == pytest.approx(expected.mean)
+        bounds = (found["success_low"], found["success_high"])
+        assert bounds == pytest.approx((expected.low, expected.high), nan_ok=True)
+        assert np.isnan(found["success_low"]) == (cluster == "one")
+
+
+def test_a_setting_that_is_not_complete_is_marked(tmp_path: Path) -> None:
+    """By the sweep's own record; without one by the largest setting of the same place."""
+    written(tmp_path, {"react": 0.2, "egb": 0.5})
+    found = row("cot", 0, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
+    costs = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+    store.write(tmp_path, {"episodes": [found | costs]})
+
+    def marks() -> tuple[dict[str, str], str]:
+        out = io.StringIO()
+        sheet = print_report(tmp_path, Console(file=out, width=400))[0]
+        assert "cells" not in sheet.unprinted
+        assert "done/those planned" in sheet.short
+        return {line[1]: line[3] for line in sheet.printed}, out.getvalue()
+
+    counts, text = marks()
+    assert counts == {"react": "10", "egb": "10", "cot": "1/10"}
+    assert "1 of 3 settings are not complete (cot on slate (none): 1 of 10 cells)" in text
+    assert "+30.0" in text, "egb's is over all cases, and cot's over the one that both have"
+    labels = {"model": "lexical", "dataset": "slate", "robustness": "none"}
+    asked: dict[str, store.PlannedSetting] = {
+        "id-of-tot": {**labels, "planner": "tot", "cells": 40},  # type: ignore[typeddict-item]
+        "id-of-cot": {**labels, "planner": "cot", "cells": 30},  # type: ignore[typeddict-item]
+    }
+    store.record_run(tmp_path, RUN, asked)
+    for file in (tmp_path / "episodes").iterdir():
+        rows = pq.read_table(file).to_pylist()
+        store.write(tmp_path, {"episodes": [line | {"setting_id": f"id-of-{line['planner']}"} for line in rows]})
+        file.unlink()
+    counts, text = marks()
+    assert counts == {"react": "10", "egb": "10", "cot": "1/30"}
+    assert "2 of 4 settings are not complete" in text
+    assert "tot on slate (none): 0 of 40 cells" in text
+
+
+def test_a_complete_sweep_marks_nothing(tmp_path: Path) -> None:
+    written(tmp_path, {"react": 0.2, "egb": 0.5})
+    out = io.StringIO()
+    sheet = print_report(tmp_path, Console(file=out))[0]
+    assert "cells" in sheet.unprinted
+    assert "not complete" not in out.getvalue() + sheet.caption
+
+
+def test_the_largest_difference_that_is_not_told_from_0_says_how_many_cases_would_settle_it(tmp_path: Path) -> None:
+    written(tmp_path, {"react": 0.2, "egb": 0.4, "cot": 0.3, "tot": 1.0})
+    sheet = print_report(tmp_path, Console(file=io.StringIO()))[1]
+    (note,) = sheet.notes
+    assert note.startswith("largest open difference: egb less react (none), +20.0 points; about ")
+    assert "(now 10)" in note
+    stars = {line[1]: line[4] for line in sheet.rows}
+    assert stars == {"egb": "+20.0  ", "cot": "+10.0  ", "tot": "+80.0*†"}
+
+
+def test_pass_at_k_and_pass_to_the_k_stand_in_the_wide_table_of_results(tmp_path: Path) -> None:
+    rows = [row("react", case, trial, float(case == 0 or trial == 0)) | {"success": case == 0 or trial == 0}
+            for case in range(4) for trial in range(2)]  # fmt: skip
+    costs: dict[str, object] = {"created_at": NOON, "attempt_id": "a"}
+    costs |= {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
+    store.write(tmp_path, {"episodes": [line | costs for line in rows]})
+    sheet, together, *_ = print_report(tmp_path, Console(file=io.StringIO()))
+    (line,) = sheet.rows
+    named = dict(zip([*sheet.labels, *sheet.figures], line, strict=True))
+    assert (named["success"].split()[0], named["pass@2"], named["pass^2"]) == ("62.5", "100.0", "25.0")
+    assert {"pass@2", "pass^2"} <= sheet.unprinted
+    assert "pass^2: all do" in sheet.caption
+    assert "pass^" in together.title
 
 
 def printed(root: Path) -> str:
@@ -301,7 +427,7 @@ def written(root: Path, planners: dict[str, float], robustness: str = "none", mo
             found |= costs | {"success": wins, "model": model, "created_at": NOON}
             episodes.append(found)
             entropy = {"branch": 0, "step": 0, "entropy": 0.25 if wins else 2.0}
-            steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins})
+            steps.append(ids | entropy | {"tool_required": True, "tool_matches": wins, "chosen_tool": "any"})
     store.write(root, {"episodes": episodes, "steps": steps})
 
 
@@ -309,10 +435,10 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     written(tmp_path, {"react": 0.2, "egb": 0.7})
     text = printed(tmp_path)
     assert "lexical on slate" in text
-    first = {line.split()[1]: line for line in text.splitlines()[:8] if line.strip().startswith("none ")}
-    assert first.keys() == {"react", "egb"}
-    assert first["react"].split()[2:6] == ["10", "10", "0", "20.0"]
-    assert first["egb"].split()[2:6] == ["10", "10", "0", "70.0"]
+    first = {line.split()[1]: line for line in text.splitlines()[:9] if line.strip().startswith("none ")}
+    assert list(first) == ["react", "egb"]
+    assert first["react"].split()[2:5] == ["10", "0", "20.0"]
+    assert first["egb"].split()[2:5] == ["10", "0", "70.0"]
     # Five of ten cases differ, by one each: 50 points, with t(9) * sd / sqrt(10) = 2.262 * 0.527 / 3.162 to each side.
     assert "+50.0*" in text
     assert "[+12.3, +87.7]" in text
@@ -330,7 +456,7 @@ def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: 
     for case, share in enumerate((0.5, 0.9)):
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
         store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
-    _, costs, *_ = print_report(tmp_path, Console(file=io.StringIO()))
+    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
     assert {line[1]: line[-1] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
 
 

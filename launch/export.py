@@ -1,0 +1,86 @@
+"""Write a sweep's episodes for another tool's viewer: `agent-grid export inspect results/<name>`.
+
+`inspect`: logs of Inspect (UK AI Security Institute), which `inspect view --log-dir results/<name>/inspect` lists. Each
+setting has one, or several of 1,000 cells where it is large; cells are samples, trials epochs. It needs the extra:
+pip install 'agent-grid[inspect]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from grid.errors import ConfigError, GridError, StoreError, one_line
+
+INSPECT = "inspect"
+_INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"
+
+
+def main() -> int:
+    """Exit status 0, or 2 where the folder cannot be read or written to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("format", choices=[INSPECT], help="whose format")
+    parser.add_argument("results", type=Path, help="the folder of a sweep, results/<name>")
+    parser.add_argument("--into", type=Path, help="the folder of the logs (default: inspect in the sweep's)")
+    given = parser.parse_args()
+    try:
+        count = export(given.results, given.into or given.results / INSPECT)
+    except GridError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 2
+    where = one_line(given.into or given.results / INSPECT)
+    print(f"{count:,} logs: {where}\ninspect view --log-dir {where} shows them")
+    return 0
+
+
+def export(root: Path, into: Path) -> int:
+    """Write the logs, all or none; those of an earlier export are replaced. Returns how many there are.
+
+    Raises:
+        ConfigError: inspect_ai is not installed.
+        StoreError: the results cannot be read, hold no episodes, or `into` cannot be written to or holds other files.
+    """
+    from grid import store
+
+    store.check_there(root)
+    store.check(root)
+    _check_target(into)
+    if find_spec("inspect_ai") is None:
+        raise ConfigError("inspect_ai", None, _INSTALL)
+    from analysis.inspecting import logs
+
+    draft = into.with_name(f".{into.name}.{os.getpid()}")
+    try:
+        draft.mkdir(parents=True)
+        count = sum(1 for _ in logs.write(root, draft))
+        if not count:
+            raise StoreError(f"{one_line(root, 200)}: it holds no episodes yet")
+        if into.is_dir():
+            shutil.rmtree(into)
+        os.replace(draft, into)
+    except OSError as error:
+        raise StoreError(f"{one_line(into, 200)}: cannot be written to ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return count
+
+
+def _check_target(into: Path) -> None:
+    """Raise StoreError where an export would remove anything but an earlier one."""
+    try:
+        others = [path.name for path in into.iterdir() if path.suffix != ".eval"] if into.is_dir() else []
+        wrong = others[:1] or ([into.name] if (into.exists() and not into.is_dir()) or into.is_symlink() else [])
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{one_line(into, 200)}: cannot be read ({error})") from None
+    if wrong:
+        raise StoreError(
+            f"{one_line(into, 200)}: it holds more than .eval logs ({one_line(wrong[0], 80)}); name another"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
