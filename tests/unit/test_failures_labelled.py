@@ -2,7 +2,7 @@
 
 `labels.jsonl` has for each cell what a reader of the whole episode wrote down before looking at what the rules say. The
 rules were changed after the rounds 1 to 3, by what was seen in them; round 4 was read after the last change.
-`rows.jsonl.gz` has the rows that the rules read. UltraTool states no licence, so tools, keys and texts are numbers there,
+`rows.jsonl.gz` has the rows that the rules read. UltraTool states no licence, so tools, keys and texts are numbers,
 equal where they were equal: classes do not change, but some kinds of a wrong argument do.
 """
 
