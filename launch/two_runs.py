@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 PAGE = "comparison.html"
 """Its page, in the second folder: a run is compared with those before it."""
+_WIDTHS = (100, 160, 10_000)
+"""Columns: the first in which a table has room; lists stay short in each."""
 
 
 def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
@@ -26,6 +28,7 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     from analysis import html
     from analysis.comparison.report import compare
     from analysis.render import show
+    from analysis.report import wide
     from grid.text.untrusted import shown
     from launch.report import write_whole
 
@@ -33,8 +36,7 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     for line in found.lines:
         console.print(shown(line), markup=False)
     for sheet in found.sheets:
-        if not show(console, sheet):
-            show(console, sheet, wide=True)
+        any(show(wide(console, width), sheet) for width in _WIDTHS)
     told = f"A is {first}, B is {second}; the queries run in DuckDB, in the folder from which this report was made"
     page = html.document(found.title, told, found.sheets, found.drawings, found.lines)
     write_whole(second / PAGE, page)

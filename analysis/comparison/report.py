@@ -47,7 +47,9 @@ def compare(first: Path, second: Path) -> Comparison:
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=[replace(sheet, caption=about + sheet.caption) for sheet in found],
+        sheets=[
+            replace(sheet, caption=about + sheet.caption, short=sheet.short and about + sheet.short) for sheet in found
+        ],
         drawings=[replace(one, caption=about + one.caption) for one in drawings.of(both, matched, table)],
     )
 

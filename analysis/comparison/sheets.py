@@ -46,6 +46,8 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
         title=f"{place}: A against B",
         caption=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
         f"{spending.TOLD}, B / A{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
+        short="success in % over the cases that both have; B − A in points; * its 95% interval over clusters excludes "
+        f"0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
         labels=LABELS[2:],
         figures=figures,
         rows=[_row(row, costs, brief=False) for row in rows],

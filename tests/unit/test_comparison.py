@@ -199,6 +199,9 @@ def test_the_page_has_every_case_and_the_terminal_twenty(
     a, b = (written(tmp_path / n, planted("react", [value] * 30)) for n, value in (("a", 0), ("b", 1)))
     assert reported(monkeypatch, a, b, "--tables", tmp_path / "tables") == 0
     printed = capsys.readouterr().out
+    (header,) = [line for line in printed.splitlines() if "p holm  up" in line]
+    assert len(header) <= 100
+    assert "[11" not in printed, "the page has the intervals of success"
     assert len(re.findall(r"case-\d+ +template", printed)) == 20
     assert "solves 100.0 points more of cases in B than in A" in printed
     page = (b / two_runs.PAGE).read_text(encoding="utf-8")
