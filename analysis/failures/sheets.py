@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ _MEANINGS = {
 """By class the column's name, and what a caption says of it."""
 _RULES = "analysis/failures/rules.py"
 _KINDS = "value, source and format are the kinds of wrong arguments"
-_QUERY = "python -c 'from pathlib import Path; from analysis.failures.read import classes; print(classes(Path({!r})))'"
+_QUERY = "from pathlib import Path; from analysis.failures.read import classes; print(classes(Path({!r})))"
 
 
 def sheets(root: Path) -> list[Sheet]:
@@ -111,4 +112,4 @@ def _share(row: dict[Any, Any], name: str, bounds: bool) -> str:
 
 
 def _query(root: Path) -> str:
-    return _QUERY.format(str(root))
+    return f"python -c {shlex.quote(_QUERY.format(str(root)))}"

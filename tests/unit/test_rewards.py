@@ -96,6 +96,6 @@ def test_doing_nothing_and_transferring_stand_beside_as_rates_of_cases(tmp_path:
     sheet = written(tmp_path, cells)["results"]
     rates = {row[1]: (row[2], row[6]) for row in sheet.rows if row[1] != "react"}
     assert rates == {NOTHING: ("3", "33.3"), TRANSFER: ("3", "66.7")}
-    assert "rates of cases" in sheet.caption
+    assert "neither asks a model" in sheet.caption
     asked = duckdb.connect().execute(sheet.query).df().set_index("planner")["success"]
     assert asked[[NOTHING, TRANSFER]].to_list() == pytest.approx([1 / 3, 2 / 3])

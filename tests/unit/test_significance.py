@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_effectsize
 
@@ -32,6 +32,7 @@ def test_p_is_below_five_percent_exactly_where_the_interval_excludes_0(cases: li
         assert (p < LEVEL) == (found.low > 0 or found.high < 0)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.one_of(st.just(math.nan), st.floats(0, 1)), max_size=12))
 def test_holm_by_its_definition(values: list[float]) -> None:
     found = holm(pd.Series(values, dtype="float64"))
