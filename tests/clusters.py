@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 UNGUARDED = {"RAY_AUTH_MODE": "disabled"}
 """For the environment of those that join."""
@@ -39,10 +39,17 @@ def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator
     """Another machine of two CPUs joins a cluster of one: a raylet of its own, here; ends it."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
-    ray = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
+
+    ray = start()
     status = [sys.executable, "-m", "ray.scripts.scripts", "status", f"--address={address}"]
 
     def joined() -> bool:
+        nonlocal ray
+        if ray.poll() is not None:  # on a busy machine Ray gives up
+            ray = start()
         said = subprocess.run(status, env=os.environ | environment, capture_output=True, text=True).stdout
         return said.count(" node_") == 2
 
@@ -50,7 +57,8 @@ def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator
         wait_for(joined)
         yield
     finally:
-        os.killpg(ray.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(ray.pid, signal.SIGKILL)
         ray.wait(timeout=300)
 
 

@@ -86,7 +86,7 @@ def kill(pid: int) -> bool:
 
 def _lives_in(process: Path, session: int) -> bool:
     try:
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        fields = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return False
     return fields[0] not in "ZX" and int(fields[_SESSION]) == session
