@@ -41,7 +41,8 @@ def member(address: str, environment: Mapping[str, str] = UNGUARDED) -> Iterator
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=2"]
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL, start_new_session=True)
+        own = os.environ | environment
+        return subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, start_new_session=True)
 
     ray = start()
     status = [sys.executable, "-m", "ray.scripts.scripts", "status", f"--address={address}"]
