@@ -1,4 +1,4 @@
-"""What of the planning-horizon study a results folder cannot show, and why."""
+"""What a results folder lacks of the planning-horizon study that it has begun."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 
 
 def of(root: Path) -> list[str]:
-    """A sentence for each part that is missing; none where nothing is.
+    """A sentence for each part that is missing; none where nothing is, nor where neither `fh` nor `sh` was run.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    return sentences(study.rows(root))
+    episodes = study.rows(root)
+    return [] if episodes.empty else sentences(episodes)
 
 
 def opened(root: Path) -> tuple[pd.DataFrame, list[str]]:

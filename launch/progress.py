@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import cast
@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grid.replicas.fleet import Fleet
 from grid.runner.batch import Report
 from grid.runner.cell import Setting
+from grid.runner.signs import Sign
 from grid.text.untrusted import shown_lines
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
@@ -41,6 +42,8 @@ class Tally:
 class SweepProgress:
     """Settings, cells done, ok, failed, cells/s, tokens/s and time left. A context manager.
 
+    Cells of chunks that still run count as well, as soon as their workers say that they have ended.
+
     Args:
         console: where the line is shown.
         root: the results folder; `progress.json` there is replaced every few seconds.
@@ -52,6 +55,7 @@ class SweepProgress:
         self._console, self._root = console, root
         self._settings = {one.id: Tally(one.labels, pending[one.id]) for one in settings}
         self.state, self.lost, self._in_flight = RUNNING, 0, 0
+        self._signs: Sequence[tuple[str, Sign]] = ()
         self._started = self._printed = time.monotonic()
         self._filed = float("-inf")
         self._bar: Progress | None = None
@@ -87,8 +91,9 @@ class SweepProgress:
         self.state = ENDED
         self._file(0.0)
 
-    def update(self, report: Report) -> None:
-        """Take in what a try of a chunk reports."""
+    def update(self, report: Report, signs: Sequence[tuple[str, Sign]] = ()) -> None:
+        """Take in what a try of a chunk reports; `signs`: as for `tick`."""
+        self._signs = signs
         tally = self._settings[report.setting_id]
         tally.done += report.cells
         tally.ok += report.ok
@@ -99,9 +104,15 @@ class SweepProgress:
             self.say(f"a chunk of {report.cells} cells was lost: {report.error}")
         self._show(_PLAIN_EVERY)
 
-    def tick(self, fleet: Fleet, in_flight: int) -> None:
-        """Show that time passes, and what the replicas do, while no chunk ends."""
-        self._in_flight = in_flight
+    def tick(self, fleet: Fleet, in_flight: int, signs: Sequence[tuple[str, Sign]]) -> None:
+        """Show that time passes, and what the replicas do, while no chunk ends.
+
+        Args:
+            fleet: of replicas.
+            in_flight: cells that run.
+            signs: what workers of chunks that still run said last, with the ids of their settings.
+        """
+        self._in_flight, self._signs = in_flight, signs
         self._show(_IDLE_EVERY, fleet.told())
 
     def say(self, text: str) -> None:
@@ -127,12 +138,21 @@ class SweepProgress:
             "seconds_left": (self._sum("cells") - self.done) / rate if rate else None,
             "settings": [
                 cast(ToldSetting, {**one.labels, **{key: getattr(one, key) for key in _COUNTS}})
-                for one in self._settings.values()
+                for one in self._tallies()
             ],
         }
 
+    def _tallies(self) -> list[Tally]:
+        """With the cells that have ended of chunks that have not."""
+        found = {key: replace(one) for key, one in self._settings.items()}
+        for key, sign in self._signs:
+            one = found[key]
+            one.done, one.ok, one.failed = one.done + sign.ended, one.ok + sign.ok, one.failed + sign.ended - sign.ok
+            one.tokens += sign.tokens
+        return list(found.values())
+
     def _sum(self, count: str) -> int:
-        return sum(getattr(one, count) for one in self._settings.values())
+        return sum(getattr(one, count) for one in self._tallies())
 
     def _show(self, every: float, more: str = "") -> None:
         self._file(_FILE_EVERY)

@@ -134,14 +134,14 @@ def _run(
         metrics = SweepMetrics(plan.name, needing)
 
         def ended(report: batch.Report) -> None:
-            progress.update(report)
+            progress.update(report, run.signs_in_flight)
             metrics.count(report)
             tally.count(report)
             spending.count(report)
             stop_if_spent()
 
         def tick() -> None:
-            progress.tick(fleet, run.cells_in_flight.total())
+            progress.tick(fleet, run.cells_in_flight.total(), run.signs_in_flight)
             metrics.look(run.cells_in_flight)
             stop_if_spent()
 

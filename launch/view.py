@@ -110,8 +110,9 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         address = f"http://{host}:{port}/" + (f"?token={token}" if token else "")
         runs = _runs(folders)
         threading.Thread(target=_read_ahead, args=(runs,), daemon=True).start()
-        import uvicorn  # while files are read
+        import uvicorn  # these while files are read
 
+        from analysis import intervals, load  # noqa: F401 - with pandas and scipy, which the first page takes
         from analysis.viewer.app import app
 
         server = uvicorn.Server(

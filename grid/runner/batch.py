@@ -24,7 +24,7 @@ from grid.runner.plan import Plan
 from grid.runner.prices import money
 from grid.runner.roles import by_pool, models
 from grid.runner.run import Stamp, killed_cell
-from grid.runner.signs import Signs, end_process
+from grid.runner.signs import Sign, Signs, end_process
 from grid.runner.transcripts import Room
 from grid.runner.worker import Chunk, Report, solve_chunk
 from grid.types import Usage
@@ -79,9 +79,15 @@ class Run:
         return cells
 
     @property
+    def signs_in_flight(self) -> list[tuple[str, Sign]]:
+        """What the workers of chunks that have not ended said last of cells that have, with their settings' ids."""
+        tries = (one for lane in self._lanes for one in lane.in_flight.values())
+        return [(one.work.setting.id, one.sign) for one in tries if one.sign]
+
+    @property
     def money_in_flight(self) -> float:
-        """US dollars that took the cells which have ended, of the chunks that have not; as their workers said last."""
-        return sum(one.sign.money for lane in self._lanes for one in lane.in_flight.values() if one.sign)
+        """US dollars that took the cells which have ended, of the chunks that have not."""
+        return sum(sign.money for _, sign in self.signs_in_flight)
 
     def stop(self) -> None:
         """Begin no further cell: the run ends when those in flight have ended."""

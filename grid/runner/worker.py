@@ -201,10 +201,20 @@ class _Pulse:
             if time.monotonic() - wrote >= _WRITE_SECONDS:
                 self._write_or_end()
                 wrote = time.monotonic()
-            spent = money(self._prices, self._result.spent) or 0.0
-            self._sign = replace(self._sign, beats=self._sign.beats + 1, ended=self._result.cells, money=spent)
+            self._sign = self._counted()
             self._speaker.say(self._sign)
             self._end_if_blocked()
+
+    def _counted(self) -> Sign:
+        result, used = self._result, self._result.usage
+        return replace(
+            self._sign,
+            beats=self._sign.beats + 1,
+            ended=result.cells,
+            ok=result.ok,
+            tokens=used.input_tokens + used.output_tokens,
+            money=money(self._prices, result.spent) or 0.0,
+        )
 
     def _write(self) -> None:
         rows = self._result.take()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from grid.store.looking import SMALL, THREADS, File
+
+if TYPE_CHECKING:  # it imports pandas
+    import pyarrow.dataset as ds
 
 _BATCH = 65_536
 _TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
@@ -35,6 +38,8 @@ class Scan:
 
         Of large files few are read ahead, as they may hold much that is not asked for.
         """
+        import pyarrow.dataset as ds
+
         small = [file for file in self.files if file.size <= SMALL]
         large = [file for file in self.files if file.size > SMALL]
         told = " ".join(map(str, [*columns.values(), self.where]))

@@ -14,6 +14,7 @@ from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import ReplicaStats
 from grid.runner.batch import Report
 from grid.runner.cell import GROUPS, Setting
+from grid.runner.signs import Sign
 from grid.types import Usage
 from launch import progress
 from launch.progress import SweepProgress
@@ -32,7 +33,7 @@ def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(
     with SweepProgress(Console(file=output), tmp_path, settings, {settings[0].id: 4, settings[1].id: 2}) as shown:
         for _ in range(14):
             now[0] += 5
-            shown.tick(fleet, in_flight=6)
+            shown.tick(fleet, in_flight=6, signs=[])
         now[0] += 5
         shown.update(Report(settings[0].id, 4, ok=3, failed=1, usage=Usage(input_tokens=10)))
         told = json.loads((tmp_path / "progress.json").read_text())
@@ -45,6 +46,18 @@ def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(
     assert [(one["done"], one["tokens"]) for one in told["settings"]] == [(4, 10), (0, 0)]
     assert json.loads((tmp_path / "progress.json").read_text())["state"] == "ended"
     assert "cells 4/6  settings 1/2  ok 3  failed 1" in lines[2]
+
+
+def test_cells_count_as_soon_as_they_end_and_once(tmp_path: Path) -> None:
+    setting = Setting({group: {} for group in GROUPS}, dict.fromkeys(GROUPS, "x"), 0)
+    with SweepProgress(Console(file=io.StringIO()), tmp_path, [setting], {setting.id: 9}) as shown:
+        signs = [(setting.id, Sign(1, 1, "node", ended=3, ok=2, tokens=50)), (setting.id, Sign(2, 1, "node", ended=1))]
+        shown.tick(Fleet([], 1, 1.0, print), 5, signs)
+        told = shown.document()
+        assert (told["done"], told["ok"], told["failed"], told["settings"][0]["tokens"]) == (4, 2, 2, 50)
+        shown.update(Report(setting.id, 5, ok=4, failed=1, usage=Usage(input_tokens=80)), signs[1:])
+        told = shown.document()
+        assert (told["done"], told["ok"], told["failed"], told["settings"][0]["tokens"]) == (6, 4, 2, 80)
 
 
 def test_without_replicas_nothing_is_said_of_them() -> None:
