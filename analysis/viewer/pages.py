@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analysis.viewer import asked, episodes, matrix, places, trees
 from analysis.viewer.addresses import Addresses
 from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, Filters
-from analysis.viewer.index import UNRESOLVED, Index
+from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run
 from grid.text.untrusted import shown_lines
 
@@ -133,15 +133,12 @@ class Pages:
             return self._no_episode(addresses, cell)
         side = episodes.sides(index, found.row, first) if first is not None else None
         before, after = self._beside(run, index, filters, found)
-        filters = places.in_place(filters, found.setting)
-        return self._page(
+        return self._of_episode(
             "episode.html",
             addresses,
-            title=f"{found.row['case_id']} · {found.setting.planner}",
-            run=run,
-            filters=filters,
+            filters,
+            (run, found.row, found.setting),
             page=found,
-            row=found.row,
             branch=branch,
             side=side,
             before=before,
@@ -180,14 +177,12 @@ class Pages:
         if drawing is None:
             what = f"This episode has no node {node[:60]}." if nodes else "This episode has no search tree."
             return self.missing(addresses, what)
-        return self._page(
+        return self._of_episode(
             "tree.html",
             addresses,
-            title=f"{row['case_id']} · {setting.planner} · tree",
-            run=run,
-            filters=places.in_place(filters, setting),
-            row=row,
-            setting=setting,
+            filters,
+            (run, row, setting),
+            " · tree",
             drawing=drawing,
             node=node,
             count=len(nodes),
@@ -204,14 +199,12 @@ class Pages:
         row, setting = found
         count = row["n_messages"]
         page = min(request, max((count or 0) - 1, 0)) // _PER_PAGE_ASKED + 1
-        return self._page(
+        return self._of_episode(
             "asked.html",
             addresses,
-            title=f"{row['case_id']} · {setting.planner} · prompts",
-            run=run,
-            filters=places.in_place(filters, setting),
-            row=row,
-            setting=setting,
+            filters,
+            (run, row, setting),
+            " · prompts",
             requests=asked.read(index, row, page) if count else [],
             request=request,
             count=count,
@@ -227,6 +220,20 @@ class Pages:
     def _no_episode(self, addresses: Addresses, cell: str) -> Found:
         name = cell if len(cell) <= 80 else f"{cell[:80]}… ({len(cell):,} characters)"
         return self.missing(addresses, f"There is no episode {name} here; it may have been run again by other code.")
+
+    def _of_episode(
+        self,
+        template: str,
+        addresses: Addresses,
+        filters: Filters,
+        episode: tuple[Run, Mapping[str, Any], Setting],
+        part: str = "",
+        **values: Any,
+    ) -> Found:
+        """A page of one episode: its run, row and setting."""
+        run, row, setting = episode
+        values |= {"title": f"{row['case_id']} · {setting.planner}{part}", "run": run, "row": row, "setting": setting}
+        return self._page(template, addresses, filters=places.in_place(filters, setting), **values)
 
     def _page(self, template: str, addresses: Addresses, *, refresh: bool = False, **values: Any) -> Found:
         values |= {"to": addresses, "runs": self.runs, "note": self._note, "refresh": refresh and not addresses.export}
