@@ -1,0 +1,60 @@
+"""What a planner did on other cases, shown in its prompts: the group `memory` (egb_slate B.1).
+
+A trace is one case that was resolved: its request and every step on the path to the result, as a history shows them.
+Whose traces they are, and where they come from, the run layer decides (`grid.runner.remembered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.planners import prompts
+from grid.strict import STRICT
+from grid.types import Step
+
+Mode = Literal["none", "traces"]
+NOT_REMEMBERED: Mode = "none"
+MOST_SHOWN = 2_000
+"""Characters of what a call returned that a trace keeps."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Remembering:
+    """What planners remember: the group `memory`.
+
+    Args:
+        mode: `none`, or `traces`: what the same setting did in an earlier sweep, on cases that it resolved.
+        path: the results folder of that sweep.
+        count: traces in a prompt, those of the nearest requests.
+        apart: leave out traces of cases that share the case's cluster, as those of one template do.
+    """
+
+    mode: Mode = NOT_REMEMBERED
+    path: str | None = None
+    count: Annotated[int, Field(ge=1, le=100)] = 3
+    apart: bool = False
+
+
+@plain_dataclass(frozen=True)
+class Trace:
+    """A case that was resolved, with what was done: `lines` has one line a step."""
+
+    case_id: str
+    cluster: str
+    question: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As a prompt shows it."""
+        return "\n".join((f"Query: {self.question}", *self.lines))
+
+
+def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
+    """The steps of a path as a history shows them; `answer` is the one that it finished with."""
+    return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=answer) for step in steps)
