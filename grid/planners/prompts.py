@@ -50,8 +50,8 @@ NOTES = "What the tools speak of:"
 POLICY = "The policy that you keep to in all that you do:"
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
 MEMORY = (
-    "What you did on other requests, every step with what it returned; all of them were carried out. The values belong "
-    "to those requests, and the tools that you are offered now may be others."
+    "What you did on earlier requests: every step with what it returned, and whether the request was carried out. The "
+    "values belong to those requests, and the tools that you are offered now may be others."
 )
 PLAN = "A plan of the work, which was written before anything of it was run:"
 PLAN_SUMMARY = "In short: "

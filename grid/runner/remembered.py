@@ -1,7 +1,7 @@
 """A setting's memory: what the same setting did in an earlier sweep (egb_slate B.1).
 
 Only rows of the setting itself count, as it is without its memory: every planner and model remembers its own work,
-never another's, and never a reference. Of a case that was resolved in several trials the first one is kept.
+never another's, and never a reference. Of a case's trials the first one counts that resolved it, or else the first.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def line_of(setting: Setting) -> str | None:
     held = setting.config.get(MEMORY, {}).get(HELD)
     if held is None:
         return None
-    labels = [setting.labels[group] for group in ("model", "planner", "dataset", "robustness")]
+    labels = [setting.labels[group] for group in (*_LABELS, MEMORY)]
     return f"memory of {' x '.join(labels)}: traces of {held['traces']} of {held['cases']} cases"
 
 
@@ -163,8 +163,8 @@ def _read(how: Remembering, own: str, version: str) -> Memory:
         versions = ", ".join(sorted({row["dataset_version"] for row in rows})[:_SHOWN])
         raise ConfigError("memory.path", how.path, f"episodes of dataset_version={version}; these are of {versions}")
     kept = dict[str, dict[str, Any]]()
-    for row in sorted(current, key=lambda row: (row["case_id"], row["trial"])):
-        if row["success"] and row["status"] == Status.OK:
+    for row in sorted(current, key=lambda row: (row["case_id"], not row["success"], row["trial"])):
+        if row["status"] == Status.OK and (row["success"] or how.kept == "all"):
             kept.setdefault(row["case_id"], row)
     return Memory(how, _traces(root, [*kept.values()]), frozenset(row["case_id"] for row in current))
 
@@ -196,6 +196,7 @@ def _traces(root: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
             row["cluster"],
             questions.get(row["case_digest"], ""),
             step_lines([*map(step_of, sorted(steps[row["cell_id"]], key=_place))], row["answer"]),
+            bool(row["success"]),
         )
         for row in rows
     )

@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, cast
 
@@ -132,32 +133,38 @@ def test_every_planner_is_shown_its_own_traces_word_for_word(tmp_path: Path, val
         assert all(text in prompt.text() for text in shown)
 
 
-def test_a_trace_is_what_the_planner_did_and_returned_and_of_resolved_cases_alone(tmp_path: Path) -> None:
+def test_a_trace_is_what_the_planner_did_and_what_that_returned(tmp_path: Path) -> None:
     unsure = SURE | {"tool_skill": 0.8, "argument_skill": 0.8, "case_spread": 3.0}
     folder = filled(tmp_path, "react", "reflexion", model=unsure, trials=2)
-    for planner in ("react", "reflexion"):
-        setting = only(remembering(tmp_path, folder, planner, model=unsure))
+    for planner, kept in product(("react", "reflexion"), ("resolved", "all")):
+        setting = only(remembering(tmp_path, folder, planner, model=unsure, memory={"kept": kept}))
         own = pc.field("setting_id") == setting.unremembered_id
         episodes = store.read(folder, "episodes", where=own).to_pylist()
         won = {row["case_id"] for row in episodes if row["success"]}
         assert 0 < len(won) < LIMIT // 2, "some are resolved, and some are not"
         known = memory_in(setting)
-        assert {trace.case_id for trace in known.traces} == won
         assert known.cases == {row["case_id"] for row in episodes}
+        assert {trace.case_id for trace in known.traces} == (known.cases if kept == "all" else won)
         for trace in known.traces:
-            cell = min(
-                (r for r in episodes if r["case_id"] == trace.case_id and r["success"]), key=lambda r: r["trial"]
-            )
-            path = (pc.field("cell_id") == cell["cell_id"]) & pc.field("on_path")
-            steps = sorted(store.read(folder, "steps", where=path).to_pylist(), key=lambda row: row["step"])
-            assert len(steps) == len(trace.lines) == cell["n_steps"]
-            for step, line in zip(steps, trace.lines, strict=True):
-                assert line.startswith(f"{step['substep_id']} {step['substep']} -> ")
-                if step["written"] is None:
-                    assert line.endswith(" no tool")
-                else:
-                    assert f"{step['written']} {'failed:' if step['failed'] else 'returned'} " in line
-                    assert line.endswith(step["observation"])
+            tries = sorted((r for r in episodes if r["case_id"] == trace.case_id), key=lambda r: r["trial"])
+            cell = next((row for row in tries if row["success"]), tries[0])
+            assert trace.resolved == (trace.case_id in won)
+            assert trace.text.endswith(f"\nCarried out: {'yes' if trace.resolved else 'no'}")
+            is_as_stored(trace, folder, cell)
+
+
+def is_as_stored(trace: Trace, folder: Path, cell: dict[str, Any]) -> None:
+    """A line for each step on the cell's path: what was written, and what it returned."""
+    path = (pc.field("cell_id") == cell["cell_id"]) & pc.field("on_path")
+    steps = sorted(store.read(folder, "steps", where=path).to_pylist(), key=lambda row: row["step"])
+    assert len(steps) == len(trace.lines) == cell["n_steps"]
+    for step, line in zip(steps, trace.lines, strict=True):
+        assert line.startswith(f"{step['substep_id']} {step['substep']} -> ")
+        if step["written"] is None:
+            assert line.endswith(" no tool")
+        else:
+            assert f"{step['written']} {'failed:' if step['failed'] else 'returned'} " in line
+            assert line.endswith(step["observation"])
 
 
 def test_no_tested_case_is_in_memory_nor_shown_to_itself(tmp_path: Path, validation: Path) -> None:
@@ -178,7 +185,7 @@ def test_no_tested_case_is_in_memory_nor_shown_to_itself(tmp_path: Path, validat
 def test_apart_no_trace_is_of_the_cases_cluster() -> None:
     lines = ("0  -> no tool",)
     traces = tuple(
-        Trace(f"case-{place}", f"cluster-{place % 4}", f"please cancel order number {place} of my shop", lines)
+        Trace(f"case-{place}", f"cluster-{place % 4}", f"please cancel order number {place} of my shop", lines, True)
         for place in range(12)
     )
     by_text = {trace.text: trace for trace in traces}
@@ -221,9 +228,9 @@ def test_ids_follow_from_what_is_remembered_and_seeds_do_not(tmp_path: Path) -> 
     for with_memory, without in pairs:
         assert (with_memory.seed, with_memory.disturbance_seed) == (without.seed, without.disturbance_seed)
         assert with_memory.cell_id != without.cell_id
-    others = [{"count": 2}, {"apart": True}]
+    others = [{"count": 2}, {"apart": True}, {"kept": "all"}]
     ids = {only(remembering(tmp_path, folder, "react", memory=changed)).id for changed in others}
-    assert len(ids | {before.id}) == 3
+    assert len(ids | {before.id}) == 4
     filled(tmp_path, "reflexion")
     assert only(remembering(tmp_path, folder, "react")).id == before.id, "another planner's work is none of its own"
     filled(tmp_path, "react")
@@ -238,7 +245,7 @@ def test_a_planner_that_resolved_nothing_remembers_nothing(tmp_path: Path) -> No
     never = SURE | {"argument_skill": 0.0}
     folder = filled(tmp_path, "react", model=never)
     checked = remembering(tmp_path, folder, "react", model=never)
-    assert checked.remembered == ["memory of model x react x dataset x robustness: traces of 0 of 8 cases"]
+    assert checked.remembered == ["memory of model x react x dataset x robustness x traces: traces of 0 of 8 cases"]
     built = build(only(checked), BUDGET)
     case = built.problem(checked.plan.case_ids[only(checked).id][0], 0).case
     assert built.remembered(case) == ()
@@ -314,6 +321,6 @@ def test_what_is_planted_is_gained_where_a_trace_shows_the_right_tool(tmp_path: 
         other = ToolCall("another", {}) if call is None else replace(call, tool=f"{call.tool}_of_another")
         place = policy.places.at(prompt)
         for shown, gained in ((call, 2.0), (other, 0.0)):
-            text = Trace("x", "x", "what is asked", step_lines([Step(0, substep, shown, None, shown)], None)).text
+            text = Trace("x", "x", "what is asked", step_lines([Step(0, substep, shown, None, shown)], None), True).text
             told = replace(prompt, sections=(*prompt.sections, Section("memory", (prompts.MEMORY, text))))
             assert policy.bonus(told, place) - policy.bonus(prompt, place) == gained
