@@ -91,13 +91,8 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
             shared_ids[key] = part_of(built.dataset.case_ids(), shared.part)
-            _check_clusters(built.dataset, shared_ids[key], setting.labels["dataset"])
+            _check_cases(built.dataset, shared_ids[key], setting.labels["dataset"])
         case_ids[setting.id] = shared_ids[key]
-        if not case_ids[setting.id]:
-            reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
-            raise ConfigError(
-                "dataset", setting.labels["dataset"], f"at least one usable case ({reasons or 'none is there'})"
-            )
         if built.memory:
             built.memory.expect_others(case_ids[setting.id])
         versions[setting.id] = built.version
@@ -125,8 +120,11 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     return Checked(plan, invalid, skipped, _unasked(jobs, settings), *lines)
 
 
-def _check_clusters(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
-    """Raise ConfigError where a case has no cluster: without one no interval is right."""
+def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
+    """Raise ConfigError where there is no case, or one has no cluster: without one no interval is right."""
+    if not case_ids:
+        reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
+        raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
     cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
     for case_id in case_ids:
         found = cluster(case_id)
