@@ -20,6 +20,8 @@ COSTS = [
     "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money", "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
+CHOICES = {"right": False, "wrong": True}
+"""Of `entropy_errors`' steps, those that were right and those that were not, by whether they are an error."""
 REFERENCE = "react"
 """The planner that others are compared with."""
 _GROUP = SETTING[:3]
@@ -169,3 +171,17 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
             rows.append([*key, edges[index], edges[index + 1], len(errors), int(errors.sum())])
     frame = pd.DataFrame(rows, columns=[*SETTING, "low", "high", "steps", "errors"])
     return frame.assign(error_rate=frame["errors"] / frame["steps"].where(frame["steps"] > 0))
+
+
+def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
+    """By setting, of the entropies of right and of wrong choices (CHOICES) `_mean`, `_median` and `_n` (egb_slate B.2).
+
+    `steps` are those of `entropy_errors`. Mean and median are NaN where there is no such choice.
+    """
+    parts = []
+    for name, wrong in CHOICES.items():
+        own = steps["entropy"].where(steps["error"].astype(bool) == wrong)
+        grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
+        found = grouped.agg(["mean", "median", "count"])
+        parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
+    return pd.concat(parts, axis=1)
