@@ -44,12 +44,10 @@ _UNPRINTED = ("forward_passes", "judge_calls", "judge_passes", "branched_steps",
 """Costs that a terminal leaves out."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
 """What is told of the entropy of right and of wrong choices, with its form."""
-_CENTRE_HEADERS = [
-    name if part == "mean" else f"{name} {part}" for name in tables.CHOICES for part in _CENTRES
-]
+_CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in tables.CHOICES for part in _CENTRES]
 _ENTROPY_PUBLISHED = (
-    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, mean "
-    "0.119, median 0.081; by its own bins (table 8) the mean over all is at least 0.41, so these are in another unit"
+    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
+    "mean 0.119, median 0.081; its own bins (table 8) give a mean of at least 0.41, so these are in another unit"
 )
 
 
@@ -116,7 +114,7 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
         values=errors.merge(centres.reset_index(), on=SETTING, how="left"),
         query=queries.entropies(root, *place),
         notes=[_ENTROPY_PUBLISHED],
-        unprinted=frozenset(name for name in _CENTRE_HEADERS if name.endswith(" n")),
+        unprinted=frozenset(_CENTRE_HEADERS) - frozenset(tables.CHOICES),
     )
 
 

@@ -35,7 +35,7 @@ CORRECTED, LATER, FAILED = "corrected", "later_steps", "failed_first"
 MEASURES = [
     Measure(CORRECTED, "corrected"),
     *(Measure(name, name) for name in MECHANISMS),
-    Measure(LATER, "later steps", "amount", scale=1.0, form=".2f"),
+    Measure(LATER, "later", "amount", scale=1.0, form=".2f"),
 ]
 _STEPS = [
     "cell_id", "branch", "step", "on_path", "tool_required", "reference_tool", "chosen_tool", "failed", "tool_matches",
@@ -94,7 +94,7 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
 def _told(root: Path, ids: pd.Series[str]) -> pd.DataFrame:
     """What `corrections` says of some cells, whose ids are given."""
     if ids.empty:
-        return pd.DataFrame(columns=["mechanism", "equal", LATER])
+        return pd.DataFrame(columns=["mechanism", "equal", LATER], index=pd.Index([], dtype=object))
     rows = (pc.field("on_path") | (pc.field("branch") == 0)) & pc.field("cell_id").isin(list(ids))
     return corrections(store.read(root, "steps", _STEPS, rows).to_pandas())
 

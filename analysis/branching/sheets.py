@@ -18,7 +18,7 @@ _MEANINGS = (
     "failed first: cells whose first pass did not resolve the case; corrected: of these, those that a branch resolved, "
     "in %; of the corrected in %, the first that holds: direct: the branched step calls the reference's tool; cascade: "
     "a later step does, where the first pass did not; equivalence: the branched step calls a tool that the reference "
-    "does not call, and gets a result all the same; other: none of these; later steps: how many behind the branched "
+    "does not call, and gets a result all the same; other: none of these; later: how many steps behind the branched "
     "one had another tool than in the first pass"
 )
 _PUBLISHED = (
@@ -45,6 +45,7 @@ def sheet(root: Path, table: pd.DataFrame) -> Sheet:
         figures=[*_COUNTS.values(), *(measure.header for measure in rows.shown)],
         rows=rows.texts(brief=False),
         printed=rows.texts(brief=True),
+        unprinted=frozenset(_COUNTS.values()) - {_COUNTS[FAILED]},
         values=own,
         query=f"python -c {shlex.quote(_QUERY.format(str(root)))}",
         notes=[*_notes(own), _PUBLISHED],

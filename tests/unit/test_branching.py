@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,14 @@ from analysis.branching.mechanisms import (
 from analysis.render import Sheet
 from analysis.report import print_report
 from grid import store
-from grid.text.untrusted import loads
-from grid.types import NO_TOOL
+from grid.datasets.base import Problem
+from grid.runner.rows import step_rows
+from grid.types import NO_TOOL, ToolCall, Trajectory
 from grid.worlds.layers import bare
 from grid.worlds.lookup import LookupSimulator
 from tests import planted, searched
 from tests.disturbed import problems
+from tests.failing import right_calls, walked
 
 ABC = ("a", "b", "c")
 WORKS = frozenset({"a", "b", "c", "b2"})
@@ -193,7 +197,9 @@ def test_the_table_counts_cells_and_has_intervals_over_clusters(tmp_path: Path) 
 
 def report(root: Path, width: int = 100) -> Sheet:
     out = io.StringIO()
-    found = [sheet for sheet in print_report(root, Console(file=out, width=width)) if sheet.name.startswith("branching")]
+    found = [
+        sheet for sheet in print_report(root, Console(file=out, width=width)) if sheet.name.startswith("branching")
+    ]
     assert found[0].title in out.getvalue(), "a terminal has room for it"
     return found[0]
 
@@ -215,10 +221,12 @@ def test_a_sweep_without_branches_has_no_table(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The planners that branch on SLATE under the simulated policy, two trials a case."""
+    """The planners that branch on SLATE under the simulated policy, three trials a case."""
     root = tmp_path_factory.mktemp("swept")
     for planner in EGB:
-        store.write(root, planted.grid(planner, cases=40, trials=2, all_offered=True))
+        rows = planted.grid(planner, cases=15, trials=3, planner_values={"trajectories": 15}, all_offered=True,
+                            dataset_values={"max_substeps": 9}, tool_skill=0.8)  # fmt: skip
+        store.write(root, rows)
     return root
 
 
@@ -227,30 +235,49 @@ def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swe
     found = cells(swept, episodes).merge(episodes[["cell_id", "branches", "success"]], on="cell_id")
     assert (found[FAILED] == ((found["branches"] > 0) | (found["success"] == 0))).all()
     mended = found[found[CORRECTED] == 1]
-    assert len(mended) > 30
+    assert set(mended["planner"]) == set(EGB)
     assert (mended[list(MECHANISMS)].sum(axis=1) == 1).all()
     assert found.loc[found[CORRECTED] != 1, list(MECHANISMS)].isna().all(axis=None)
+    assert mended[[DIRECT, CASCADE]].sum().min() > 0, "both occur"
     for row in by_setting(found).to_dict("records"):
         assert sum(row[name] for name in MECHANISMS) == pytest.approx(1)
         assert sum(row[f"{name}_cells"] for name in MECHANISMS) == row["corrected_cells"] == row["classed_cells"]
         assert row[FAILED] >= row["corrected_cells"]
+    sheet = report(swept)
+    for line in sheet.printed:
+        figures = dict(zip(sheet.figures, line[2:], strict=True))
+        assert sum(float(figures[name]) for name in MECHANISMS if name in figures) == pytest.approx(100, abs=0.3)
 
 
-def test_an_equivalent_call_of_a_sweep_returned_what_the_reference_s_call_of_that_step_returns(swept: Path) -> None:
-    found = cells(swept, load.episodes(swept))
-    equal = set(found.loc[found["equal"] == 1, "cell_id"])
-    outcomes: dict[tuple[str, str], Any] = {}
+@pytest.mark.parametrize("mechanism", [DIRECT, EQUIVALENCE])
+def test_a_tool_of_slate_that_does_the_same_is_equivalent(mechanism: str, tmp_path: Path) -> None:
+    """Real cases: the first pass calls nothing at one step; the branch calls the reference's tool, or its twin."""
+    for number, (problem, at, twin) in enumerate(twins()):
+        right = right_calls(problem)
+        calls = [*right[:at], (right[at][0], right[at][1] if mechanism == DIRECT else twin), *right[at + 1 :]]
+        first, _ = asyncio.run(walked(problem, [*right[:at], (right[at][0], None), *right[at + 1 :]]))
+        whole, end = asyncio.run(walked(problem, calls))
+        assert problem.world.resolved(end)
+        taken = [replace(step, branch=1) for step in whole[at:]]
+        trajectory = Trajectory((*first[:at], *taken), (*first, *taken), end, branches=1, branched_steps=1)
+        row = episode(number, True, 1)
+        store.write(tmp_path, {"episodes": [row], "steps": step_rows(row["cell_id"], "first", trajectory,
+                                                                     problem.reference, lambda step: ())})  # fmt: skip
+    (found,) = by_setting(cells(tmp_path, load.episodes(tmp_path))).to_dict("records")
+    assert found[f"{mechanism}_cells"] == found["corrected_cells"] == number + 1 > 5
+
+
+def twins() -> Iterator[tuple[Problem, int, ToolCall]]:
+    """Cases of SLATE with a place in the reference, and the call there of a tool that does the same."""
     for problem in problems("slate", None, 40):
         world = bare(problem.world)
         assert isinstance(world, LookupSimulator)
-        outcomes |= {(problem.case.id, at): one.outcome.content for one in world.entries for at in one.substeps}
-    steps = store.read(swept, "steps").to_pandas()
-    start = steps[steps["on_path"] & (steps["branch"] > 0)].sort_values("step").drop_duplicates("cell_id")
-    case = load.episodes(swept).set_index("cell_id")["case_id"].astype(str)
-    returned = {
-        row["cell_id"]: loads(row["observation"]) == outcomes.get((case[row["cell_id"]], row["substep_id"]))
-        for row in start[start["observation"].notna()].to_dict("records")
-        if row["chosen_tool"] != row["reference_tool"]
-    }
-    assert equal, "there are some"
-    assert {cell for cell, same in returned.items() if same} == equal
+        names = {same.tool: name for name, same in world.same_function.items()}
+        for at, (_, call) in enumerate(right_calls(problem)):
+            if call and call.tool in names:
+                own = {theirs: mine for mine, theirs in world.same_function[names[call.tool]].arguments.items()}
+                twin = ToolCall(
+                    names[call.tool], {own.get(name, name): value for name, value in call.arguments.items()}
+                )
+                yield problem, at, twin
+                break
