@@ -93,6 +93,7 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
 def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Sheet:
     """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
     place, centres = place_of(errors), tables.entropy_centres(steps)
+    of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
     rows = []
     for key, group in errors.groupby(SETTING, sort=False, observed=True):
         names = [str(part) for part in key]
@@ -100,7 +101,7 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
             f"{row['errors']}/{row['steps']} {100 * row['error_rate']:.0f}%" if row["steps"] else "none"
             for row in group.to_dict("records")
         ]
-        own = centres.loc[tuple(names)]
+        own = of_setting[tuple(names)]
         told = [figure(own[f"{name}_{part}"], form) for name in tables.CHOICES for part, form in _CENTRES.items()]
         rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *told])
     return Sheet(
@@ -111,7 +112,7 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
         labels=LABELS,
         figures=["max", *(f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)), *_CENTRE_HEADERS],
         rows=rows,
-        values=errors.merge(centres.reset_index(), on=SETTING, how="left"),
+        values=errors.merge(centres, on=SETTING, how="left"),
         query=queries.entropies(root, *place),
         notes=[_ENTROPY_PUBLISHED],
         unprinted=frozenset(_CENTRE_HEADERS) - frozenset(tables.CHOICES),

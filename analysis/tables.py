@@ -174,9 +174,10 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
-    """By setting, of the entropies of right and of wrong choices (CHOICES) `_mean`, `_median` and `_n` (egb_slate B.2).
+    """One row a setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
 
-    `steps` are those of `entropy_errors`. Mean and median are NaN where there is no such choice.
+    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN where there
+    is no such choice) and `_n`.
     """
     parts = []
     for name, wrong in CHOICES.items():
@@ -184,4 +185,4 @@ def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
         grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
         found = grouped.agg(["mean", "median", "count"])
         parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
-    return pd.concat(parts, axis=1)
+    return pd.concat(parts, axis=1).reset_index()

@@ -41,6 +41,7 @@ _STEPS = [
     "cell_id", "branch", "step", "on_path", "tool_required", "reference_tool", "chosen_tool", "failed", "tool_matches",
 ]  # fmt: skip
 _PLACE = ["cell_id", "step"]
+_NOTHING = pd.DataFrame(columns=["mechanism", "equal", LATER], index=pd.Index([], dtype=object))
 
 
 def cells(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
@@ -94,7 +95,7 @@ def by_setting(found: pd.DataFrame) -> pd.DataFrame:
 def _told(root: Path, ids: pd.Series[str]) -> pd.DataFrame:
     """What `corrections` says of some cells, whose ids are given."""
     if ids.empty:
-        return pd.DataFrame(columns=["mechanism", "equal", LATER], index=pd.Index([], dtype=object))
+        return _NOTHING
     rows = (pc.field("on_path") | (pc.field("branch") == 0)) & pc.field("cell_id").isin(list(ids))
     return corrections(store.read(root, "steps", _STEPS, rows).to_pandas())
 
@@ -106,6 +107,8 @@ def corrections(steps: pd.DataFrame) -> pd.DataFrame:
         steps: the rows of `steps` of cells that resolved their case: those of the first pass, and those on the path.
     """
     first, path = steps[steps["branch"] == 0], steps[steps["on_path"].eq(True) & (steps["branch"] > 0)]
+    if path.empty:
+        return _NOTHING
     start = path.sort_values(_PLACE).drop_duplicates("cell_id").set_index("cell_id")
     required = start["tool_required"].eq(True)
     needed = first.loc[first["tool_required"].eq(True), ["cell_id", "reference_tool"]]
