@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import pandas as pd
 
 from analysis import intervals
+from analysis.branching import queries
 from analysis.branching.mechanisms import CASCADE, FAILED, MEASURES
 from analysis.plans.sheet import Rows
 from analysis.render import Sheet
@@ -26,10 +26,6 @@ _PUBLISHED = (
     "equivalence 51.5, no other; 0.9 later steps"
 )
 _UNTOLD = "no outline is followed, so that no step has a reference's tool: mechanisms cannot be told"
-_QUERY = (
-    "from pathlib import Path; from analysis import load; from analysis.branching.mechanisms import cells; "
-    "root = Path({!r}); print(cells(root, load.episodes(root)))"
-)
 
 
 def sheet(root: Path, table: pd.DataFrame) -> Sheet:
@@ -47,7 +43,7 @@ def sheet(root: Path, table: pd.DataFrame) -> Sheet:
         printed=rows.texts(brief=True),
         unprinted=frozenset(_COUNTS.values()) - {_COUNTS[FAILED]},
         values=own,
-        query=f"python -c {shlex.quote(_QUERY.format(str(root)))}",
+        query=queries.cells(root, *place),
         notes=[*_notes(own), _PUBLISHED],
         breaks=breaks_of(own),
     )

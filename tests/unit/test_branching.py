@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,7 +193,20 @@ def test_the_table_counts_cells_and_has_intervals_over_clusters(tmp_path: Path) 
     sheet = report(tmp_path)
     assert list(sheet.rows[0][2:5]) == ["5", "4", "2"]
     assert sheet.rows[0][5].startswith("50.0 [")
+    assert queried_alike(tmp_path, sheet)
     assert any("68 of 114" in note for note in sheet.notes)
+
+
+def queried_alike(root: Path, sheet: Sheet) -> bool:
+    """Whether the query under the table says of every cell what `cells` does."""
+    rows = duckdb.connect().execute(sheet.query).df().set_index("cell_id").sort_index()
+    own = cells(root, load.episodes(root)).set_index("cell_id").sort_index()
+    own = own[own["dataset"].astype(str).isin(rows["dataset"])]
+    named = own[list(MECHANISMS)].fillna(0).idxmax(axis=1).where(own[DIRECT].notna())
+    assert rows["mechanism"].fillna("").to_dict() == named.fillna("").to_dict()
+    for column in (FAILED, CORRECTED, LATER):
+        assert rows[column].astype("Float64").to_dict() == own[column].astype("Float64").to_dict(), column
+    return len(rows) > 0
 
 
 def report(root: Path, width: int = 100) -> Sheet:
@@ -211,6 +225,7 @@ def test_without_an_outline_corrections_are_counted_and_mechanisms_left_open(tmp
     sheet = report(tmp_path)
     assert list(sheet.figures) == ["cells", "failed first", "corrected cells", "corrected"]
     assert any("no outline is followed" in note for note in sheet.notes)
+    assert queried_alike(tmp_path, sheet)
 
 
 def test_a_sweep_without_branches_has_no_table(tmp_path: Path) -> None:
@@ -244,6 +259,7 @@ def test_shares_of_a_sweep_add_up_and_every_corrected_cell_has_one_mechanism(swe
         assert sum(row[f"{name}_cells"] for name in MECHANISMS) == row["corrected_cells"] == row["classed_cells"]
         assert row[FAILED] >= row["corrected_cells"]
     sheet = report(swept)
+    assert queried_alike(swept, sheet)
     for line in sheet.printed:
         figures = dict(zip(sheet.figures, line[2:], strict=True))
         assert sum(float(figures[name]) for name in MECHANISMS if name in figures) == pytest.approx(100, abs=0.3)
