@@ -9,8 +9,8 @@ mechanism:
 - cascade: at a later step that needs a tool the branch calls the reference's, and the first pass did not.
 - equivalence: the branched step needs a tool and calls one that the reference calls at no step of the case, and the
   call did not fail. Where tools look calls up (SLATE, UltraTool), a call that does not fail returns what a call of the
-  reference returns.
-- other: none of these. Only arguments, or calls at steps that need no tool, are different.
+  reference returns: as a rule that of this step, which is not checked.
+- other: none of these. For example only arguments, or calls at steps that need no tool, became right.
 
 So mechanisms exclude each other, and every corrected cell has one. Tools are compared by name. The order is the paper's
 own; it names three mechanisms, whose shares add up to 100%, and no fourth.
