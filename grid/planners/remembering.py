@@ -61,5 +61,6 @@ class Trace:
 
 
 def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
-    """The steps of a path as a history shows them; `answer` is the one that it finished with."""
-    return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=answer) for step in steps)
+    """The steps of a path as a history shows them; `answer` is the one that the last of them finished with."""
+    ends = (answer if place == len(steps) else None for place in range(1, len(steps) + 1))
+    return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from grid import store
 from grid.datasets.nearest import Nearest, question_words
-from grid.errors import ConfigError, Status, UnfinishedError
+from grid.errors import ConfigError, Status, StoreError, UnfinishedError
 from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
 from grid.retrievers.texts import bm25_texts
 from grid.runner.cell import MEMORY, Setting
@@ -153,7 +153,13 @@ def _as_checked(how: Remembering, own: str, version: str, digest: str) -> Memory
 
 def _read(how: Remembering, own: str, version: str) -> Memory:
     """The memory of the setting whose id is `own`."""
-    root = Path(str(how.path))
+    try:
+        return _of_folder(Path(str(how.path)), how, own, version)
+    except StoreError as error:
+        raise StoreError(f"memory.path: {error}") from None
+
+
+def _of_folder(root: Path, how: Remembering, own: str, version: str) -> Memory:
     store.check_there(root)
     rows = store.read(root, "episodes", _EPISODES, pc.field("setting_id") == own).to_pylist()
     if not rows:
