@@ -20,6 +20,7 @@ from analysis import (
     patterns,
     planted,
     provenance,
+    remembered,
     replacements,
     restoration,
     results,
@@ -106,7 +107,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += [*plans.sheets(root), *of_plans]
     found += failures.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
-    found += disturbances.sheets(root)
+    found += [*disturbances.sheets(root), *remembered.sheets(root)]
     found += study.sheets(root, analysis, of_study)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     return [replace(sheet, caption=told + sheet.caption, short=sheet.short and told + sheet.short) for sheet in found]
