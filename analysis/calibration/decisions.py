@@ -42,7 +42,8 @@ def read(root: Path) -> pd.DataFrame:
     cells = cells[settings.isin(settings[recording].unique())]
     kinds = {text: distribution(str(text)) for text in cells["config"].cat.remove_unused_categories().cat.categories}
     cells = cells.assign(distribution=cells["config"].astype(object).map(kinds))
-    silent = store.read(root, "steps", ["cell_id", "reference_tool"], first & pc.field("entropy").is_null()).to_pandas()
+    theirs = pc.field("cell_id").isin(pa.array(cells["cell_id"]))
+    silent = store.read(root, "steps", ["cell_id"], first & pc.field("entropy").is_null() & theirs).to_pandas()
     taken = pd.concat([judged(table), silent], ignore_index=True)
     known = [*SETTING, "cell_id", CLUSTER, planted.ENGINE, "distribution"]
     found = cells[known].merge(taken, on="cell_id", validate="one_to_many")

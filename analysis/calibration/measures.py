@@ -15,6 +15,7 @@ from analysis.load import SETTING
 
 _Row = dict[str, Any]
 _POINTS = 200  # of a curve that is drawn
+_LEAST_KEPT = 20  # decisions, and 5%: the error rate of fewer is noise
 
 
 def table(decisions: pd.DataFrame) -> pd.DataFrame:
@@ -121,7 +122,8 @@ def _curve(every: pd.DataFrame) -> list[_Row]:
     own = known(every)
     found = selective.risks(own["entropy"].to_numpy(np.float64), 1 - own["right"].to_numpy(np.float64))
     count = len(own)
-    places = np.unique(np.linspace(0, count - 1, min(count, _POINTS)).astype(int))
+    fewest = min(count, max(_LEAST_KEPT, count // 20))
+    places = np.unique(np.linspace(fewest - 1, count - 1, _POINTS).astype(int))
     return [
         {"distribution": own["distribution"].iloc[0], "handed": 1 - (place + 1) / count,
          "error": found.kept[place], "error_perfect": found.perfect[place]}

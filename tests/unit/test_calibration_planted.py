@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.calibration import measures
+from analysis.calibration import against, measures
 from analysis.intervals import CLUSTER
 from grid.engines.places import Place
 from grid.engines.simulated.deciding import Deciding
@@ -106,5 +106,35 @@ def test_intervals_tell_planted_calibrations_apart() -> None:
     for own in (1.0, 0.0):
         (row,) = measures.table(decisions(own, 0)).to_dict("records")
         for other in {1.0, 0.5, 0.0} - {own}:
-            for name in ("auroc", "area"):
+            for name in ("auroc", "brier"):
                 assert not row[f"{name}_low"] <= values[other][name] <= row[f"{name}_high"], (own, other, name)
+
+
+def test_differences_to_the_exact_choice_recover_what_is_planted() -> None:
+    """A second setting on the same cases, of less calibration: AUROC, area and Brier differ by what the truth says."""
+    values = {one: truth(one) for one in (1.0, 0.0)}
+    pair = [decisions(1.0, 3), decisions(0.0, 3).assign(planner="votes", distribution="votes of 10")]
+    (row,) = against.differences(pd.concat(pair)).to_dict("records")
+    assert (row["planner"], row["reference"], row["clusters"]) == ("votes", "any", CASES)
+    for name in ("brier", "area", "auroc"):
+        assert row[f"{name}_low"] <= values[0.0][name] - values[1.0][name] <= row[f"{name}_high"], name
+        assert row[f"{name}_holm"] < 0.001, name
+    assert row["accuracy"] == 0, "the best option is the same"
+    own, other = (measures.table(frame).iloc[0] for frame in pair)
+    assert [row[name] for name in against.FIGURES] == pytest.approx([other[n] - own[n] for n in against.FIGURES])
+    (back,) = against.differences(
+        pd.concat(
+            [frame.assign(distribution=kind) for frame, kind in zip(pair, ("votes of 10", "exact choice"), strict=True)]
+        )
+    ).to_dict("records")
+    assert [back[f"{n}_low"] for n in against.FIGURES] == pytest.approx([-row[f"{n}_high"] for n in against.FIGURES])
+
+
+def test_without_an_exact_choice_or_a_common_cluster_nothing_is_compared() -> None:
+    own = decisions(1.0, 0)
+    assert against.differences(own.assign(distribution="votes of 5")).empty
+    assert against.differences(own).empty
+    apart = own.assign(planner="votes", distribution="votes of 5", cluster="other" + own[CLUSTER])
+    (row,) = against.differences(pd.concat([own, apart])).to_dict("records")
+    assert row["clusters"] == 0
+    assert np.isnan([row[name] for name in against.FIGURES]).all()
