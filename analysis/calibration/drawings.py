@@ -51,12 +51,12 @@ def _reliability(root: Path, place: Place, own: pd.DataFrame, number: int) -> Dr
 
 
 def _handed(root: Path, place: Place, own: pd.DataFrame, number: int) -> Drawing:
-    name = f"handed-over-{number}"
+    name, curves = f"handed-over-{number}", measures.curves(own)
     return Drawing(
         name=name,
         title=f"{place.title}: error rate against the share handed over (risk-coverage)",
-        caption=f"{planted.told(own)}{_HANDED}",
-        svg=figures.handed_over(measures.curves(own), measures.handing_over(own), name),
+        caption=f"{planted.told(own)}{_HANDED}{figures.undrawn(curves['planner'].nunique())}",
+        svg=figures.handed_over(curves, measures.handing_over(own), name),
         query=decisions.query(root, *place),
         section=SECTION,
     )

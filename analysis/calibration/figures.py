@@ -20,12 +20,17 @@ from grid.text.untrusted import shown
 _PANELS, _ACROSS = 12, 3
 _LARGEST = 160.0  # points²: of a circle that stands for all decisions
 _TITLE = 44  # characters
-_NARROW = 2  # panels of curves in a row
+_LINES, _NARROW = len(COLOURS), 2  # planners of a panel of curves; such panels in a row
 
 
 def left_out(settings: int) -> str:
     """What a caption says of settings for which there is no panel."""
     return f"; the first {_PANELS} of {settings} settings: the table has all" if settings > _PANELS else ""
+
+
+def undrawn(planners: int) -> str:
+    """What a caption says of planners for which there is no line."""
+    return f"; the first {_LINES} of {planners} planners: the table has all" if planners > _LINES else ""
 
 
 def reliability(bins: pd.DataFrame, table: pd.DataFrame, name: str) -> str:
@@ -66,8 +71,8 @@ def _diagram(axis: Axes, own: pd.DataFrame) -> None:
 
 def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
     """A panel for each robustness setting, a line a planner; an SVG element. The arguments are `measures`' tables."""
-    planners = list(dict.fromkeys(curves["planner"]))
-    panels = list(curves.groupby("robustness", sort=False))
+    planners = list(dict.fromkeys(curves["planner"]))[:_LINES]
+    panels = list(curves[curves["planner"].isin(planners)].groupby("robustness", sort=False))
     top = float(np.nanmax([*curves["error"], *points["error_high"].fillna(0.0)]))
 
     def draw(axes: Sequence[Axes]) -> None:
@@ -93,7 +98,7 @@ def handed_over(curves: pd.DataFrame, points: pd.DataFrame, name: str) -> str:
 
 
 def _curve(axis: Axes, own: pd.DataFrame, points: pd.DataFrame, place: int, aside: float) -> None:
-    colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
+    colour, marker = COLOURS[place], MARKERS[place]
     kind = str(own["distribution"].iloc[0])
     line = "-" if kind == EXACT else "--"
     label = f"{shown(str(own['planner'].iloc[0])[:_TITLE])} ({kind})"

@@ -115,6 +115,20 @@ def test_without_a_decision_to_judge_there_is_nothing(steps: list[dict[str, Any]
     assert (sheets.sheets(root), drawings.drawings(root)) == ([], [])
 
 
+def test_figures_of_many_settings_say_what_they_leave_out(tmp_path: Path) -> None:
+    for number in range(13):
+        written(tmp_path, step(option(0.9, 0.1)), step(option(0.6, 0.4), reference="b"), planner=f"egb_{number:02}")
+    reliability, handed = drawings.drawings(tmp_path)
+    assert "the first 12 of 13 settings" in reliability.caption
+    assert "the first 7 of 13 planners" in handed.caption
+    assert "egb_11" in reliability.svg
+    assert "egb_12" not in reliability.svg
+    assert "egb_06 (" in handed.svg
+    assert "egb_07 (" not in handed.svg
+    (table, *_) = sheets.sheets(tmp_path)
+    assert len(table.rows) == 13
+
+
 def test_hostile_labels_are_texts_and_a_single_decision_is_drawn(tmp_path: Path) -> None:
     root = written(tmp_path, step(option(0.9, tools=[EVIL]), reference=EVIL), planner=EVIL, dataset=EVIL)
     found, figures = sheets.sheets(root), drawings.drawings(root)
