@@ -16,12 +16,13 @@ from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
 from analysis.trajectory import figures as trajectories
 from analysis.trajectory import metrics
+from analysis.varied import drawings as varied
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the planning-horizon study, of trajectories, searches and plans, where each applies, and of cost.
+    """Of the planning-horizon study, trajectories, searches, plans and varied numbers, where they apply, and of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -31,6 +32,7 @@ def of(root: Path) -> list[Drawing]:
     return [
         *of_study,
         *of_failures,
+        *varied.of(root),
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),
