@@ -133,13 +133,16 @@ def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataF
     found = episodes.assign(tokens=spending.tokens(episodes))
     by_case = found.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["tokens"].mean().dropna()
     for key, group in by_case.groupby(level=[*_GROUP], sort=False, observed=True):
-        own = {str(label): part.droplevel(SETTING) for label, part in group.groupby(level="planner", observed=True)}
+        planners = group.droplevel([*_GROUP]).groupby(level="planner", observed=True)
+        own = {str(label): part.droplevel("planner") for label, part in planners}
         for planner, tokens in own.items():
             against = reference_of(planner, list(own), reference)
             if against is not None:
                 both = pd.concat([tokens, own[against]], axis=1, join="inner", keys=["own", "other"])
                 bounds = zip((TIMES, f"{TIMES}_low", f"{TIMES}_high"), ratio(both["own"], both["other"]), strict=True)
-                rows.append(dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | dict(bounds))
+                rows.append(
+                    dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True)) | dict(bounds)
+                )
     return pd.DataFrame(rows, columns=[*SETTING, TIMES, f"{TIMES}_low", f"{TIMES}_high"])
 
 

@@ -14,7 +14,7 @@ from analysis.styles import COLOURS, MARKERS
 from analysis.varied import cells, sheets
 from analysis.varied.cells import Grid
 
-_COLOURS, _DARK = "Blues", 0.55  # beyond that share of the scale texts are white
+_COLOURS, _DARK = "Blues", 0.65  # beyond that share of the scale texts are white
 _PANEL, _CELL, _FRAME, _LEAST = 4.0, (0.62, 0.4), (0.9, 1.1), 3.0  # inches: widths and heights
 
 
