@@ -31,8 +31,8 @@ def of(root: Path) -> list[Drawing]:
     of_failures = failures.drawings(root, planted.told(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
-        *of_failures,
         *varied.of(root),
+        *of_failures,
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),
