@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -80,15 +80,20 @@ def blocks(root: Path, table: Published, cells: pd.DataFrame) -> list[Block]:
     if not any(block.setting for block in found):
         return found
     wanted = {str(cell) for block in found for cell in block.cells["cell_id"]}
-    taken = read(root, sorted(wanted))
+    taken = read(root, wanted, with_entropy=all(row.entropy for row in table.rows))
     return [Decided(**_fields(block), decisions=taken) for block in found]
 
 
-def read(root: Path, cells: Sequence[str]) -> pd.DataFrame:
-    """COLUMNS of the first-pass decisions of some cells that need a tool, and whether each was an `error`."""
+def read(root: Path, cells: Set[str], with_entropy: bool) -> pd.DataFrame:
+    """COLUMNS of the first-pass decisions of some cells that need a tool, and whether each was an `error`.
+
+    `with_entropy`: only those that recorded one.
+    """
     needed = (pc.field("branch") == 0) & pc.field("tool_required")
+    if with_entropy:
+        needed = needed & pc.field("entropy").is_valid()
     taken: pd.DataFrame = store.read(root, "steps", COLUMNS, needed).to_pandas()
-    taken = taken[taken["cell_id"].isin(set(cells))]
+    taken = taken[taken["cell_id"].isin(cells)]
     return taken.assign(error=(~taken["tool_matches"].astype("boolean").fillna(False)).astype(float))
 
 

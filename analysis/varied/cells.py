@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from analysis import load, planted, spending
 from analysis.apart import APART
 from analysis.intervals import CLUSTER, Interval, count, share
 from analysis.search.comparing import name_of
+from grid import store
 
 LEAST = 4
 """Settings that make a grid: two values of each number."""
@@ -53,11 +54,18 @@ class Grid:
 
 
 def read(root: Path) -> pd.DataFrame:
-    """One row a cell, as `load.episodes` gives them.
+    """One row a cell, as `load.episodes` gives them; none where no planner can have a grid, which few columns tell.
 
     Raises:
         StoreError: the folder cannot be read.
     """
+    few = store.read(root, "episodes", ["planner", "config"], categories=["planner", "config"])
+    by_name: dict[str, list[dict[str, float]]] = {}
+    for pair in few.group_by(["planner", "config"]).aggregate([]).to_pylist():
+        found = _numbers(json.loads(pair["config"] or "{}").get("planner", {}))
+        by_name.setdefault(name_of(str(pair["planner"])), []).append(found)
+    if not any(len(settings) >= LEAST and len(_varied(settings)) > 1 for settings in by_name.values()):
+        return pd.DataFrame()
     return load.episodes(root, _COLUMNS)
 
 
@@ -79,7 +87,7 @@ def grids(cells: pd.DataFrame) -> list[Grid]:
     for _, own in alike.groupby([*_SAME, "name", "rest"], sort=False, observed=True, dropna=False):
         texts = own["config"].astype(str)
         each = pd.DataFrame([numbers[text] for text in texts], index=own.index)
-        varied = [str(key) for key in each if each[key].nunique() > 1]
+        varied = _varied([numbers[text] for text in texts.unique()])
         if len(varied) != 2 or len(each[varied].drop_duplicates()) < LEAST:
             continue
         first, second = varied
@@ -111,6 +119,12 @@ def _rest(config: Mapping[str, Any]) -> str:
     """What else the settings of a grid share: the planner's other values, and the budget."""
     other = {key: value for key, value in config.get("planner", {}).items() if not _is_number(value)}
     return json.dumps([other, config.get("budget")], sort_keys=True)
+
+
+def _varied(settings: Sequence[Mapping[str, float]]) -> list[str]:
+    """The numbers of which settings have several values."""
+    keys = dict.fromkeys(key for numbers in settings for key in numbers)
+    return [key for key in keys if len({numbers.get(key) for numbers in settings}) > 1]
 
 
 def _is_number(value: object) -> bool:
