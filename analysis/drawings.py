@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
+from analysis.calibration import drawings as calibration
 from analysis.failures import sheets as failures
 from analysis.figures import Drawing
 from analysis.frontier import drawings as frontier
@@ -22,7 +23,7 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Of the planning-horizon study, trajectories, searches, plans and varied numbers, where they apply, and of cost.
+    """Of the study, varied numbers, failures, calibration, trajectories, searches and plans, where each applies; of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -33,6 +34,7 @@ def of(root: Path) -> list[Drawing]:
         *of_study,
         *varied.of(root),
         *of_failures,
+        *calibration.drawings(root),
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),
