@@ -23,7 +23,7 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Of the study, varied numbers, failures, calibration, trajectories, searches and plans, where each applies; of cost.
+    """Of the study, varied numbers, failures, calibration, trajectories, searches, plans, where each applies; of cost.
 
     Raises:
         StoreError: the folder cannot be read.
