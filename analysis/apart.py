@@ -5,6 +5,6 @@ from __future__ import annotations
 from grid.engines.roles import ASKED
 
 APART = (
-    *("model", "dataset", "robustness", "planner", "refine", "retriever", "pool"),
+    *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),
     *(*ASKED, "setting_id", "dataset_version", "code"),
 )  # fmt: skip

@@ -20,8 +20,8 @@ SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
 ALL = "all"
 """The pool that labels do not name: every tool of the benchmark."""
-UNREFINED = "none"
-"""The refinement that labels do not name: the plan is taken as it was written first."""
+UNCHANGED = "none"
+"""What labels do not name: the plan is taken as it was written first, no other case is remembered."""
 _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
@@ -73,10 +73,10 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with retriever and roles where these vary, the pool where it is not all, and refinement.
+    """The planners' labels, with retriever and roles where these vary, and what settings have besides.
 
-    Where labels do not suffice, the setting's id too; behind it stands the code's where several made
-    rows of one setting.
+    That is the pool where it is not all, refinement and memory. Where labels do not suffice, the setting's id too;
+    behind it stands the code's where several made rows of one setting.
     """
     place = frame.groupby([*APART], sort=False, dropna=False).ngroup()
     first = ~place.duplicated()
@@ -85,8 +85,9 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
     if settings["retriever"].nunique() > 1:
         planner = planner + " / " + settings["retriever"]
     planner = planner.where(settings["pool"] == ALL, planner + " / pool " + settings["pool"])
-    refined = frame.loc[first, "refine"].set_axis(settings.index).astype(object).fillna(UNREFINED)
-    planner = planner.where(refined == UNREFINED, planner + " / refine " + refined.astype(str))
+    for group in ("refine", "memory"):
+        further = frame.loc[first, group].set_axis(settings.index).astype(object).fillna(UNCHANGED)
+        planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
         if asked.nunique() > 1:

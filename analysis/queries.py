@@ -12,7 +12,11 @@ from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
 _SETTING = ", ".join(
-    ["model, dataset, robustness, refine, retriever, pool", *ASKED, "planner, dataset_version, setting_id, code"]
+    [
+        "model, dataset, robustness, refine, memory, retriever, pool",
+        *ASKED,
+        "planner, dataset_version, setting_id, code",
+    ]
 )
 _RETRIEVAL = """  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s first' AS planner,
     avg(coalesce(reference_rank = 0, false)::INT) FILTER (tool_required) AS tool_match, avg(tool_required::INT) AS acted

@@ -20,6 +20,7 @@ from analysis import (
     patterns,
     planted,
     provenance,
+    remembered,
     replacements,
     restoration,
     results,
@@ -110,7 +111,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += failures.sheets(root)
     found += calibration.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
-    found += disturbances.sheets(root)
+    found += [*disturbances.sheets(root), *remembered.sheets(root)]
     found += study.sheets(root, analysis, of_study)
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]

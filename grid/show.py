@@ -22,7 +22,7 @@ from grid.errors import ConfigError, GridError
 from grid.planners.requests import Message
 from grid.runner import deadline
 from grid.runner.build import Built, build
-from grid.runner.cell import GROUPS, OPTIONS, REFINE, Cell, Setting, cells
+from grid.runner.cell import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.environment import Environment, environment
 from grid.runner.fitting import invalid_reason
@@ -33,7 +33,7 @@ from grid.store.transcripts import answer_lines
 from grid.text.untrusted import shown_lines
 from grid.worlds.layers import close
 
-_KEYS = (*GROUPS, REFINE, *ASKED, OPTIONS)
+_KEYS = (*GROUPS, *FURTHER, *ASKED, OPTIONS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--simulator", help="a file of conf/model, for datasets whose tools a model can play")
     parser.add_argument("--user", help="a file of conf/model, for datasets whose planners talk to a user")
     parser.add_argument("--refine", default="none", help="a file of conf/refine")
+    parser.add_argument(
+        "--memory", default="none", help="a file of conf/memory; memory.path=FOLDER says of which sweep"
+    )
     parser.add_argument("--critic", help="a file of conf/model, for refine=critic")
     parser.add_argument("--plugin", action="append", default=[], help="a package whose files may be named, too")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N requests")
@@ -81,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _setting(given: argparse.Namespace) -> Setting:
     """The setting of the named files with the values given; raises ConfigError."""
-    labels = {group: getattr(given, group) for group in (*GROUPS, REFINE)}
+    labels = {group: getattr(given, group) for group in (*GROUPS, *FURTHER)}
     roles = {role: getattr(given, role) for role in ASKED if getattr(given, role)}
     files = {group: _file(group, name) for group, name in labels.items()}
     config = OmegaConf.create(files | {role: _file("model", name, f"model@{role}") for role, name in roles.items()})
@@ -92,7 +95,8 @@ def _setting(given: argparse.Namespace) -> Setting:
         if group not in _KEYS:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
-    return Setting(with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles, seed=0)
+    resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles
+    return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())
 
 
 def _file(group: str, name: str, key: str | None = None) -> Any:

@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override
 
 from grid.errors import ConfigError
-from grid.runner.cell import GROUPS, REFINE
+from grid.runner.cell import FURTHER, GROUPS
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30
@@ -93,7 +93,7 @@ def _check_override(override: Override) -> None:
     if any(_OF_HYDRA.match(name) for name in (key, override.package or "")) and not _TAKEN.fullmatch(key):
         allowed = "no key of Hydra's own but hydra.searchpath and hydra.sweeper.params: others would cut a sweep in two"
         raise ConfigError(key, text, f"{allowed}, or write elsewhere")
-    if key in (*GROUPS, REFINE, "cluster", "experiment") and not override.is_delete():
+    if key in (*GROUPS, *FURTHER, "cluster", "experiment") and not override.is_delete():
         _check_choice(key, text, override.value())
 
 

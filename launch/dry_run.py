@@ -14,7 +14,7 @@ from rich.table import Table
 
 from analysis.report import wide
 from grid.engines.roles import ASKED
-from grid.runner.cell import GROUPS, REFINE
+from grid.runner.cell import FURTHER, GROUPS
 from grid.runner.check import Checked
 from grid.runner.config import DryRun
 from grid.runner.forecast import Estimate, Forecast, forecast, total
@@ -73,7 +73,7 @@ def settings_table(
     table = Table(
         title="dry run: nothing was kept but this", caption=caption, box=box.SIMPLE_HEAD, title_justify="left"
     )
-    names = (*GROUPS, *(name for name in (REFINE, *ASKED) if any(name in setting.labels for setting in settings)))
+    names = (*GROUPS, *(name for name in (*FURTHER, *ASKED) if any(name in setting.labels for setting in settings)))
     priced = any(one.money and one.money.value for one in forecasts.values() if one)
     figures = ["cases", "cells", "to run", "tokens in", "tokens out", *["time"] * asked, *["US dollars"] * priced]
     for column in (*names, *figures):

@@ -15,6 +15,7 @@ _GROUPS = {
     "retriever": "",
     "pool": "which tools there are to retrieve from",
     "refine": "plans are criticised and written again",
+    "memory": "prompts show what the planner did on other cases, in an earlier sweep",
     "cluster": "",
     "experiment": "a whole study, as +experiment=NAME",
 }

@@ -14,7 +14,7 @@ from rich.console import Console
 from grid.engines.roles import ASKED, EVALUATOR, JUDGE
 from grid.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.planners.restoring import NOT_RESTORED
-from grid.runner.cell import DATA, GROUPS, NO_INFLUENCE, OPTIONS, REFINE
+from grid.runner.cell import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.runner.config import sweep_config
 from grid.runner.make import look_at
 from grid.runner.plain_values import check_plain
@@ -23,7 +23,7 @@ from launch.composing import Composed
 from launch.folders import Folders, Setting
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
-_WITH_PATHS = (("retriever", "path"), ("pool", "path"))
+_WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
 
 
 def settings(composed: Iterable[Composed]) -> list[Setting]:
@@ -121,7 +121,7 @@ def resolved(composed: Composed) -> tuple[dict[str, Any], dict[str, str]]:
     choices, robustness = dict(composed.choices), config.get("robustness")
     # A list of settings is no single choice; their names are the keys of the composed group.
     choices.setdefault("robustness", "+".join(robustness) if isinstance(robustness, Mapping) else None)
-    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, REFINE)}
+    labels = {group: _label(group, str(choices.get(group)), composed.overrides) for group in (*GROUPS, *FURTHER)}
     unnamed = {JUDGE: labels["model"], EVALUATOR: choices.get(f"model@{JUDGE}") or "none"}
     roles = {role: choices.get(f"model@{role}") or unnamed.get(role, "none") for role in ASKED}
     labels |= {role: _label(role, name, composed.overrides) for role, name in roles.items()}

@@ -20,7 +20,7 @@ from typing import TypedDict
 ROOT = Path(__file__).parents[1]
 _LONGEST_SECONDS = 1200  # only ends a hang
 
-GROUPS = ("model", "planner", "refine", "dataset", "robustness", "retriever", "pool")
+GROUPS = ("model", "planner", "refine", "memory", "dataset", "robustness", "retriever", "pool")
 
 
 def _each(keys: str, *values: str, first: tuple[str, ...] = ()) -> list[list[str]]:

@@ -35,6 +35,7 @@ def episode(
     cell = f"{setting}/{name}/{trial}"
     row: dict[str, Any] = {"cell_id": cell, "cell_key": cell, "setting_id": setting, "model": model, "planner": planner}
     row |= {"engine": "simulated", "dataset": dataset, "robustness": robustness, "refine": refine, "pool": "all"}
+    row["memory"] = "none"
     row |= {"retriever": "none", "dataset_version": "apb-1", "code": "c", "attempt_id": "first", "status": "ok"}
     row |= {"case_id": name, "cluster": f"case-{case}", "trial": trial, "created_at": NOON}
     row |= {"task_family": family, "success": success, "config": to_json(config)}

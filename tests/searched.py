@@ -32,6 +32,7 @@ def episode(
         "robustness": "none",
         "retriever": "bm25",
         "pool": "all",
+        "memory": "none",
         "planner": planner,
         "dataset_version": "slate-1",
         "code": "c",

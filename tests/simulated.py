@@ -103,6 +103,7 @@ def row(found: Mapping[Any, Any]) -> dict[str, Any]:
         "sweep": "simulated",
         "retriever": "bm25",
         "pool": "all",
+        "memory": "none",
         "status": "ok",
         "success": bool(found["success"]),
         "dataset_version": found.get("dataset_version", "simulated-1"),

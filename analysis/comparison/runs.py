@@ -18,7 +18,7 @@ from grid.errors import one_line
 
 SAME = ["dataset", "robustness", "planner"]
 """The labels that settings which are compared share."""
-ACROSS = ["model", "retriever", "pool", "refine", *ASKED]
+ACROSS = ["model", "retriever", "pool", "refine", "memory", *ASKED]
 """Those that they share too, but where each run has one of its own: two models are compared as well."""
 PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]

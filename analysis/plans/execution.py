@@ -194,4 +194,4 @@ def _reading(table: pd.DataFrame) -> list[str]:
 
 
 def _tells(value: Any) -> bool:
-    return bool(value) and value != load.UNREFINED
+    return bool(value) and value != load.UNCHANGED

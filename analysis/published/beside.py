@@ -17,7 +17,7 @@ from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
 
-NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine")
+NAMED = ("planner", "dataset", "robustness", "retriever", "pool", "refine", "memory")
 """The groups of files in conf/ by whose names a row tells which settings stand beside it."""
 
 

@@ -17,6 +17,7 @@ from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
 from grid import CONF
 from grid.errors import one_line
+from grid.planners.remembering import NOT_REMEMBERED
 from grid.store.schema import EPISODES
 
 FOLDER = CONF / "paper"
@@ -169,8 +170,8 @@ class Published(Checked):
         return self.model_copy(update={"rows": kept}), [told] * bool(gone)
 
     def conditions(self, row: Row) -> dict[str, Wanted] | None:
-        """What a setting of ours must be to stand beside a row; None where none can."""
-        return None if row.ours is None else {**self.ours, **row.ours}
+        """What a setting of ours must be to stand beside a row; None where none can. It remembers only where asked."""
+        return None if row.ours is None else {"memory": NOT_REMEMBERED, **self.ours, **row.ours}
 
     @model_validator(mode="after")
     def _check(self) -> Published:

@@ -27,7 +27,7 @@ AGREES, DISAGREES, UNKNOWN = "agrees", "disagrees", "cannot tell"
 LEAST_METHODS, LEAST_CLUSTERS = 3, 10
 """Of fewer methods there is hardly an order; of fewer clusters a bootstrap's interval is too narrow."""
 DRAWS, SEED = 2_000, 20_261_124
-_METHOD = ("planner", "refine", "judge", "budget")
+_METHOD = ("planner", "refine", "memory", "judge", "budget")
 """The keys, or what they begin with, in which the rows of one order may differ."""
 _ROUNDING = 1e-9
 _LABELS = ["table", "part", "metric", "published model", "our model", "our data"]

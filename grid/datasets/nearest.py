@@ -8,30 +8,31 @@ from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from grid.datasets.files import folder
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
 from grid.retrievers.scored import Scorer, best
 from grid.retrievers.sources import Wheel, model_folder
-from grid.types import Demonstration
 
 _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
+T = TypeVar("T")
 
 
-class Nearest:
-    """An index of solved questions."""
+class Nearest(Generic[T]):
+    """An index of solved questions, and what is shown of each."""
 
     def __init__(
         self,
         texts: Sequence[str],
-        solved: Callable[[int], Demonstration],
+        solved: Callable[[int], T],
         scorer: Scorer,
         templates: Sequence[Set[str]],
         parts: Sequence[Set[str]] | None = None,
     ) -> None:
-        """`solved` makes the demonstration of the question at a place, `scorer` scores all of them for a text.
+        """`solved` makes what is shown of the question at a place, `scorer` scores all of them for a text.
 
         `templates` are those that each question is an instance of, several where it asks several things; `parts` are
         what each question is made of, where questions share some.
@@ -40,7 +41,7 @@ class Nearest:
         self._of_text, self._of_template = _places([text] for text in texts), _places(templates)
         self._found = lru_cache(maxsize=8192)(self._nearest)
 
-    def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[Demonstration, ...]:
+    def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
         """At most `count`, nearest first; ties in the order of the questions.
 
         Never the question itself, nor one that shares any of its `templates`: that would be the question with other
@@ -49,7 +50,7 @@ class Nearest:
         """
         return self._found(text, count, frozenset(templates))
 
-    def _nearest(self, text: str, count: int, templates: frozenset[str]) -> tuple[Demonstration, ...]:
+    def _nearest(self, text: str, count: int, templates: frozenset[str]) -> tuple[T, ...]:
         if not self._texts:
             return ()
         own = set(self._of_text.get(text, ())).union(*(self._of_template.get(name, ()) for name in templates))

@@ -118,7 +118,7 @@ class QuestionAnswering(Generic[Q]):
         return Constants(self.trainings)
 
     @cached_property
-    def _nearest(self) -> Nearest:
+    def _nearest(self) -> Nearest[Demonstration]:
         return Nearest(self._texts(), self._solved, self._scorer(), [{one.template} for one in self.trainings])
 
     def _scorer(self) -> Scorer:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from grid.seeds import derive_seed
 
 Order: TypeAlias = Literal["sampled", "file"]
+Part: TypeAlias = Literal["all", "validation", "test"]
 Stratum: TypeAlias = Callable[[str], str]
 """The part of the dataset that a case is of."""
 SEED = 0
@@ -21,6 +22,18 @@ def ordered(case_ids: Sequence[str], order: Order, strata: Sequence[Stratum] = (
     `file` leaves them as they stand.
     """
     return list(case_ids) if order == "file" else _sampled(case_ids, strata, "")
+
+
+def part_of(case_ids: Sequence[str], part: Part) -> Sequence[str]:
+    """One of the two halves of a dataset's cases, in their order: of every two cases one is `test`, by lot.
+
+    Whatever the limit, the halves of its first cases share none: a longer list goes on from a shorter one.
+    """
+    if part == "all":
+        return case_ids
+    pairs = (case_ids[start : start + 2] for start in range(0, len(case_ids), 2))
+    lots = ((pair, derive_seed(SEED, "part", pair[0]) % 2) for pair in pairs)
+    return [case_id for pair, lot in lots for place, case_id in enumerate(pair) if (place == lot) == (part == "test")]
 
 
 def _sampled(case_ids: Sequence[str], strata: Sequence[Stratum], where: str) -> list[str]:

@@ -13,7 +13,7 @@ from grid.engines.verdicts import VerdictAnswer
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
-    "role", "notes", "task", "plan", "demonstrations", "lessons", "history", "tools", "request", "siblings",
+    "role", "notes", "task", "plan", "demonstrations", "memory", "lessons", "history", "tools", "request", "siblings",
     "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors",
     "critique",
 ]  # fmt: skip

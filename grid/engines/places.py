@@ -190,6 +190,15 @@ def named_in_lessons(prompt: Prompt) -> frozenset[str]:
     return frozenset(number for line in prompt.entries("lessons") for number in _LESSON.findall(line))
 
 
+def in_memory(prompt: Prompt, tool: str) -> bool:
+    """Whether a trace of another case, in a prompt's memory, shows a step with a tool, or with none."""
+    traces = prompt.entries("memory")[1:]
+    if tool == NO_TOOL:
+        return any(" no tool\n" in f"{trace}\n" for trace in traces)
+    called = ToolCall(tool, {}).text().partition(",")[0]
+    return any(called in trace for trace in traces)
+
+
 def lesson(number: str) -> str:
     """What a reflection says that names a step."""
     return f"Step {number} went wrong. Look at it anew, and do something else there."

@@ -270,13 +270,14 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, notes, demonstrations, task, plan, lessons, history, tools and siblings, static ones first."""
+    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools and siblings, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
         prompts.notes_section(episode),
         *before,
         prompts.demonstrations_section(episode, acting.demonstrations),
+        prompts.memory_section(episode),
         prompts.task_section(episode),
         prompts.plan_section(view.plan),
         prompts.lessons_section(view.lessons),

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 class Episode:
     """One case being solved: the only thing a planner sees.
 
-    `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `decisions` keeps every step
-    that was performed, so that an episode that breaks off still shows how far it got; `messages` all that was asked and
-    answered, `spent` what each role did, `improvements` the trajectories that were the best so far, `nodes` a search's
-    tree. World, engines and dataset are behind the verbs: nothing public leads to the reference, and nothing to what
-    the world itself asks. A planner begins behind the steps of `before`; where the user says more than one thing it
-    does so once for each `turn`.
+    `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `remembered` are traces of other
+    cases that its prompts show. `decisions` keeps every step that was performed, so that an episode that breaks off
+    still shows how far it got; `messages` all that was asked and answered, `spent` what each role did, `improvements`
+    the trajectories that were the best so far, `nodes` a search's tree. World, engines and dataset are behind the
+    verbs: nothing public leads to the reference, and nothing to what the world itself asks. A planner begins behind the
+    steps of `before`; where the user says more than one thing it does so once for each `turn`.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Episode:
         dynamic: bool = False,
         order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
+        remembered: tuple[str, ...] = (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Scoring | None = None,
         clock: Callable[[], float] | None = None,
@@ -59,7 +60,7 @@ class Episode:
         `dynamic`: anew for every decision. `order_seed` draws the order of the options; None: as retrieved.
         `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
         """
-        self.case, self.budget, self.seed = case, budget, seed
+        self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
         self.tool_calls = self.resolved_checks = 0
         self.decisions: list[Step] = []

@@ -44,6 +44,7 @@ async def draft(episode: Episode) -> None:
         prompts.notes_section(episode),
         prompts.tools_section(episode.options(None).tools),
         prompts.demonstrations_section(episode, _DEMONSTRATIONS),
+        prompts.memory_section(episode),
         prompts.task_section(episode),
         prompts.history_section([prompts.step_text(step) for step in done]),
         Section("instruction", (_LEFT if done else _ASK, _FORM)),

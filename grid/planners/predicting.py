@@ -110,6 +110,7 @@ def asking(
         prompts.notes_section(episode),
         replace(tools, entries=(*tools.entries, *no_tool)),
         prompts.demonstrations_section(episode, acting.demonstrations),
+        prompts.memory_section(episode),
         prompts.task_section(episode),
         prompts.history_section(view.history),
         Section("instruction", (*form.ask, *form.form, values, *refuse)),

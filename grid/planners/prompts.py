@@ -49,6 +49,10 @@ EMPTY = Section("instruction", ())
 NOTES = "What the tools speak of:"
 POLICY = "The policy that you keep to in all that you do:"
 DEMONSTRATIONS = "Requests like this one, with all calls that they took; the first call is step 0."
+MEMORY = (
+    "What you did on earlier requests: every step with what it returned, and whether the request was carried out. The "
+    "values belong to those requests, and the tools that you are offered now may be others."
+)
 PLAN = "A plan of the work, which was written before anything of it was run:"
 PLAN_SUMMARY = "In short: "
 PLAN_EMPTY = "(no call)"
@@ -176,6 +180,11 @@ def demonstrations_section(episode: Episode, count: int) -> Section:
     """Solved questions, nearest first; empty where the dataset has none. What is asked for is shown: to finish, too."""
     solved = episode.demonstrations(count)
     return _demonstrated(solved, episode.case.answered) if solved else EMPTY
+
+
+def memory_section(episode: Episode) -> Section:
+    """What the planner did on other cases, the nearest first; empty where it remembers nothing."""
+    return Section("memory", (MEMORY, *episode.remembered)) if episode.remembered else EMPTY
 
 
 def step_text(step: Step, observed: bool = True, most: int | None = None, answer: str | None = None) -> str:

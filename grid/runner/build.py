@@ -25,9 +25,9 @@ from grid.planners.progress import Budget
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
 from grid.robustness.base import Robustness
-from grid.runner import audit, customer, evaluation, grounding, simulation
+from grid.runner import audit, customer, evaluation, grounding, remembered, simulation
 from grid.runner.audit import Audit
-from grid.runner.cell import GROUPS, REFINE, Setting
+from grid.runner.cell import GROUPS, MEMORY, REFINE, Setting
 from grid.runner.config import BudgetConfig
 from grid.runner.customer import Customer
 from grid.runner.evaluation import Evaluation
@@ -36,10 +36,11 @@ from grid.runner.make import make
 from grid.runner.ordering import ordering
 from grid.runner.pooled import Pooled, dataset_of, key_of, key_of_data, pooled
 from grid.runner.prices import Prices, prices_of
+from grid.runner.remembered import Memory, memory_of
 from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
 from grid.seeds import derive_seed
-from grid.types import Plan
+from grid.types import Case, Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
@@ -69,6 +70,7 @@ class Built:
     compares_texts: bool = False
     tools_ask: bool = False
     prices: Prices = field(default_factory=dict)
+    memory: Memory | None = None
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -107,6 +109,10 @@ class Built:
         """The dataset's, and that of the files that the pool reads."""
         return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
 
+    def remembered(self, case: Case) -> tuple[str, ...]:
+        """The traces of other cases that planners of a case are shown."""
+        return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
+
     def audit(self, problem: Problem) -> Audit | None:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""
         if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
@@ -134,14 +140,14 @@ class Built:
 
 
 def build(setting: Setting, budget: BudgetConfig) -> Built:
-    """Build one setting; raises ConfigError, or DataError from the dataset's files."""
+    """Build one setting; raises ConfigError, DataError from the dataset's files, or as `memory_of`."""
     config = setting.config
     robustness = tuple(
         cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
     )
     engines = {role: engine_of(role, model) for role, model in models(config).items()}
     keys = key_of_data(config)
-    return Built(
+    built = Built(
         prices=prices_of(config, engines),
         engine=engines.pop(ACTOR),
         planner=refining_of(config).around(cast(Planner, make("planner", config["planner"]))),
@@ -157,6 +163,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         compares_texts=config["dataset"].get("equivalence") == JUDGED,
         tools_ask=tools_ask(config) is not None,
     )
+    return replace(built, memory=memory_of(setting, built.version))
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
@@ -166,6 +173,8 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     modules["metrics"] = {score.__module__}
     if REFINE in config:
         modules[REFINE] = {config[REFINE]["_target_"].rpartition(".")[0]}
+    if MEMORY in config:
+        modules[MEMORY] = {config[MEMORY]["_target_"].rpartition(".")[0], remembered.__name__}
     if config["dataset"].get("outline") == DRAFTED:
         modules["planner"].add(outline.__name__)
     for role in (role for role in ASKED if role in config):

@@ -17,7 +17,9 @@ from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"
-"""The group that a setting has where its plans are refined, and only there."""
+MEMORY = "memory"
+FURTHER = (REFINE, MEMORY)
+"""The groups that a setting has where its plans are refined, or it remembers other cases, and only there."""
 OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
@@ -27,7 +29,7 @@ NO_INFLUENCE = (
     *("dataset.command", "dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
     "planner.parallel",
-    "pool.path",
+    *("pool.path", "memory.path", "memory.held"),
 )
 """Keys that change no result: where things lie, which cases are run, how requests are batched and what they cost, what
 runs side by side.
@@ -42,8 +44,8 @@ class Setting:
     """One point of model x planner x dataset x robustness: the resolved config of its groups, and their labels.
 
     `labels` are for people (`egb_logits`, `extraneous[k=4]`); `config`, `seed` and `budget` (what an episode may ask
-    for) make the id. Config and labels also have REFINE, where plans are refined, and the roles that the setting asks
-    (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
+    for) make the id. Config and labels also have those of FURTHER that change something, and the roles that the setting
+    asks (`judge`, `evaluator`, `simulator`, `critic`, `user`); the config has OPTIONS. `code` has a digest of the code
     behind each group and the metrics: it is part of the cells' ids.
     """
 
@@ -60,15 +62,21 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id, as if no decision of a judge were set right, and no plan refined.
+        """The id, as if no decision of a judge were set right, no plan refined and no case remembered.
 
-        So restoring changes no seed (tooltree A.2), and the plan that is refined is the one that would stand without.
+        So restoring changes no seed (tooltree A.2), the plan that is refined is the one that would stand without, and
+        trials with memory and without are paired.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
             config[JUDGE] = {**judge, "restored": NOT_RESTORED}
-        config = {key: value for key, value in config.items() if key not in (REFINE, CRITIC)}
+        config = {key: value for key, value in config.items() if key not in (*FURTHER, CRITIC)}
         return self._digest(influential(config))
+
+    @cached_property
+    def unremembered_id(self) -> str:
+        """The id of the same setting without its memory: it is made of that one's work."""
+        return self._digest(influential({key: value for key, value in self.config.items() if key != MEMORY}))
 
     def _digest(self, config: Mapping[str, Any]) -> str:
         return _digest({"config": config, "seed": self.seed, "budget": dict(self.budget)})
@@ -114,7 +122,7 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
     """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
     found: dict[str, Any] = {
         group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
-        for group in (*GROUPS, REFINE, *ASKED, OPTIONS)
+        for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
         if group in config
     }
     return found | {"robustness": [*found["robustness"].items()]}

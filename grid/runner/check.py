@@ -14,17 +14,19 @@ from typing import Any
 
 from grid import store
 from grid.datasets.base import Dataset
+from grid.datasets.sampling import part_of
 from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
 from grid.runner.build import build, code_of
 from grid.runner.caps import cut
-from grid.runner.cell import GROUPS, NO_INFLUENCE, OPTIONS, REFINE, Setting
+from grid.runner.cell import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
 from grid.runner.config import SweepConfig, sweep_config
 from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.ordering import with_ordering
 from grid.runner.plan import Plan
 from grid.runner.prices import expect_prices
+from grid.runner.remembered import line_of, with_contents
 from grid.runner.roles import is_named, judges_plans, with_roles
 from grid.types import Skipped
 
@@ -39,13 +41,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Checked:
-    """What can run, what was left out and why, what the datasets skipped, which roles nobody asks, what is cut off."""
+    """What can run, what was left out and why, what the datasets skipped; lines of what else is to be known.
+
+    These say which roles nobody asks, what is cut off, and what memories hold.
+    """
 
     plan: Plan
     invalid: Sequence[tuple[Setting, str]]
     skipped: Mapping[str, Sequence[Skipped]]
     unasked: Sequence[str] = ()
     cut: Sequence[str] = ()
+    remembered: Sequence[str] = ()
 
     def skipped_by_reason(self) -> dict[str, Counter[str]]:
         """Dataset label to reasons and how often each was met."""
@@ -77,20 +83,18 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
             invalid.append((setting, reason))
             continue
         built = build(setting, budget)
+        setting = with_contents(setting, built.memory)
         if shared.budget.money is not None:
             expect_prices(setting, built.prices, shared.budget.money)
         cut_off.append(cut(built.engine, built.planner, setting.labels))
         valid.append(replace(setting, code=code_of(setting.config)))
         key = json.dumps(setting.config["dataset"], sort_keys=True)
         if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
-            shared_ids[key] = built.dataset.case_ids()
-            _check_clusters(built.dataset, shared_ids[key], setting.labels["dataset"])
+            shared_ids[key] = part_of(built.dataset.case_ids(), shared.part)
+            _check_cases(built.dataset, shared_ids[key], setting.labels["dataset"])
         case_ids[setting.id] = shared_ids[key]
-        if not case_ids[setting.id]:
-            reasons = "; ".join(sorted({skip.reason for skip in built.dataset.skipped}))
-            raise ConfigError(
-                "dataset", setting.labels["dataset"], f"at least one usable case ({reasons or 'none is there'})"
-            )
+        if built.memory:
+            built.memory.expect_others(case_ids[setting.id])
         versions[setting.id] = built.version
         skipped[setting.labels["dataset"]] = built.dataset.skipped
     if not valid:
@@ -112,11 +116,15 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         money=shared.budget.money,
     )
-    return Checked(plan, invalid, skipped, _unasked(jobs, settings), [*dict.fromkeys(filter(None, cut_off))])
+    lines = [*dict.fromkeys(filter(None, cut_off))], [*dict.fromkeys(filter(None, map(line_of, valid)))]
+    return Checked(plan, invalid, skipped, _unasked(jobs, settings), *lines)
 
 
-def _check_clusters(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
-    """Raise ConfigError where a case has no cluster: without one no interval is right."""
+def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
+    """Raise ConfigError where there is no case, or one has no cluster: without one no interval is right."""
+    if not case_ids:
+        reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
+        raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
     cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
     for case_id in case_ids:
         found = cluster(case_id)
@@ -194,7 +202,7 @@ def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
 def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise ConfigError where a key that all settings share has several values."""
     for key in first:
-        if key not in (*GROUPS, REFINE, *ASKED, OPTIONS) and first[key] != other.get(key):
+        if key not in (*GROUPS, *FURTHER, *ASKED, OPTIONS) and first[key] != other.get(key):
             raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
 
 

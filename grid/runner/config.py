@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid import plugins
+from grid.datasets.sampling import Part
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
-from grid.runner.cell import GROUPS, OPTIONS, REFINE
+from grid.runner.cell import FURTHER, GROUPS, OPTIONS
 from grid.runner.keeping import Keep
 from grid.runner.make import config_error
 
@@ -21,7 +22,7 @@ _Seconds = Annotated[float, Field(gt=0, le=10_000_000)]
 """At most 115 days."""
 _Count = Annotated[int, Field(ge=1, le=100_000)]
 _Calls = Annotated[int, Field(ge=1, le=_MOST)]
-_OF_SETTINGS = (*GROUPS, REFINE, *ASKED, OPTIONS, "paths", "stand_ins")
+_OF_SETTINGS = (*GROUPS, *FURTHER, *ASKED, OPTIONS, "paths", "stand_ins")
 """The keys in which settings of one sweep may differ, and those that say which settings these are."""
 
 
@@ -129,6 +130,7 @@ class SweepConfig(_Section):
     store: StoreConfig
     trials: Annotated[int, Field(ge=1, le=10_000)]
     seed: Annotated[int, Field(ge=0, lt=2**63)]
+    part: Part = "all"
     dry_run: Annotated[bool | DryRun, BeforeValidator(_dry_run)]
     retry_failed: Annotated[bool | Literal["all"], BeforeValidator(_retry)]
     accept_code: bool = False

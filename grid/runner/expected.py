@@ -30,6 +30,8 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     """
     if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
+    if built.memory:  # what a step gains follows from the traces
+        return None
     if SIMULATOR in built.roles:  # what a model makes of a call nobody can tell
         return None
     if not problem.world.branches:  # its tools cannot be tried

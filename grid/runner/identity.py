@@ -9,8 +9,9 @@ from grid.chains import TaskKind
 from grid.datasets.base import Problem
 from grid.engines.roles import ASKED
 from grid.planners.refining import NOT_REFINED
+from grid.planners.remembering import NOT_REMEMBERED
 from grid.runner.build import Built
-from grid.runner.cell import GROUPS, REFINE, Cell, Setting
+from grid.runner.cell import GROUPS, MEMORY, REFINE, Cell, Setting
 from grid.types import to_json
 
 
@@ -23,6 +24,7 @@ def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dic
         "attempt_id": attempt_id,
         **{group: setting.labels[group] for group in GROUPS},
         REFINE: setting.labels.get(REFINE, NOT_REFINED),
+        MEMORY: setting.labels.get(MEMORY, NOT_REMEMBERED),
         **{role: setting.labels.get(role) for role in ASKED},
         "engine": built.engine.name,
         "engine_version": built.engine.version,

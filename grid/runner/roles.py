@@ -19,6 +19,7 @@ from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.runner.cell import GROUPS, REFINE
 from grid.runner.make import config_error, make, unpriced
+from grid.runner.remembered import remembering
 from grid.runner.simulation import Simulating
 
 HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
@@ -76,7 +77,7 @@ def restoring(config: Mapping[str, Any]) -> Restoring:
 
 
 def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A setting's config with its judge, evaluator, simulator and critic, all values filled in, where it asks them.
+    """A setting's config with what it refines and remembers, and the roles that it asks, all values filled in.
 
     Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
     be named: one for all models that are compared. An evaluator must be named: models that are compared shall not each
@@ -84,7 +85,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
     groups = {group: config[group] for group in GROUPS}
-    found = refining(config)
+    found = refining(config) | remembering(config)
     groups |= found
     for role in ASKED:
         given = _given(role, config)

@@ -263,6 +263,7 @@ def episode_of(
         dynamic=problem.dynamic,
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
+        remembered=built.remembered(problem.case),
         roles=engines,
         judging=audit or built.judging.get(JUDGE),
         clock=own.now if own else None,

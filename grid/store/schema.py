@@ -9,7 +9,7 @@ from grid.store.asked_columns import CASES, MESSAGES, SECTIONS
 from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
-SCHEMA_VERSION = "15"
+SCHEMA_VERSION = "16"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -31,7 +31,7 @@ EPISODES = pa.schema(
         ("dataset_version", pa.string()),
         ("robustness", pa.string()),
         ("retriever", pa.string()),
-        *((group, pa.string()) for group in ("pool", "refine")),
+        *((group, pa.string()) for group in ("pool", "refine", "memory")),
         *((role, pa.string()) for role in ASKED),
         ("case_id", pa.string()),
         ("case_digest", pa.string()),

@@ -79,9 +79,10 @@ def _episodes(places: Places, cases: int, success: npt.NDArray[np.bool_], hours:
     labels = {
         "sweep": "large", "model": "made-up", "engine": "simulated", "dataset": "made_up", "robustness": "none",
         "dataset_version": "made-up-1", "retriever": "bm25", "pool": "all", "refine": "none", "config": "{}",
-        "code": "made-up", "created_at": _NOON + dt.timedelta(hours=hours), "solvable": True, "tool_match_rate": 0.8,
-        "action_accuracy": 0.9, "n_steps": STEPS, "n_messages": 0, "n_nodes": 0, "n_improvements": 0, "llm_calls": 4,
-        "tool_calls": STEPS, "output_tokens": 100, "forward_passes": 0, "resolved_checks": 0, "branches": 1,
+        "memory": "none", "code": "made-up", "created_at": _NOON + dt.timedelta(hours=hours), "solvable": True,
+        "tool_match_rate": 0.8, "action_accuracy": 0.9, "n_steps": STEPS, "n_messages": 0, "n_nodes": 0,
+        "n_improvements": 0, "llm_calls": 4, "tool_calls": STEPS, "output_tokens": 100, "forward_passes": 0,
+        "resolved_checks": 0, "branches": 1,
     }  # fmt: skip
     return {
         **{name: [value] * count for name, value in labels.items()},

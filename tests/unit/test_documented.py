@@ -27,7 +27,8 @@ COMPOSING = {SWEEP, "agent-grid replicas", "agent-grid win_rate"}
 ODD = ("a choice never is", "goes on where it was", "a row a cell", "tables say what it means", "says what it means")
 GROUPS = {
     "dataset": "datasets.md", "planner": "planners.md", "robustness": "settings.md", "retriever": "settings.md",
-    "pool": "settings.md", "refine": "settings.md", "model": "models.md endpoint.md", "cluster": "cluster.md",
+    "pool": "settings.md", "refine": "settings.md", "memory": "settings.md", "model": "models.md endpoint.md",
+    "cluster": "cluster.md",
 }  # fmt: skip
 """The pages of each group's files."""
 _PLACEHOLDERS = {

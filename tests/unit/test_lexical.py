@@ -23,7 +23,7 @@ from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, Parameter, ToolSpec
+from grid.types import FINISH, NO_TOOL, Parameter, ToolCall, ToolSpec
 from launch.benchmarks.verbs import learned, sayings
 
 
@@ -238,3 +238,26 @@ def test_an_outline_is_drafted_of_the_querys_clauses() -> None:
 
 def test_guided_it_never_looks_at_how_many_clauses_there_are() -> None:
     assert not points.is_done(prompt("x", history=("Done so far:", *(DONE.format(n=n) for n in range(40)))))
+
+
+@pytest.mark.parametrize("taken", [*(tool.name for tool in TOOLS), NO_TOOL])
+def test_an_option_gains_where_a_trace_took_it_at_a_substep_of_like_words(taken: str) -> None:
+    def logits(*traces: str) -> np.ndarray:
+        asked = choice("Put the vase beside the window")
+        memory = [Section("memory", ("Earlier:", *traces))] if traces else []
+        told = Prompt((*asked.sections, *memory), asked.answer)
+        return np.log(asyncio.run(Lexical().choose(told, seed=0)).probabilities)
+
+    def trace(words: str) -> str:
+        call = "no tool" if taken == NO_TOOL else ToolCall(taken, {"order_id": "x"}).text() + ' returned {"id": "y"}'
+        lines = "Earlier query: q", f"2.3 {words} -> Thought: as before. {call}", "Carried out: yes"
+        return "\n".join(lines)
+
+    before, place = logits(), [*(tool.name for tool in TOOLS), NO_TOOL].index(taken)
+    like, unlike = logits(trace("Put the vase beside the door")), logits(trace("Sum up all accounts"))
+    assert unlike == pytest.approx(before)
+    gained = like - before
+    odds = gained[place] - np.delete(gained, place)
+    assert odds == pytest.approx([8.0 / 0.7 * 3 / 5] * len(odds)), "put, vase, besid of these and window, door"
+    both = logits(trace("Sum up all accounts"), trace("Put the vase beside the door"))
+    assert both == pytest.approx(like)

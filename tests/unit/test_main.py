@@ -47,7 +47,18 @@ def test_each_command_has_help(name: str) -> None:
 def test_the_help_of_a_sweep_names_every_file_that_can_be_chosen() -> None:
     said = text([CONF])
     assert max(map(len, said.splitlines())) <= 122
-    for group in ("model", "planner", "dataset", "robustness", "retriever", "pool", "refine", "cluster", "experiment"):
+    for group in (
+        "model",
+        "planner",
+        "dataset",
+        "robustness",
+        "retriever",
+        "pool",
+        "refine",
+        "memory",
+        "cluster",
+        "experiment",
+    ):
         for file in (CONF / group).glob("*.yaml"):
             assert file.stem in said, f"{group}/{file.name}"
 

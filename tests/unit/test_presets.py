@@ -73,6 +73,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("tooltree_table3",): {("tooltree", "3"): 18},
     ("tooltree_table5",): {("tooltree", "5"): 12},
     ("apb_execution",): {("agent_planning_benchmark", "3"): 3},
+    ("egb_memory",): {("egb_slate", "3"): 3, ("egb_slate", "4"): 3, ("egb_slate", "5"): 3, ("egb_slate", "7"): 9},
     ("horizon_kqapro",): HORIZON,
     ("horizon_hotpotqa",): HORIZON,
     ("horizon_kbqa", "dataset=grailqa,webqsp,graphquestions"): {table: 3 * rows for table, rows in HORIZON.items()},

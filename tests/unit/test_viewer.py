@@ -87,6 +87,17 @@ def test_the_first_page_counts_the_latest_row_of_each_cell(tmp_path: Path) -> No
     assert "react 75.0 [" in text
 
 
+def test_a_setting_whose_cells_all_ran_again_by_other_code_is_gone(tmp_path: Path) -> None:
+    cells = [(case, trial) for case in range(2) for trial in range(2)]
+    old = [viewed.episode("react", *one) for one in cells]
+    later = viewed.NOON + dt.timedelta(hours=1)
+    new = [{**row, "code": "other", "cell_id": f"{row['cell_id']}-new", "created_at": later} for row in old]
+    store.write(tmp_path, {"episodes": old})
+    store.write(tmp_path, {"episodes": new})
+    (one,) = Index(tmp_path).summaries.values()
+    assert (one.cells, one.setting.planner) == (4, "react")
+
+
 def made_up(seed: int) -> tuple[list[dict[str, Any]], Mapping[tuple[str, str], float]]:
     """Random rows, and each case's share by planner, of those whose success is known."""
     rng = np.random.default_rng(seed)

@@ -236,11 +236,11 @@ class HotpotQAMulti:
         return {number: draw(self.parts, number, self.cases, self.seed + number) for number in self.numbers}
 
     @cached_property
-    def _nearest(self) -> dict[int, Nearest]:
+    def _nearest(self) -> dict[int, Nearest[Demonstration]]:
         """By the number of parts the solved cases of so many."""
         return {number: self._solved(number) for number in self.numbers}
 
-    def _solved(self, number: int) -> Nearest:
+    def _solved(self, number: int) -> Nearest[Demonstration]:
         seed = self.seed + OF_DEMONSTRATIONS + number
         drawn = draw(self.trainings, number, self.demonstrations_from, seed)
         samples = [Sample(str(place), parts) for place, parts in enumerate(drawn)]

@@ -3,11 +3,12 @@
 It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
 latest history. 'No tool' has no words of its own: it gains where the substep begins with one that was learned
-(`verbs.py`), and nothing else tells it from the rest. The scores become a
-distribution through a temperature; samples are drawn with Gumbel noise from the request's seed. Arguments are filled
-by name and type from the history's outputs and the values in the texts. Without an outline it takes the query's clauses
-one after another (`points.py`). Where a prompt has demonstrations, its plans are the nearest one's (`plans.py`). Good
-for smoke runs, for statistics and for measuring the grid; its results say nothing about language models.
+(`verbs.py`), and nothing else tells it from the rest. An option gains where a trace in the prompt's memory took it at
+a substep of like words (`remembering.py`). The scores become a distribution through a temperature; samples are drawn
+with Gumbel noise from the request's seed. Arguments are filled by name and type from the history's outputs and the
+values in the texts. Without an outline it takes the query's clauses one after another (`points.py`). Where a prompt has
+demonstrations, its plans are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring the
+grid; its results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.lexical import judge, plan_judge, points, reflecting
+from grid.engines.lexical import judge, plan_judge, points, reflecting, remembering
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
@@ -69,6 +70,7 @@ class Lexical:
     task_weight: Annotated[float, Field(ge=0)] = 0.2
     history_weight: Annotated[float, Field(ge=0)] = 0.05
     no_tool_bonus: Annotated[float, Field(ge=0)] = 8.0
+    memory_weight: Annotated[float, Field(ge=0)] = 8.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
@@ -214,7 +216,7 @@ class Lexical:
         ):
             for stem in stems(" ".join(map(unlabelled, entries))):
                 query[stem] = query.get(stem, 0.0) + weight
-        scores = bm25(query, options)
+        scores = bm25(query, options) + self.memory_weight * remembering.shares(prompt, options, frozenset(substep))
         for index in documents(tuple(options)).no_tool:
             if substep and substep[0] in NO_TOOL_STEMS:
                 scores[index] += self.no_tool_bonus

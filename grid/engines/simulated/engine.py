@@ -65,6 +65,7 @@ class Simulated:
         repair: that a critique of a plan names a step that is wrong, which the plan's rewriting then sets right.
         overcorrection: that it names one that is right, which the rewriting then spoils.
         taxonomy: what `repair` gains where the critique goes through the kinds of error.
+        memory: what a step gains, in logits of both, whose tool (or no tool) a trace in the prompt's memory shows.
     """
 
     tool_skill: _Share = 0.95
@@ -84,6 +85,7 @@ class Simulated:
     repair: _Share = 0.3
     overcorrection: _Share = 0.03
     taxonomy: _Share = 0.3
+    memory: _Logits = 1.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -103,6 +105,7 @@ class Simulated:
             self.misspelt,
             self.version,
             Planted(self.refusal, self.overrefusal, self.repair, self.overcorrection, self.taxonomy),
+            self.memory,
         )
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:

@@ -22,7 +22,7 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.places import Place, Places, is_right, lesson, name_of, named_in_lessons, takes_answer
+from grid.engines.places import Place, Places, in_memory, is_right, lesson, name_of, named_in_lessons, takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.simulated import judge, plans
 from grid.engines.simulated.calls import Writer, results, told
@@ -59,6 +59,7 @@ class Policy:
     misspelt: float
     version: str
     planted: Planted
+    memory: float
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -165,8 +166,9 @@ class Policy:
         return lines or [NOTHING_TO_DO]
 
     def bonus(self, prompt: Prompt, place: Place, ahead: bool = False) -> float:
-        """What a lesson adds at a place, less what is lost where it is planned ahead or without observations."""
+        """What a lesson and a trace add at a place, less what is lost if planned ahead or without observations."""
         added = LESSON if place.number in named_in_lessons(prompt) else 0.0
+        added += self.memory if place.step is not None and in_memory(prompt, place.right) else 0.0
         return added - (self.foresight if ahead or place.blind else 0.0)
 
     def decided(

@@ -1,0 +1,66 @@
+"""What a planner did on other cases, shown in its prompts: the group `memory` (egb_slate B.1).
+
+A trace is one case: its request, every step on the path to the result, as a history shows them, and whether the case
+was resolved. Whose traces they are, and where they come from, the run layer decides (`grid.runner.remembered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass as plain_dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
+from grid.planners import prompts
+from grid.strict import STRICT
+from grid.types import Step
+
+Mode = Literal["none", "traces"]
+Kept = Literal["resolved", "all"]
+NOT_REMEMBERED: Mode = "none"
+MOST_SHOWN = 2_000
+"""Characters of what a call returned that a trace keeps."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Remembering:
+    """What planners remember: the group `memory`.
+
+    Args:
+        mode: `none`, or `traces`: what the same setting did in an earlier sweep.
+        path: the results folder of that sweep.
+        kept: traces of the cases that it resolved, or of all.
+        count: traces in a prompt, those of the nearest requests.
+        apart: leave out traces of cases that share the case's cluster, as those of one template do.
+    """
+
+    mode: Mode = NOT_REMEMBERED
+    path: str | None = None
+    kept: Kept = "resolved"
+    count: Annotated[int, Field(ge=1, le=100)] = 3
+    apart: bool = False
+
+
+@plain_dataclass(frozen=True)
+class Trace:
+    """What was done on a case: `lines` has one line a step."""
+
+    case_id: str
+    cluster: str
+    question: str
+    lines: tuple[str, ...]
+    resolved: bool
+
+    @property
+    def text(self) -> str:
+        """As a prompt shows it."""
+        end = f"Carried out: {'yes' if self.resolved else 'no'}"
+        return "\n".join((f"Earlier query: {self.question}", *self.lines, end))
+
+
+def step_lines(steps: Sequence[Step], answer: str | None) -> tuple[str, ...]:
+    """The steps of a path as a history shows them; `answer` is the one that the last of them finished with."""
+    ends = (answer if place == len(steps) else None for place in range(1, len(steps) + 1))
+    return tuple(prompts.step_text(step, most=MOST_SHOWN, answer=end) for step, end in zip(steps, ends, strict=True))
