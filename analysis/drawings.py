@@ -17,12 +17,13 @@ from analysis.plans import figures as of_plans
 from analysis.search import drawings as search
 from analysis.trajectory import figures as trajectories
 from analysis.trajectory import metrics
+from analysis.varied import drawings as varied
 
 _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the study, of failures, calibration, trajectories, searches and plans, where each applies, and of cost.
+    """Of the study, varied numbers, failures, calibration, trajectories, searches, plans, where each applies; of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -31,6 +32,7 @@ def of(root: Path) -> list[Drawing]:
     of_failures = failures.drawings(root, planted.told(load.episodes(root, planted.COLUMNS)))
     return [
         *of_study,
+        *varied.of(root),
         *of_failures,
         *calibration.drawings(root),
         *_of_trajectories(root),

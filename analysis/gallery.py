@@ -91,7 +91,14 @@ def published(names: Sequence[str]) -> list[str]:
     papers: dict[str, list[str]] = {}
     for table in map(files.find, names):
         papers.setdefault(table.paper, []).append(table.table)
-    return [f"{paper}, table{'s' * (len(tables) > 1)} {', '.join(tables)}" for paper, tables in papers.items()]
+    return [", ".join([paper, *_called(tables)]) for paper, tables in papers.items()]
+
+
+def _called(names: Sequence[str]) -> list[str]:
+    """Tables under one word, then figures, which are named so."""
+    figures = [name for name in names if name.startswith("figure")]
+    tables = [name for name in names if name not in figures]
+    return [f"table{'s' * (len(tables) > 1)} {', '.join(tables)}"] * bool(tables) + figures
 
 
 def verdict(sheets: Sequence[Sheet], name: str | None, row: Sequence[str] | None) -> list[str]:

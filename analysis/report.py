@@ -26,6 +26,7 @@ from analysis import (
     results,
     rewards,
     sheets,
+    spending,
     study,
     tables,
     unreadable,
@@ -43,6 +44,7 @@ from analysis.render import Sheet, show
 from analysis.search import sheets as search
 from analysis.spec import Spec
 from analysis.trajectory import metrics, scaling
+from analysis.varied import sheets as varied
 from grid.text.untrusted import shown
 
 _WIDTH = 160
@@ -69,7 +71,7 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None, all
         StoreError: the folder cannot be read.
     """
     console = wide(console, _READABLE)
-    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS])
+    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT])
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
@@ -111,6 +113,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += [*disturbances.sheets(root), *remembered.sheets(root)]
     found += study.sheets(root, analysis, of_study)
+    found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     return [replace(sheet, caption=told + sheet.caption, short=sheet.short and told + sheet.short) for sheet in found]
 
@@ -142,7 +145,8 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Shee
         found.append(results.sheet(root, own, _of(needing_no_model, place), repeated))
         found += _differences(root, cells)
         found += pass_k.sheets(root, repeated)
-        found.append(sheets.costs_sheet(root, own, prefixes.get(place[0], "")))
+        costs = own.merge(tables.token_ratios(cells), "left", load.SETTING)
+        found.append(sheets.costs_sheet(root, costs, prefixes.get(place[0], "")))
         met = _of(entropies, place)
         if not met.empty:
             found.append(sheets.entropy_sheet(root, tables.entropy_errors(met), met))

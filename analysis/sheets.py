@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -15,6 +16,7 @@ from analysis.render import Sheet
 LABELS = ["robustness", "planner"]
 _COSTS = {
     "input_tokens": ("tokens in", ",.0f"),
+    "cached_input_tokens": ("cached", ",.0f"),
     "output_tokens": ("out", ",.0f"),
     "llm_calls": ("calls", ",.1f"),
     "forward_passes": ("passes", ",.1f"),
@@ -33,14 +35,17 @@ _PASSES = "passes: scoring passes of exact choices"
 _ASKED = "checks: how often a planner asked whether the case was resolved"
 _BRANCHED = "branched: different steps that were branched on"
 _UNASSIGNED = "unassigned: the model's probability that went to no option of an exact choice"
+_CACHED = "cached: of the tokens in, those that the engine had computed before, and took from its prefix cache"
+_TIMES = f"x {tables.REFERENCE}: how many times the tokens of {tables.REFERENCE}, all roles', with its 95% interval"
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
+    "cached_input_tokens": _CACHED,
     "branched_steps": _BRANCHED,
     "unassigned": _UNASSIGNED,
 }
 """Costs that only some sweeps have, and what captions say of them."""
-_UNPRINTED = ("forward_passes", "judge_calls", "judge_passes", "branched_steps", "unassigned")
+_UNPRINTED = ("cached_input_tokens", "forward_passes", "judge_calls", "judge_passes", "branched_steps", "unassigned")
 """Costs that a terminal leaves out."""
 _CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
 """What is told of the entropy of right and of wrong choices, with its form."""
@@ -64,7 +69,10 @@ class Place(NamedTuple):
 
 
 def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> Sheet:
-    """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with."""
+    """Costs of planner x robustness; `answer_prefix` is what the model's answers were made to begin with.
+
+    With the columns of `tables.token_ratios` there is a column of these.
+    """
     place = place_of(results)
     shown = [name for name in _COSTS if name not in _SOMETIMES or (results[name].fillna(0) > 0).any()]
     told = [_TOKENS, _PASSES, _ASKED]
@@ -75,19 +83,34 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
         [row["robustness"], row["planner"], *(figure(row[name], _COSTS[name][1]) for name in shown)]
         for row in results.to_dict("records")
     ]
+    headers = [_COSTS[name][0] for name in shown]
+    unprinted = [_COSTS[name][0] for name in shown if name in _UNPRINTED or not results[name].any()]
+    if tables.TIMES in results and results[tables.TIMES].notna().any():
+        rows = [[*row, _times(own)] for row, own in zip(rows, results.to_dict("records"), strict=True)]
+        headers.append(f"x {tables.REFERENCE}")
+        unprinted.append(headers[-1])
+        shown += [tables.TIMES, f"{tables.TIMES}_low", f"{tables.TIMES}_high"]
+        told.append(_TIMES)
     return Sheet(
         name=f"costs {place.model} {place.dataset}",
         title=f"{place.title}: costs",
         caption="; ".join(told),
-        short="; ".join(one for one in told if one not in (_PASSES, _BRANCHED, _UNASSIGNED)),
+        short="; ".join(one for one in told if one not in (_CACHED, _PASSES, _BRANCHED, _UNASSIGNED, _TIMES)),
         labels=LABELS,
-        figures=[_COSTS[name][0] for name in shown],
+        figures=headers,
         rows=rows,
-        unprinted=frozenset(_COSTS[name][0] for name in shown if name in _UNPRINTED or not results[name].any()),
+        unprinted=frozenset(unprinted),
         values=results[[*SETTING, *shown]],
         query=queries.results(root, *place),
         breaks=breaks_of(results),
     )
+
+
+def _times(row: Mapping[Any, Any]) -> str:
+    times, low, high = (row[f"{tables.TIMES}{end}"] for end in ("", "_low", "_high"))
+    if pd.isna(times):
+        return "–"
+    return f"{times:.1f}" if pd.isna(low) else f"{times:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Sheet:

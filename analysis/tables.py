@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import CLUSTER, count, interval, share
+from analysis import spending
+from analysis.intervals import CLUSTER, count, interval, ratio, share
 from analysis.load import SETTING
 from analysis.power.pilot import Counts
 from analysis.power.plans import settling
@@ -18,12 +19,15 @@ RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
 CHECKS = "resolved_checks"
 COSTS = [
-    "input_tokens", "output_tokens", "llm_calls", "forward_passes", "judge_input_tokens", "judge_output_tokens",
-    "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money", "unassigned",
+    "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "judge_input_tokens",
+    "judge_output_tokens", "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money",
+    "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}
 """Of `entropy_errors`' steps, those that were right and those that were not, by whether they are an error."""
+TIMES = "times_tokens"
+"""How many times the reference planner's tokens."""
 REFERENCE = "react"
 """The planner that others are compared with."""
 _GROUP = SETTING[:3]
@@ -122,6 +126,30 @@ def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd
             found = dict(zip(SETTING, map(str, (*key, planner)), strict=True)) | {"reference": against}
             rows.append(found | _compared(own, theirs))
     return pd.DataFrame(rows)
+
+
+def token_ratios(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd.DataFrame:
+    """How many times the tokens of `reference` each planner took, on the cases that both have.
+
+    Tokens are those in and out of all roles (`spending.SPENT`, columns that must be there), a case's the mean over its
+    trials. A row a setting that has a reference (`reference_of`): `SETTING` and TIMES with `_low` and `_high` (95%,
+    over clusters).
+    """
+    rows = []
+    found = episodes.assign(tokens=spending.tokens(episodes))
+    by_case = found.groupby([*SETTING, CLUSTER, "case_id"], sort=False, observed=True)["tokens"].mean().dropna()
+    for key, group in by_case.groupby(level=[*_GROUP], sort=False, observed=True):
+        planners = group.droplevel([*_GROUP]).groupby(level="planner", observed=True)
+        own = {str(label): part.droplevel("planner") for label, part in planners}
+        for planner, tokens in own.items():
+            against = reference_of(planner, list(own), reference)
+            if against is not None:
+                both = pd.concat([tokens, own[against]], axis=1, join="inner", keys=["own", "other"])
+                bounds = zip((TIMES, f"{TIMES}_low", f"{TIMES}_high"), ratio(both["own"], both["other"]), strict=True)
+                rows.append(
+                    dict(zip(SETTING, map(str, (*cast(tuple[Any, ...], key), planner)), strict=True)) | dict(bounds)
+                )
+    return pd.DataFrame(rows, columns=[*SETTING, TIMES, f"{TIMES}_low", f"{TIMES}_high"])
 
 
 def corrected(differences: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""What two runs differ in on the cases that both have: success, tokens and money, and which cases flipped."""
+"""What two runs differ in on the cases that both have: success, tokens, seconds and money, and which cases flipped."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from analysis.intervals import CLUSTER
 HOLM = "p_holm"
 UP, DOWN = "up", "down"
 LABELS = ["model", "dataset", "robustness", "planner"]
-_MEANS = ["success", "tokens", "money"]
+COSTS = ["tokens", "seconds", "money"]
+_MEANS = ["success", *COSTS]
 
 
 def by_case(pair: Pair) -> pd.DataFrame:
     """One row a case that both have, by its cluster (of the first run) and id, in the ids' order.
 
-    Columns: `success`, `tokens` and `money` of the first run (means over trials, `_a`) and of the second (`_b`),
+    Columns: `success` and COSTS of the first run (means over trials, `_a`) and of the second (`_b`),
     `flip` (UP, DOWN or nothing), and `changed`: what is asked for or its reference is not the same in both.
 
     A case flips where more than half of the trials of one run solve it, and fewer than half of the other's.
@@ -48,7 +49,7 @@ def compared(pairs: Sequence[Pair]) -> pd.DataFrame:
     Columns: `cases` and `clusters` that both have, `cells_a` and `cells_b` of them, `changed` (cases whose contents
     differ), `success_a` and `success_b` with `_low` and `_high` (over the cases whose success both know: `known`),
     their paired `difference` with its bounds, its `p` and, over all rows, `p_holm`; how many cases flipped `up` and
-    `down`; the ratios `tokens` and `money` (b / a) with bounds, NaN where one has none.
+    `down`; the ratios of COSTS (b / a) with bounds, NaN where one has none.
     """
     rows = [{label: pair.label(label) for label in LABELS} | _row(pair) for pair in pairs]
     found = pd.DataFrame(rows)
@@ -84,7 +85,7 @@ def _row(pair: Pair) -> dict[str, Any]:
         "success_a": intervals.share(known["success_a"]),
         "success_b": intervals.share(known["success_b"]),
         "difference": intervals.interval(difference, reach=1.0),
-        **{name: _ratio(cases[[f"{name}_a", f"{name}_b"]].dropna(), name) for name in ("tokens", "money")},
+        **{name: _ratio(cases[[f"{name}_a", f"{name}_b"]].dropna(), name) for name in COSTS},
     }
     for name, (mean, low, high) in measured.items():
         found |= {name: mean, f"{name}_low": low, f"{name}_high": high}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import queries, spending
-from analysis.comparison.measures import LABELS
+from analysis.comparison.measures import COSTS, LABELS
 from analysis.comparison.runs import ACROSS, VERSIONS, Pair, Run
 
 _SETTING = [*LABELS, *ACROSS[1:], "setting_id", "dataset_version"]
@@ -17,7 +17,7 @@ def cases(runs: tuple[Run, Run], pairs: Sequence[Pair]) -> str:
                                                               for pair in pairs)]  # fmt: skip
     shared = [part for part in [*LABELS, *ACROSS[1:]] if part not in across]
     same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in [*shared, "case_id"])
-    apart = "".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b, " for name in [*across, "success", "tokens", "money"])
+    apart = "".join(f"a.{name} AS {name}_a, b.{name} AS {name}_b, " for name in [*across, "success", *COSTS])
     return (
         f"WITH a AS ({_means(runs[0])}),\nb AS ({_means(runs[1])})\n"
         f"SELECT {', '.join(f'a.{name}' for name in [*shared, 'cluster', 'case_id'])}, {apart.rstrip(', ')}\n"
@@ -29,7 +29,7 @@ def _means(run: Run) -> str:
     return (
         f"{queries.latest(run.root)}\n"
         f"SELECT {', '.join(_SETTING)}, any_value(cluster) AS cluster, case_id, count(*) AS cells,\n"
-        "  avg(success::INT) AS success, avg(money) AS money,\n"
+        "  avg(success::INT) AS success, avg(case_seconds) AS seconds, avg(money) AS money,\n"
         f"  avg({spending.SQL}) AS tokens\nFROM e GROUP BY ALL"
     )
 

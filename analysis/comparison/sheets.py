@@ -23,6 +23,7 @@ _RATES = (
     f"interval: {intervals.TOLD}; * it excludes 0; {intervals.ALIKE}"
 )
 _FLIPS = "a case flips where more than half of its trials succeed in one run, and fewer than half in the other"
+_SECONDS = "seconds: the case's own, which compare on one machine alone"
 _INTERVALS = "95% intervals by the delta method over clusters"
 
 
@@ -38,14 +39,15 @@ def compared_sheets(runs: tuple[Run, Run], matched: Matched, table: pd.DataFrame
 def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Sequence[Pair], tests: int) -> Sheet:
     priced = bool(own["money"].notna().any())
     rows = own.to_dict("records")
-    costs = ["tokens", *["money"] * priced]
+    costs = ["tokens", "seconds", *["money"] * priced]
     counts, headers = ["cases", "clusters"], ["A", "B", "B − A", "95% interval", "p holm", UP, DOWN]
-    figures = [*counts, *headers, "tokens B/A", *["USD B/A"] * priced]
+    figures = [*counts, *headers, "tokens B/A", "seconds B/A", *["USD B/A"] * priced]
     return Sheet(
         name=f"comparison {place}",
         title=f"{place}: A against B",
         caption=f"{_RATES}; p holm: Holm's correction over the {tests:,} settings compared; {UP}, {DOWN}: {_FLIPS}; "
-        f"{spending.TOLD}, B / A{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
+        f"{spending.TOLD}, B / A; {_SECONDS}"
+        f"{'; USD: US dollars, all roles' * priced}; in brackets (on the page) {_INTERVALS}",
         short="success in % over the cases that both have; B − A in points; * its 95% interval over clusters excludes "
         f"0; p holm: over the {tests:,} settings compared; {UP}, {DOWN}: cases that flipped; tokens: B / A",
         labels=LABELS[2:],
@@ -58,7 +60,7 @@ def _compared(runs: tuple[Run, Run], place: str, own: pd.DataFrame, pairs: Seque
         breaks=frozenset(
             place for place in range(1, len(rows)) if rows[place]["robustness"] != rows[place - 1]["robustness"]
         ),
-        unprinted=frozenset({"clusters"}),
+        unprinted=frozenset({"clusters", "seconds B/A"}),
         reading=reading(own),
     )
 

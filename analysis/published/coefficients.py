@@ -96,7 +96,7 @@ def _sheet(table: Published, beside: Sequence[_Fitted], query: str, notes: Seque
         values.append(told)
     return Sheet(
         name=f"published {table.paper} {table.table}",
-        title=f"{table.paper}, table {table.table}, published beside ours: {table.title}",
+        title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
         caption=_CAPTION,
         labels=[*table.labels, "our family"],
         figures=["clusters", *(f"{model} (ours)" for model in ours), *table.models],

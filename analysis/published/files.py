@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from analysis import yaml_files
+from analysis import spending, yaml_files
 from analysis.agreement.measures import MEASURES
 from analysis.errors import AnalysisError
 from analysis.gee import FIGURES, RAW
@@ -28,7 +28,14 @@ Wanted = Value | list[Value]
 
 WIN = "win"
 """What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
-_OF = {"cells": f"episodes, nor {WIN!r}", "coefficients": "a regression's coefficients", "agreement": "an agreement"}
+DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
+"""What is measured of first-pass decisions that need a tool (`decisions.Decided`)."""
+_OF = {
+    "cells": f"episodes, nor {WIN!r}",
+    "decisions": "a first pass's decisions",
+    "coefficients": "a regression's coefficients",
+    "agreement": "an agreement",
+}
 COMPARING = ("change", "ratio")
 """Units of a setting against another."""
 
@@ -39,9 +46,9 @@ class Metric(Checked):
     A `score` is from 0 to 10, an `amount` has no largest value, nor has a `mean`, whose decimals are shown. A `change`
     is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are
     a column's differences of shares, in %. `logit` is a coefficient's scale, `p` a p-value. `column` is one of
-    `episodes`, of those worked out for plans (`plans.cells.DERIVED`) or of a regression's coefficients
-    (`Published.of`), WIN, or several, whose mean it is; null where nothing of ours measures it. Ours is shown `scale`
-    times: a paper may count over so many cases.
+    `episodes`, of those worked out for plans (`plans.cells.DERIVED`) or of what was spent (`spending.DERIVED`), of
+    DECISIONS or a regression's coefficients (`Published.of`), WIN, or several, whose mean it is; null where
+    nothing of ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
@@ -59,20 +66,23 @@ class Row(Checked):
 
     `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
     null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
-    setting's cells only these count, and only those of the table's own. `figures` are in the order of the table's
-    metrics; none where the paper has no such row, but we do.
+    setting's cells only these count, and only those of the table's own. `entropy`: of their decisions only those with
+    an entropy (nats) from the first bound on and below the second, which null leaves open. `figures` are in
+    the order of the table's metrics; none where the paper has no such row, but we do.
     """
 
     labels: list[str]
     ours: dict[str, Wanted] | None = Field(default_factory=dict)
     cells: dict[str, Wanted] = Field(default_factory=dict)
+    entropy: Annotated[list[float | None], Field(min_length=2, max_length=2)] | None = None
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
-    `of`: what is measured, settings' cells, the coefficients of a regression, or how far scorers agree. `against`: the
+    `of`: what is measured, settings' cells, decisions of their first passes, the coefficients of a regression, or how
+    far scorers agree. `against`: the
     labels in which the settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone,
     shown below the paper's. It stands beside ours where these have at least `least` of its rows.
     """
@@ -80,7 +90,7 @@ class Published(Checked):
     paper: str
     table: str
     title: str
-    of: Literal["cells", "coefficients", "agreement"] = "cells"
+    of: Literal["cells", "decisions", "coefficients", "agreement"] = "cells"
     against: dict[Literal["planner", "robustness"], str] = Field(default_factory=dict)
     metrics: dict[str, Metric]
     unpublished: dict[str, Metric] = Field(default_factory=dict)
@@ -110,6 +120,11 @@ class Published(Checked):
     def kinds(self) -> list[str]:
         """The columns by which its rows tell a setting's cells apart."""
         return list(dict.fromkeys([*self.cells, *(name for row in self.rows for name in row.cells)]))
+
+    @property
+    def called(self) -> str:
+        """What the paper calls it: a table, but where its name says that it is a figure."""
+        return self.table if self.table.startswith("figure") else f"table {self.table}"
 
     @property
     def file(self) -> str:
@@ -160,7 +175,13 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        kinds = {"cells": [*EPISODES.names, WIN, *DERIVED], "coefficients": [*FIGURES, *RAW], "agreement": [*MEASURES]}
+        of_cells = [*EPISODES.names, WIN, *DERIVED, *spending.DERIVED]
+        kinds = {
+            "cells": of_cells,
+            "decisions": [*DECISIONS],
+            "coefficients": [*FIGURES, *RAW],
+            "agreement": [*MEASURES],
+        }
         columns = kinds[self.of]
         for name, metric in self.every_metric.items():
             for column in metric.columns:
@@ -173,6 +194,8 @@ class Published(Checked):
             if name not in EPISODES.names:
                 raise ValueError(f"cells.{name}: no column {name!r} of episodes")
         for place, row in enumerate(self.rows):
+            if row.entropy and self.of != "decisions":
+                raise ValueError(f"rows.{place}.entropy: of decisions alone, not of {self.of}")
             if len(row.labels) != len(self.labels):
                 raise ValueError(f"rows.{place}: {len(row.labels)} labels, not {len(self.labels)}")
             for model, figures in row.figures.items():

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, planted, provenance, queries, win_rates
+from analysis import intervals, load, planted, provenance, queries, spending, win_rates
 from analysis.plans import cells as plans
-from analysis.published import files, order
+from analysis.published import decisions, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks
 from analysis.published.files import WIN, Metric, Published
 from analysis.render import Sheet
@@ -34,6 +34,7 @@ _FORM = {
 }
 _UNIT = {"percent": ", %", "points": ", points", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
+_OURS = ("cells", "decisions")
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
     f"({intervals.SHARES}; of amounts and differences Student's t); all other columns: as the paper has them, with its "
@@ -50,28 +51,34 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
         AnalysisError: a file of conf/paper is wrong.
         StoreError: the folder cannot be read.
     """
-    tables = [table for table in (files.every() if tables is None else tables) if table.of == "cells"]
+    tables = [table for table in (files.every() if tables is None else tables) if table.of in _OURS]
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
     kinds = [name for table in tables for name in table.kinds]
-    read = [column for column in (*columns, *kinds, *plans.SOURCES) if column in EPISODES.names]
+    read = [column for column in (*columns, *kinds, *plans.SOURCES, *spending.ADDED_UP) if column in EPISODES.names]
     cells = load.episodes(root, ["config", planted.ENGINE, *NAMED, *read], of_them)
     if cells.empty:
         return []
-    cells = plans.derived(cells)
+    cells = spending.added_up(plans.derived(cells))
     cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
-        beside = blocks(there, cells)
+        beside = blocks(there, cells) if there.of == "cells" else decisions.blocks(root, there, cells)
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
             found.append(_sheet(root, there, beside, notes))
-            shown.append((there, beside))
+            shown += [(there, beside)] * (there.of == "cells")
     simulated = bool((cells[planted.ENGINE] == planted.SIMULATED).any())
-    return found + order.sheets(shown, _query(root, shown), simulated) if shown else found
+    return found + (order.sheets(shown, _query(root, shown), simulated) if shown else [])
+
+
+def _query_of(root: Path, table: Published, beside: Sequence[Block]) -> str:
+    if table.of == "decisions":
+        return queries.steps(root, decisions.COLUMNS, f"{decisions.CONDITION} AND {_where(beside)}")
+    return queries.by_case(root, _values(table), _where(beside), [name for name in table.kinds if name != "refine"])
 
 
 def _query(root: Path, shown: Sequence[tuple[Published, Sequence[Block]]]) -> str:
@@ -113,13 +120,13 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
             values.append(told | _unrounded(measured, metric) | published)
     return Sheet(
         name=f"published {table.paper} {table.table}",
-        title=f"{table.paper}, table {table.table}, published beside ours: {table.title}",
+        title=f"{table.paper}, {table.called}, published beside ours: {table.title}",
         caption=_CAPTION,
         labels=[*table.labels, "our setting", "metric"],
         figures=["cases", *(f"{model} (ours)" for model in ours), *table.models],
         rows=rows,
         values=pd.DataFrame(values),
-        query=queries.by_case(root, _values(table), _where(beside), [name for name in table.kinds if name != "refine"]),
+        query=_query_of(root, table, beside),
         notes=notes,
         breaks=frozenset(breaks - {0}),
     )
@@ -158,7 +165,8 @@ def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str
 
 def _values(table: Published) -> dict[str, str]:
     """Its columns and what each is in SQL; without those that take other rows too."""
-    values = {column: plans.DERIVED.get(column, column) for column in table.columns if column != WIN}
+    derived = {**plans.DERIVED, **spending.DERIVED}
+    values = {column: derived.get(column, column) for column in table.columns if column != WIN}
     return {column: text for column, text in values.items() if text}
 
 

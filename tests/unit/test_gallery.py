@@ -178,6 +178,9 @@ def test_the_verdict_is_the_order_and_the_row_that_is_asked_for() -> None:
 def test_tables_are_named_by_paper() -> None:
     names = ["tooltree_table1", "planning_horizon_2_ratios", "tooltree_table5"]
     assert gallery.published(names) == ["tooltree, tables 1, 5", "planning_horizon, table 2 ratios"]
+    names = ["egb_slate_table3", "egb_slate_figure_6", "egb_slate_table4"]
+    assert gallery.published(names) == ["egb_slate, tables 3, 4, figure 6"]
+    assert gallery.published(names[1:2]) == ["egb_slate, figure 6"]
     assert gallery.published([]) == []
     with pytest.raises(AnalysisError, match="no such file"):
         gallery.published(["tooltree_table0"])

@@ -175,3 +175,61 @@ def test_the_order_of_answers_changes_nothing(seed: int) -> None:
         return [*nodes, (found.path,)]
 
     assert tree(None) == tree(random.Random(1)) == tree(random.Random(2))
+
+
+@pytest.mark.parametrize(
+    ("most", "executed", "visits"),
+    [
+        (1, ["a", "b"], {"a": 1}),
+        (2, ["a", "b", "a c", "a b"], {"a": 1, "a b": 1}),
+        (3, ["a", "b", "a c", "a b"], {"a": 1, "a b": 1, "b": 1}),
+        (4, ["a", "b", "a c", "a b", "b a", "b c", "b c1"], {"a": 1, "a b": 1, "b": 1, "b a": 1}),
+        (5, ["a", "b", "a c", "a b", "b a", "b c", "b c1"], {"a": 1, "a b": 1, "b": 2, "b a": 1, "b c": 1}),
+        (6, ["a", "b", "a c", "a b", "b a", "b c", "b c1"],
+         {"a": 2, "a b": 1, "b": 2, "b a": 1, "b c": 1, "a c": 1}),
+    ],
+)  # fmt: skip
+def test_a_limit_of_visited_nodes_by_hand(most: int, executed: list[str], visits: dict[str, int]) -> None:
+    """The tree above, cut: the order of visits is a, ab; b, ba; bc; ac; bc1. Siblings that are run are not visited."""
+    script = Script(proposed=PROPOSED, value=VALUES)
+    found = lats(script, max_visited=most)
+    assert found.executed == executed
+    assert found.visits == visits
+    assert not [asked for asked in script.asked if asked[0] == "reflect"], "nothing comes behind it that could learn"
+
+
+def test_what_a_limit_cuts_short_backs_up_the_value_of_its_last_node() -> None:
+    """With one node a: V(a) = 0.675 by eq. 2. With three, the second path ends at b: V(b) = 0.325, N(b) = 1."""
+    assert value(lats(Script(proposed=PROPOSED, value=VALUES), max_visited=1), "a") == pytest.approx(0.675)
+    found = lats(Script(proposed=PROPOSED, value=VALUES), max_visited=3)
+    assert value(found, "b") == pytest.approx(0.325)
+    assert found.path == "a b", "the best complete path"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("oracle_stop", [False, True])
+def test_no_more_nodes_are_visited_than_the_limit_allows_and_what_is_done_is_what_would_be_without_it(
+    seed: int, oracle_stop: bool
+) -> None:
+    proposed, values = drawn_game(seed, samples=4)
+    keys: dict[str, Any] = {"max_calls": 3, "repeats": "state", "iterations": 1000, "oracle_stop": oracle_stop}
+    whole = lats(Script(proposed=proposed, value=values), **keys)
+    total = len(whole.visits)
+    assert total > 3
+    before = -1
+    for most in range(1, total + 2):
+        script = Script(proposed=proposed, value=values)
+        found = lats(script, max_visited=most, **keys)
+        assert len(found.visits) == min(most, total)
+        assert set(found.visits) <= set(whole.visits)
+        assert found.executed == whole.executed[: len(found.executed)]
+        assert len(found.executed) >= before
+        expanded = [node for node in found.nodes.values() if node.children]
+        assert len(expanded) <= most, "the root and all visited nodes but the last"
+        before = len(found.executed)
+    assert found.executed == whole.executed
+
+
+def test_a_success_ends_the_search_below_the_limit_too() -> None:
+    found = lats(Script(proposed=PROPOSED, value=VALUES | {"a c": 1.0}), max_visited=1000)
+    assert (found.path, found.executed) == ("a c", ["a", "b", "a c", "a b"])

@@ -268,6 +268,38 @@ def test_costs_show_the_judges_beside_the_acting_models(tmp_path: Path) -> None:
     assert (queried["best_first"], bool(queried.isna()["react"])) == (4000, True)
 
 
+def test_costs_tell_how_many_times_reacts_tokens_a_planner_took(tmp_path: Path) -> None:
+    """All roles' tokens, over the cases that both have; of ReAct itself, and where it did not run, nothing."""
+    told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un"))}
+    told |= dict.fromkeys([cost for cost in COSTS if cost.startswith(("judge", "cached"))])
+    told |= {"created_at": NOON, "attempt_id": "a", "success": True, "output_tokens": 0}
+    rows = [row("react", case, 0, 1.0) | told | {"input_tokens": 100 * (case + 1)} for case in range(4)]
+    rows += [row("lats", case, 0, 1.0) | told | {"input_tokens": 200 * (case + 1), "judge_input_tokens": 100}
+             for case in range(4)]  # fmt: skip
+    rows += [row("lats", 9, 0, 1.0) | told | {"input_tokens": 10**6}]
+    store.write(tmp_path, {"episodes": rows})
+    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    assert "cached" not in costs.figures, "no column of what nobody has"
+    place = [*costs.labels, *costs.figures].index("x react")
+    found = {line[1]: line[place] for line in costs.rows}
+    assert found["react"] == "–"
+    assert found["lats"].startswith("2.4 ["), "(200 + 400 + 600 + 800 + 4 x 100) / (100 + 200 + 300 + 400)"
+    store.write(tmp_path / "alone", {"episodes": rows[4:]})
+    alone = {sheet.name: sheet for sheet in print_report(tmp_path / "alone", Console(file=io.StringIO()))}
+    assert "x react" not in alone["costs lexical slate"].figures
+
+
+def test_costs_tell_what_came_from_a_prefix_cache(tmp_path: Path) -> None:
+    told: dict[str, Any] = {cost: 1 for cost in COSTS if not cost.startswith(("wall", "un", "judge"))}
+    told |= {"created_at": NOON, "attempt_id": "a", "success": True, "input_tokens": 1000, "cached_input_tokens": 750}
+    store.write(tmp_path, {"episodes": [row("react", case, 0, 1.0) | told for case in range(3)]})
+    costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
+    found = dict(zip([*costs.labels, *costs.figures], costs.rows[0], strict=True))
+    assert (found["tokens in"], found["cached"]) == ("1,000", "750")
+    assert costs.caption.count("prefix cache") == 1
+    assert duckdb.connect().execute(costs.query).df()["cached_input_tokens"].to_list() == [750]
+
+
 def test_results_tell_what_a_case_cost_where_anything_did(tmp_path: Path) -> None:
     told: dict[str, Any] = {cost: 1 for cost in COSTS if cost not in ("wall_seconds", "unassigned")}
     told |= {"created_at": NOON, "attempt_id": "a", "success": True}
@@ -473,7 +505,8 @@ def test_what_went_to_no_option_is_a_column_where_choices_were_scored(tmp_path: 
         found = row("egb", case, 0, 1.0) | {"success": True, "created_at": NOON, "attempt_id": "a"}
         store.write(tmp_path, {"episodes": [found | {"unassigned": share}]})
     costs = {sheet.name: sheet for sheet in print_report(tmp_path, Console(file=io.StringIO()))}["costs lexical slate"]
-    assert {line[1]: line[-1] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
+    place = [*costs.labels, *costs.figures].index("unassigned")
+    assert {line[1]: line[place] for line in costs.rows} == {"egb": "70.0%", "react": "none"}
 
 
 def test_what_answers_were_made_to_begin_with_is_said(tmp_path: Path) -> None:

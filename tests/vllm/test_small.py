@@ -311,6 +311,13 @@ def test_without_vllm_it_says_what_to_install(tmp_path: Path) -> None:
         asyncio.run(VLLM(path=str(make_model(tmp_path, NUMBERS)), serving=SERVING).load())
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_prefix_cache_is_vllms_as_the_config_says(wanted: bool) -> None:
+    served = VLLM(path="anything", serving=Serving(device="cpu", prefix_cache=wanted))
+    assert served._arguments()["enable_prefix_caching"] is wanted
+    assert VLLM(path="anything")._arguments()["enable_prefix_caching"] is True
+
+
 @needs_vllm
 @pytest.mark.parametrize(
     ("changes", "key"),
