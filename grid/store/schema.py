@@ -9,7 +9,7 @@ from grid.store.asked_columns import CASES, MESSAGES, SECTIONS
 from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
-SCHEMA_VERSION = "15"
+SCHEMA_VERSION = "16"
 _COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
 
 _SCORES = (
@@ -151,6 +151,7 @@ NODES = pa.schema(
         ("written", pa.string()),
         ("failed", pa.bool_()),
         ("share", pa.float64()),
+        ("entropy", pa.float64()),
         ("r_pre", pa.float64()),
         ("r_post", pa.float64()),
         ("pre_right", pa.bool_()),
