@@ -186,8 +186,8 @@ def sheet(root: Path, table: pd.DataFrame) -> Sheet:
 
 
 UNITS = (
-    "decisions: of the first pass, where the reference's tool was on offer; without an outline that is followed a first "
-    "pass is one decision, by its highest entropy and by whether it failed, where all tools were retrieved"
+    "decisions: of the first pass, where the reference's tool was on offer; without an outline that is followed a "
+    "first pass is one decision, by its highest entropy and by whether it failed, where all tools were retrieved"
 )
 
 

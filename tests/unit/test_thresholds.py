@@ -107,7 +107,11 @@ def test_only_first_trials_and_exact_choices_count(tmp_path: Path) -> None:
 def test_of_a_sweep(outline: str, tmp_path: Path) -> None:
     """Wrong decisions of the simulated policy have higher entropies; without an outline a first pass is one."""
     found = planted.grid(
-        "egb_logits", cases=30, planner_values={"trajectories": 1}, dataset_values={"outline": outline}
+        "egb_logits",
+        cases=30,
+        all_offered=True,
+        planner_values={"trajectories": 1},
+        dataset_values={"outline": outline},
     )
     store.write(tmp_path, {name: found[name] for name in ("episodes", "steps", "improvements")})
     (row,) = thresholds.learned(thresholds.decisions(tmp_path), draws=200).to_dict("records")
