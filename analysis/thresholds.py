@@ -63,7 +63,7 @@ def decisions(root: Path) -> pd.DataFrame:
     steps = _steps(root).assign(unit="decision")
     passes = _passes(root).assign(unit="first pass")
     passes = passes[~passes["cell_id"].isin(_outlined(root)) & ~passes["cell_id"].isin(missed)]
-    found = kept.merge(pd.concat([steps, passes], ignore_index=True), on="cell_id")
+    found: pd.DataFrame = kept.merge(pd.concat([steps, passes], ignore_index=True), on="cell_id")
     if found.empty:
         raise AnalysisError(
             f"{root}: no first pass of exact choices; a pilot is planner=egb_logits planner.trajectories=1 trials=1"

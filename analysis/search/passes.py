@@ -49,8 +49,8 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
     kept = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     found: list[dict[str, Any]] = []
     by_planner: dict[tuple[str, bool], dict[str, list[pd.Series[float]]]] = {}
-    for key, own in rows_of.planners(group):
-        means = [_by_case(own, improved, limit) for limit in kept]
+    for key, cells in rows_of.planners(group):
+        means = [_by_case(cells, improved, limit) for limit in kept]
         by_planner.setdefault((key["robustness"], key["asked"]), {})[key["planner"]] = means
         found += [_row(key, None, limit, at, share(at)) for limit, at in zip(kept, means, strict=True)]
     for (robustness, asked), planners in by_planner.items():
