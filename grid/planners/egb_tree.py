@@ -34,7 +34,7 @@ class EGBTree(RewardedSearch):
     name; their entropies differ, and so do their thresholds.
     """
 
-    entropy_threshold: Annotated[float, Field(ge=0)] = 0.5
+    entropy_threshold: Annotated[float, Field(ge=0)] = 1.0
     threshold: Share = 0.01
     labels: OptionLabels = "numbers"
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE, BRANCHING, JUDGE})

@@ -44,7 +44,7 @@ class Drawn(dict[str, Any]):
 
 def planner(**keys: Any) -> EGBTree:
     """One that goes everywhere it may: nothing is pruned after a call, and nothing ends it early."""
-    own: dict[str, Any] = {"max_calls": CALLS, "branching": 4, "post_pruning": False}
+    own: dict[str, Any] = {"max_calls": CALLS, "branching": 4, "post_pruning": False, "entropy_threshold": 0.5}
     return EGBTree(**(own | {"rollouts": 1000, "patience": 1000} | keys))
 
 
