@@ -22,11 +22,11 @@ DONE, CANNOT_RUN = 0, 2
 def main() -> int:
     """Exit status 0, or 2 where nothing can be learned, or tested cases are the pilot's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pilot", type=Path, help="the results of the pilot")
-    parser.add_argument("tested", type=Path, nargs="*", help="results whose cases must not be the pilot's")
+    told = "the pilot's results; behind them results whose cases must not be the pilot's"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=told)
     given = parser.parse_args()
     try:
-        answer(given.pilot, given.tested)
+        answer(given.results[0], given.results[1:])
     except GridError as error:
         print(f"error: {one_line(error)}", file=sys.stderr)
         return CANNOT_RUN
