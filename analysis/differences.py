@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import intervals, queries, significance, tables
+from analysis.power.plans import MOST
 from analysis.render import Sheet
 from analysis.sheets import LABELS, breaks_of, figure, place_of
 
@@ -72,23 +73,24 @@ def _short(tests: int, reference: str, asked: bool) -> str:
 
 def _open(differences: pd.DataFrame) -> list[str]:
     """How many cases would settle the largest difference in success that is not told from 0; none where all are."""
-    unsettled = differences[(differences["success_low"] <= 0) & (differences["success_high"] >= 0)]
-    known = unsettled[unsettled["success_needed"].notna()]
+    known = differences[differences["success_needed"].notna()]
     if known.empty:
         return []
     row = max(known.to_dict("records"), key=lambda one: abs(float(one["success"])))
     return [
         f"largest open difference: {row['planner']} less {row['reference']} ({row['robustness']}), "
-        f"{100 * row['success']:+.1f} points; about {_rounded(row['success_needed']):,} cases would settle it (now "
+        f"{100 * row['success']:+.1f} points; {_rounded(row['success_needed'])} cases would settle it (now "
         f"{row['cases']:,}), if it is as large as estimated ({100 * significance.POWER:.0f}% power at the "
         f"{100 * significance.LEVEL:.0f}% level, uncorrected, clusters as here)"
     ]
 
 
-def _rounded(cases: float) -> int:
+def _rounded(cases: float) -> str:
     """Up to two digits: it rests on an estimate."""
+    if math.isinf(cases):
+        return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
-    return math.ceil(cases / step) * step
+    return f"about {math.ceil(cases / step) * step:,}"
 
 
 def _one_cluster(differences: pd.DataFrame) -> list[str]:

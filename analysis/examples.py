@@ -38,9 +38,9 @@ _RULE = (
 )
 _OTHERWISE = f"no SH episode makes a failed call again: one is drawn by hash (seed {SEED}) among those that both have"
 _CAPTION = (
-    "SH: a row a call; FH: a row a plan, with the calls of it that were executed, until one failed, and what the last "
-    "returned; steps count from 0, as references do; [again]: this call has failed before, word for word; texts end "
-    f"after {_LONG} characters"
+    "SH: one row per call; FH: one row per plan, with the calls of it that were executed, until one failed, and what "
+    "the last returned; steps count from 0, as references do; [again]: this call has failed before, word for word; "
+    f"texts end after {_LONG} characters"
 )
 
 

@@ -85,7 +85,7 @@ def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
                 means = [_interval(groups[place], planner, column) for place in places]
                 heights = np.arange(len(places), dtype=np.float64) + 0.12 * side
                 _points(axis, means, heights, colour, marker, planner)
-            axis.set_xlabel(column.replace("_", " ") + " a case")
+            axis.set_xlabel(column.replace("_", " ") + " per case")
             axis.set_yticks(range(len(places)), [_label(place) for place in places], fontsize=8)
             axis.set_ylim(len(places) - 0.5, -0.5)
             axis.set_xlim(left=0)

@@ -31,6 +31,8 @@ from analysis import (
     win_rates,
 )
 from analysis.baselines import baselines
+from analysis.branching import mechanisms
+from analysis.branching import sheets as branching
 from analysis.failures import sheets as failures
 from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
@@ -122,11 +124,12 @@ def wide(console: Console, width: int = _WIDTH) -> Console:
 
 
 def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Sheet]:
-    """For each model and dataset: rates with the baselines, differences, pass^k, costs, and entropy against error."""
+    """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
     rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
     episodes = tables.in_order(episodes, rates)
     entropies = load.first_pass_entropies(root, episodes)
+    corrected = mechanisms.by_setting(mechanisms.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
     found = []
     for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
@@ -140,6 +143,9 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Shee
         met = _of(entropies, place)
         if not met.empty:
             found.append(sheets.entropy_sheet(root, tables.entropy_errors(met), met))
+        branched = _of(corrected, place)
+        if not branched.empty:
+            found.append(branching.sheet(root, branched))
     return found
 
 

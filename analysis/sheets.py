@@ -42,6 +42,13 @@ _SOMETIMES = {
 """Costs that only some sweeps have, and what captions say of them."""
 _UNPRINTED = ("forward_passes", "judge_calls", "judge_passes", "branched_steps", "unassigned")
 """Costs that a terminal leaves out."""
+_CENTRES = {"mean": ".3f", "median": ".3f", "n": ",.0f"}
+"""What is told of the entropy of right and of wrong choices, with its form."""
+_CENTRE_HEADERS = [name if part == "mean" else f"{name} {part}" for name in tables.CHOICES for part in _CENTRES]
+_ENTROPY_PUBLISHED = (
+    "published (egb_slate B.2: EGB-Logits with Qwen on SLATE): right n 233, mean 0.052, median 0.000; wrong n 349, "
+    "mean 0.119, median 0.081; its own bins (table 8) give a mean of at least 0.41, so these are in another unit"
+)
 
 
 class Place(NamedTuple):
@@ -84,9 +91,9 @@ def costs_sheet(root: Path, results: pd.DataFrame, answer_prefix: str = "") -> S
 
 
 def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Sheet:
-    """Error rate by entropy of the first pass, a column a bin."""
-    place = place_of(errors)
-    means = steps.groupby([*SETTING, "error"], observed=True)["entropy"].mean()
+    """Error rate by entropy of the first pass, a column a bin; number, mean and median of right and wrong choices."""
+    place, centres = place_of(errors), tables.entropy_centres(steps)
+    of_setting = {tuple(str(row[name]) for name in SETTING): row for row in centres.to_dict("records")}
     rows = []
     for key, group in errors.groupby(SETTING, sort=False, observed=True):
         names = [str(part) for part in key]
@@ -94,18 +101,21 @@ def entropy_sheet(root: Path, errors: pd.DataFrame, steps: pd.DataFrame) -> Shee
             f"{row['errors']}/{row['steps']} {100 * row['error_rate']:.0f}%" if row["steps"] else "none"
             for row in group.to_dict("records")
         ]
-        centres = [f"{means[(*names, e)]:.3f}" if (*names, e) in means else "none" for e in (False, True)]
-        rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *centres])
+        own = of_setting[tuple(names)]
+        told = [figure(own[f"{name}_{part}"], form) for name in tables.CHOICES for part, form in _CENTRES.items()]
+        rows.append([*names[2:], f"{group['high'].max():.3f}", *shares, *told])
     return Sheet(
         name=f"entropy {place.model} {place.dataset}",
         title=f"{place.title}: entropy against error, first-pass decisions that need a tool (egb_slate, table 6)",
         caption="bins of equal width from 0 to the largest entropy (max, nats); each cell: errors/steps and error "
-        "rate; right, wrong: mean entropy of right and of wrong choices",
+        "rate; right, wrong: mean entropy of right and of wrong choices; median: of the same; n: how many they are",
         labels=LABELS,
-        figures=["max", *(f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)), "right", "wrong"],
+        figures=["max", *(f"bin {index}" for index in range(1, tables.ENTROPY_BINS + 1)), *_CENTRE_HEADERS],
         rows=rows,
-        values=errors,
+        values=errors.merge(centres, on=SETTING, how="left"),
         query=queries.entropies(root, *place),
+        notes=[_ENTROPY_PUBLISHED],
+        unprinted=frozenset(_CENTRE_HEADERS) - frozenset(tables.CHOICES),
     )
 
 

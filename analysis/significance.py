@@ -1,4 +1,4 @@
-"""What is said of a paired difference beside its interval: p, Holm's correction, its size, and cases that settle it.
+"""What is said of a paired difference beside its interval: p, Holm's correction and its size.
 
 All are of the same error over clusters of cases as the interval (`analysis.intervals`).
 """
@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from analysis.intervals import effective_clusters, error_of
 
@@ -19,7 +19,6 @@ SIZE = (
     "medium, 0.8 large)"
 )
 """What a caption says of effect sizes."""
-_ROUNDS = 100
 
 
 def p_value(differences: pd.Series[float], reach: float) -> float:
@@ -60,41 +59,3 @@ def cohens_h(own: float, theirs: float) -> float:
     """
     own, theirs = (min(max(share, 0.0), 1.0) for share in (own, theirs))  # rounding aside they are
     return 2 * math.asin(math.sqrt(own)) - 2 * math.asin(math.sqrt(theirs))
-
-
-def cases_needed(
-    difference: float, error: float, freedom: float, cases: float, power: float = POWER, level: float = LEVEL
-) -> float:
-    """How many cases show a mean difference with some power, by a two-sided test over clusters of cases.
-
-    Args:
-        difference: what is to be shown, not 0.
-        error: the standard error of the mean difference over `cases` cases.
-        freedom: its degrees of freedom.
-        cases: those of a pilot.
-        power: the chance that the difference is shown if it is as large.
-        level: of the test.
-
-    More cases are taken to come in clusters like those of the pilot: the error falls with the root of their number, and
-    the degrees of freedom grow with it. Student's t is taken for the test and for its power.
-    """
-    found = cases
-    for _ in range(_ROUNDS):
-        own = max(freedom * found / cases, 1.0)
-        quantiles = float(stdtrit(own, 1 - level / 2) + stdtrit(own, power))
-        last, found = found, cases * (quantiles * error / difference) ** 2
-        if abs(found - last) < 0.5:  # of a case
-            break
-    return found
-
-
-def cases_to_settle(differences: pd.Series[float]) -> float:
-    """How many cases would show a mean difference like that of these cases; NaN where nothing can be said.
-
-    That is so without an error (one cluster, or no variation), and where the difference is 0.
-    """
-    error = error_of(differences) if len(differences) else None
-    mean = float(differences.mean()) if len(differences) else 0.0
-    if error is None or mean == 0:
-        return math.nan
-    return cases_needed(mean, error.size, error.freedom, len(differences))

@@ -118,7 +118,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
         found.append(
             Sheet(
                 name=f"accuracy {robustness}",
-                title=f"table 2: accuracy and tokens a case, {robustness} (planning_horizon §4.2)",
+                title=f"table 2: accuracy and tokens per case, {robustness} (planning_horizon §4.2)",
                 caption=f"in, out: mean tokens; {PAIRED}; of a ratio of means by the delta method on its "
                 "logarithm, none where no case differs in it",
                 labels=labels,

@@ -10,7 +10,9 @@ import pandas as pd
 
 from analysis.intervals import CLUSTER, count, interval, share
 from analysis.load import SETTING
-from analysis.significance import cases_to_settle, cohens_h, holm, p_value
+from analysis.power.pilot import Counts
+from analysis.power.plans import settling
+from analysis.significance import cohens_h, holm, p_value
 
 RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
@@ -20,6 +22,8 @@ COSTS = [
     "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money", "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
+CHOICES = {"right": False, "wrong": True}
+"""Of `entropy_errors`' steps, those that were right and those that were not, by whether they are an error."""
 REFERENCE = "react"
 """The planner that others are compared with."""
 _GROUP = SETTING[:3]
@@ -99,12 +103,13 @@ def paired_differences(episodes: pd.DataFrame, reference: str = REFERENCE) -> pd
     """Each rate of `PAIRED` for each planner, less that of `reference` on the same cases, with a 95% interval.
 
     A case's value is its mean over trials; the columns are the rate's name (the mean difference), `_low`, `_high` and
-    `_p`, of success also `_h` (`cohens_h`) and `_needed` (`cases_to_settle`); `reference` (its label), how often each
-    asked whether a case was resolved (`resolved_checks` a case, `_reference`), `cases` and `clusters` that both have.
-    Empty where no planner has a reference (`reference_of`).
+    `_p`, of success also `_h` (`cohens_h`) and, where the interval holds 0, `_needed` (`power.plans.settling`);
+    `reference` (its label), how often each asked whether a case was resolved (`resolved_checks` a case, `_reference`),
+    `cases` and `clusters` that both have. Empty where no planner has a reference (`reference_of`).
     """
     rows = []
-    by_case = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*PAIRED, CHECKS]].mean()
+    grouped = episodes.groupby([*SETTING, CLUSTER, "case_id"], sort=False)
+    by_case = grouped[[*PAIRED, CHECKS]].mean().join(grouped["success"].agg(won="sum", tried="count"))
     for key, group in by_case.groupby(level=[*_GROUP], sort=False):
         planners = [str(planner) for planner in group.index.unique("planner")]
         values = group.droplevel([*_GROUP])
@@ -132,9 +137,19 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
         mean, low, high = interval(values, reach=1.0)
         found |= {rate: mean, f"{rate}_low": low, f"{rate}_high": high, f"{rate}_p": p_value(values, reach=1.0)}
     values = differences["success"].dropna()
-    shares = [float(rates.loc[values.index, "success"].mean()) for rates in (own, theirs)]
-    found |= {"success_h": cohens_h(*shares) if len(values) else np.nan, "success_needed": cases_to_settle(values)}
+    pair = [rates.loc[values.index] for rates in (own, theirs)]
+    shares = [float(rates["success"].mean()) for rates in pair]
+    opened = interval(values, reach=1.0)
+    needed = settling(_counts(pair[1], pair[0])) if opened.low <= 0 <= opened.high else np.nan
+    found |= {"success_h": cohens_h(*shares) if len(values) else np.nan, "success_needed": needed}
     return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
+
+
+def _counts(theirs: pd.DataFrame, own: pd.DataFrame) -> Counts:
+    """The successes and trials of the same cases of two planners, as `analysis.power` takes them."""
+    codes = np.unique(own.index.get_level_values(CLUSTER), return_inverse=True)[1]
+    won, tried = (np.stack([theirs[name], own[name]], axis=1).astype(np.float64) for name in ("won", "tried"))
+    return Counts(codes.astype(np.int64), won, tried)
 
 
 def reference_of(planner: str, planners: Sequence[str], reference: str) -> str | None:
@@ -169,3 +184,18 @@ def entropy_errors(steps: pd.DataFrame) -> pd.DataFrame:
             rows.append([*key, edges[index], edges[index + 1], len(errors), int(errors.sum())])
     frame = pd.DataFrame(rows, columns=[*SETTING, "low", "high", "steps", "errors"])
     return frame.assign(error_rate=frame["errors"] / frame["steps"].where(frame["steps"] > 0))
+
+
+def entropy_centres(steps: pd.DataFrame) -> pd.DataFrame:
+    """One row a setting: mean, median and number of the entropies of right and of wrong choices (egb_slate B.2).
+
+    `steps` are those of `entropy_errors`. The columns are the names of CHOICES with `_mean`, `_median` (NaN where there
+    is no such choice) and `_n`.
+    """
+    parts = []
+    for name, wrong in CHOICES.items():
+        own = steps["entropy"].where(steps["error"].astype(bool) == wrong)
+        grouped = own.groupby([steps[column] for column in SETTING], sort=False, observed=True)
+        found = grouped.agg(["mean", "median", "count"])
+        parts.append(found.set_axis([f"{name}_{part}" for part in ("mean", "median", "n")], axis=1))
+    return pd.concat(parts, axis=1).reset_index()

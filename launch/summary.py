@@ -69,7 +69,7 @@ class TranscriptTally:
             "what was asked and answered, in this run, as it was written; a section that several cells share counts "
             f"where it was written first; with merged files all of this name takes {on_disk:,} bytes"
         )
-        for column in ("planner", "dataset", "cells kept", "bytes", "bytes a cell"):
+        for column in ("planner", "dataset", "cells kept", "bytes", "bytes per cell"):
             table.add_column(column, justify="left" if column in ("planner", "dataset") else "right", no_wrap=True)
         for pair, cells in sorted(self._cells.items()):
             if cells:

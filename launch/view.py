@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 from analysis.viewer.links import HOST, PORT
 from grid.errors import ConfigError, GridError, one_line
-from launch.told import ENDED, Told, line, read_told
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run
+    from launch.told import Told
 
 _TRIED = 100  # ports after the usual one
 _SILENT_SECONDS = 30.0  # without a new state: the sweep's driver has died, or its machine
@@ -109,8 +109,10 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
         host = HOST if local else arguments.host if arguments.host not in ("0.0.0.0", "::") else socket.gethostname()  # noqa: S104
         address = f"http://{host}:{port}/" + (f"?token={token}" if token else "")
         runs = _runs(folders)
-        threading.Thread(target=_read_ahead, args=(runs,), daemon=True).start()
-        import uvicorn  # these while files are read
+        found = threading.Event()
+        threading.Thread(target=_read_ahead, args=(runs, found), daemon=True).start()
+        found.wait()  # what is imported next would take the interpreter from it; rows are read without it
+        import uvicorn
 
         from analysis import intervals, load  # noqa: F401 - with pandas and scipy, which the first page takes
         from analysis.viewer.app import app
@@ -131,18 +133,25 @@ def _serve(arguments: argparse.Namespace, folders: Sequence[Path]) -> int:
     return 0
 
 
-def _read_ahead(runs: Sequence[Run]) -> None:
-    """Have indexes ready for the first page, and files' hashes compared before the first case is asked for."""
+def _read_ahead(runs: Sequence[Run], found: threading.Event) -> None:
+    """Have indexes ready for the first page, and files' hashes compared before the first case is asked for.
+
+    `found` is set when the first folder's rows are about to be read.
+    """
     from analysis.viewer.reading import files
 
     for run in runs:
         try:
+            files(run.root, "episodes")
+            found.set()
             _ = run.index().summaries
             for table in ("cases", "steps", "nodes", "improvements", "messages", "sections"):
                 files(run.root, table)
             run.classify()
         except GridError as error:  # the page says so too
             print(f"error: {one_line(error)}", file=sys.stderr)
+        finally:
+            found.set()
 
 
 def _listener(host: str, port: int | None) -> tuple[socket.socket, int]:
@@ -196,6 +205,7 @@ class Watch:
     def __call__(self) -> Progress | None:
         """None where no sweep has written any."""
         from analysis.viewer.runs import Progress
+        from launch.told import ENDED, line, read_told  # it takes a while to import
 
         try:
             told = read_told(self._folder)

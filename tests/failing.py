@@ -36,7 +36,7 @@ class Made:
     def rows(self, cell_id: str) -> tuple[dict[str, list[dict[str, Any]]], bool]:
         """Its rows, and whether the case was resolved; `forced`: they say that it was not in any case."""
         problem = self.problem
-        steps, end = asyncio.run(_walked(problem, self.calls))
+        steps, end = asyncio.run(walked(problem, self.calls))
         steps = [replace(step, candidates=self.offered) for step in steps]
         trajectory = Trajectory(tuple(steps), tuple(steps), end)
         scores = scored(problem, trajectory, problem.world.resolved(end))
@@ -59,7 +59,8 @@ class Made:
         return {"episodes": [row], "steps": taken, "cases": [case]}, bool(scores.success)
 
 
-async def _walked(problem: Problem, calls: Calls) -> tuple[list[Step], Any]:
+async def walked(problem: Problem, calls: Calls) -> tuple[list[Step], Any]:
+    """The steps of a path in its problem's own world, and the state behind them."""
     state, outputs, steps = problem.world.start(), dict[str, Mapping[str, Json]](), list[Step]()
     for place, (name, call) in enumerate(calls):
         substep = Substep(name, name, "")

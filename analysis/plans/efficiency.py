@@ -25,7 +25,7 @@ MEASURES = [
     *(_cost("common_cost", "cost, common"), _cost("common_least_cost", "least")),
 ]
 _CAPTION = (
-    "cost: the sum of what a plan's calls cost, in the tools' own units, means a case; all: over every case, solved: "
+    "cost: the sum of what a plan's calls cost, in the tools' own units, means per case; all: over every case, solved: "
     "over those that this planner solves, common: over those that every planner and model compared solves in every "
     f"trial; least: what the cheapest plan costs on the same cases; intervals of costs: {intervals.TOLD}"
 )
@@ -84,7 +84,7 @@ def _reading(table: pd.DataFrame) -> list[str]:
     where = f"{best['planner']} ({best['model']})"
     return [
         f"On the {best['common']:,.0f} cases that all of them solve, {where} has the lowest mean cost: "
-        f"{best['common_cost']:.2f} a case, {above:.2f} above the least that is possible."
+        f"{best['common_cost']:.2f} per case, {above:.2f} above the least that is possible."
     ]
 
 

@@ -14,7 +14,7 @@ from analysis.plans.sheet import Rows, sheet
 from analysis.plans.tasks import ERROR_RATES, GRADE
 from analysis.render import Sheet
 
-USED = Measure("extraneous_calls", "calls a case", "amount", scale=1.0, form=".2f")
+USED = Measure("extraneous_calls", "calls per case", "amount", scale=1.0, form=".2f")
 MEASURES = [
     *(USED, Measure("base_success", "CR base"), Measure("success", "CR")),
     *(Measure("extraneous_change", "Δ", "change", form="+.1f"), GRADE, *ERROR_RATES),

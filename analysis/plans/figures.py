@@ -41,7 +41,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
     numbered = used[used["n_e"] != extraneous.ALL] if len(used) else used
     if len(numbered) and numbered["n_e"].nunique() > 1:
         svg = _lines(
-            "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools a case", ["mode"]
+            "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
         title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
         about = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.TOLD}"

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from analysis.intervals import ROUNDING, error_of
 from analysis.power.claims import Claim, Design
 from analysis.power.latent import Latent
 from analysis.power.needed import checked, corrected, endless, needed
 from analysis.power.pilot import Counts, fitted
 from analysis.power.simulation import Found
+from analysis.significance import LEVEL, POWER
 
 MOST = 200_000
 """Cases, where nothing else says how many there are."""
@@ -92,9 +95,30 @@ def false_alarms(latent: Latent, rate: float, order: npt.NDArray[np.int64], row:
     return checked(design, row.claim.cases, wanted.studies, [wanted.seed, _CHECKING])
 
 
+def settling(pilot: Counts) -> float:
+    """How many cases would show a difference like the pilot's, by the formula of `rows` without simulated studies.
+
+    These are cases in all, with as many trials and in clusters like the pilot's; POWER and LEVEL are those of a single
+    test. Infinite beyond MOST; NaN where nothing can be said: without cases, of one cluster, where no case differs from
+    another, and where the difference is 0.
+    """
+    difference = pilot.rates[1] - pilot.rates[0] if pilot.clusters > 1 else 0.0
+    if abs(difference) < ROUNDING or error_of(pilot.differences) is None:
+        return math.nan
+    order = _further(tuple(int(size) for size in pilot.sizes))
+    claim = needed(Design(fitted(pilot), pilot.rates, pilot.trials, LEVEL, order), POWER)
+    return claim.cases if claim.power >= POWER else math.inf
+
+
+@lru_cache(maxsize=8)
+def _further(sizes: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """MOST cases in clusters of such sizes: planners of one report have the same, and it takes a while."""
+    return endless(sizes, MOST)
+
+
 def _beyond(design: Design, power: float) -> int | None:
     """The cases that would be needed if further clusters were like those there are."""
-    more = endless([int(size) for size in design.sizes(len(design.order))], MOST)
+    more = _further(tuple(int(size) for size in design.sizes(len(design.order))))
     claim = needed(Design(design.latent, design.rates, design.trials, design.alpha, more), power)
     return claim.cases if claim.power >= power else None
 

@@ -42,7 +42,7 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
     limits = sorted(curve["limit"].unique())
-    panels = {"success": "success, share of cases", "seconds": "seconds a case", "per_second": "success per second"}
+    panels = {"success": "success, share of cases", "seconds": "seconds per case", "per_second": "success per second"}
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):

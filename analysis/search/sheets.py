@@ -24,7 +24,7 @@ _LABELS = ["robustness", "asked", "planner"]
 _COSTS = (
     "tokens: in and out; calls: completions and scoring passes; executed: calls of tools that were run; seconds: of "
     "the case itself, and in the first case of a process what that loads; tokens and calls are the "
-    "acting model's and the judge's; means a case"
+    "acting model's and the judge's; means per case"
 )
 
 
@@ -63,7 +63,7 @@ def name(kind: str, place: Mapping[str, str]) -> str:
 
 def terms(place: Mapping[str, str]) -> str:
     """The budget, in a caption."""
-    return f"budget a case, the same for all: {place['budget']}"
+    return f"budget per case, the same for all: {place['budget']}"
 
 
 def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) -> Sheet:
@@ -89,7 +89,7 @@ def comparison_sheet(root: Path, place: Mapping[str, str], table: pd.DataFrame) 
         name=name("budgets", place),
         title=f"{title(place)}: planners at equal budgets (tooltree, tables 1 and 2)",
         caption=f"{terms(place)}; success and tool match in %; in brackets {OF_SUCCESS}; {_COSTS}{stopped}; "
-        f"checks: how often a case it asked; {ASKED}; failed counts cells",
+        f"checks: how often it asked, per case; {ASKED}; failed counts cells",
         labels=_LABELS,
         figures=["cases", "clusters", "failed", "success", "tool match", *cells.COSTS,
                  *(f"stopped by {part}" for part in stopping), "checks"],
@@ -119,8 +119,8 @@ def frontier_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             name=name("frontier", place),
             title=f"{title(place)}: success against cost",
             caption=f"{terms(place)}; success in %, in brackets {OF_SUCCESS}; tokens (the acting model's and the "
-            "judge's) and seconds: means a case; undominated: nobody on the same terms has at least its success at its "
-            f"cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
+            "judge's) and seconds: means per case; undominated: nobody on the same terms has at least its success at "
+            f"its cost or less, and either strictly, by means alone; {ASKED}, and a frontier of their own",
             labels=_LABELS,
             figures=["success", "tokens", "undominated", "seconds", "undominated"],
             rows=rows,
@@ -151,7 +151,7 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             name=name("ablation", place),
             title=f"{title(place)}: {comparing.ABLATED} without its parts (tooltree, table 4)",
             caption=f"{terms(place)}; success in %, tokens (the judge's too), executed calls and nodes of the tree: "
-            "means a case, and behind each its difference to the plain planner (the row without one) over the cases "
+            "means per case, and behind each its difference to the plain planner (the row without one) over the cases "
             f"that both have; in brackets {INTERVAL}; {intervals.ALIKE}; * it excludes 0",
             labels=["robustness", "planner"],
             figures=["cases", "clusters", "success", "difference", "tokens", "difference", "executed", "difference",
@@ -198,7 +198,7 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
         Sheet(
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
-            caption=f"{terms(place)}; columns: limits of executed calls a case; {ANYTIME}; {SECONDS}; success per "
+            caption=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; success per "
             f"second: mean success, as a share, over mean seconds; in brackets {OF_SUCCESS}; those of seconds and of "
             "success per second (Student's t; the delta method on its logarithm) are in the figure and in the file of "
             f"values; {ASKED}",

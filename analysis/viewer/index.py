@@ -95,11 +95,12 @@ class Index:
         if not names:
             raise StoreError(f"{self.root}: no episodes yet")
         rows, run = rows_of(names), self._connection.execute
+        run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT case_id, cluster FROM {rows}")
+        run("DROP TABLE IF EXISTS e")
         for kind, column in (("cases", "case_id"), ("clusters", "cluster")):
-            run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT {column} AS name FROM {rows}")
-            run("DROP TABLE IF EXISTS e")
+            names_of = f"SELECT DISTINCT {column} FROM given WHERE {column} IS NOT NULL ORDER BY {column}"
             run(f"DROP TYPE IF EXISTS {kind}")
-            run(f"CREATE TYPE {kind} AS ENUM (SELECT name FROM given WHERE name IS NOT NULL ORDER BY name)")
+            run(f"CREATE TYPE {kind} AS ENUM ({names_of})")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         run(_AGAIN)
         run(f"CREATE OR REPLACE TABLE f ({_CLASSES})")

@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         table.add_row(*_row(Grown(distractors=count, path=arguments.path), dataset, real))
     console.print(table)
     console.print(
-        "means a case: real and varied distractors, and ms to make its pool; query ms and offered a substep that "
+        "means per case: real and varied distractors, and ms to make its pool; query ms and offered a substep that "
         "needs a tool; right one: how often it is offered; passed: how often any distractor is ranked above it; above: "
         "the share of distractors that are"
     )

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """A row a design."""
     table = Table(
-        title=f"power claimed and simulated, {arguments.studies:,} studies a row, α = {_ALPHA:g}",
+        title=f"power claimed and simulated, {arguments.studies:,} studies per row, α = {_ALPHA:g}",
         caption="in %, ± the Monte Carlo standard error; formula: before it is corrected; points: claimed less "
         "simulated; none: how often the test finds a difference where there is none",
     )

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
 def compare(arguments: argparse.Namespace, console: Console) -> None:
     """A node is an executed call, on either side; ratios are taken within a repeat, of CPU time."""
     table = Table(
-        title=f"nodes per second of CPU: {public_search.BRANCHING} calls a node, depth {public_search.DEPTH}, "
+        title=f"nodes per second of CPU: {public_search.BRANCHING} calls per node, depth {public_search.DEPTH}, "
         f"{arguments.repeats} repeats in turn; by iterations or requests"
     )
     for column in ("theirs", "nodes", "nodes/s", "here", "nodes", "nodes/s", "times"):
@@ -93,7 +93,7 @@ def _theirs(loop: str, folder: Path, count: int, told: str) -> Searched:
 def rollouts(iterations: int, repeats: int) -> Table:
     """What a rollout (an expansion, where there are none) costs each planner beside the model and the world."""
     table = Table(title=f"ms of CPU, {repeats} repeats in turn")
-    for column in ("planner", "rollouts", "nodes", "requests", "ms a rollout", "ms a node"):
+    for column in ("planner", "rollouts", "nodes", "requests", "ms per rollout", "ms per node"):
         table.add_column(column, justify="left" if column == "planner" else "right")
     planners = {name: null_search.searcher(name, values) for name, values in searches(iterations).items()}
     found: dict[str, list[Searched]] = {name: [] for name in planners}

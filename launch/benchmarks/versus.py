@@ -52,7 +52,7 @@ def run(other: Path, rounds: int, console: Console) -> None:
     table = Table(title=f"null engine, ReAct on SLATE: {ours} here, {theirs} there, {rounds} rounds in turn")
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
         table.add_column(column, justify="left" if column == "figure" else "right")
-    for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms a cell", "cpu", 1000.0)):
+    for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms per cell", "cpu", 1000.0)):
         there, here = ([unit * one[key] for one in found[name]] for name in ("there", "here"))
         ratios = [b / a if key == "rate" else a / b for a, b in zip(there, here, strict=True)]
         table.add_row(figure, *map(_median, (there, here, ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}")

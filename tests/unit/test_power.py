@@ -15,8 +15,9 @@ from analysis.power.latent import Floats, Latent, Rates, components, covariance,
 from analysis.power.moments import Moments
 from analysis.power.needed import endless, needed
 from analysis.power.pilot import Counts, counts, covariances, fitted
-from analysis.power.plans import Wanted, rows
-from analysis.power.simulation import differences, rejected
+from analysis.power.plans import Wanted, rows, settling
+from analysis.power.simulation import differences, rejected, simulated
+from analysis.significance import LEVEL, POWER, p_value
 from launch.benchmarks import power
 
 RATES: Rates = (0.3, 0.4)
@@ -140,6 +141,47 @@ def test_cases_are_the_fewest_that_do() -> None:
     mirrored = needed(Design(LATENT, (0.6, 0.7), 1, 0.05, order), 0.8)
     back = needed(Design(LATENT, (0.4, 0.3), 1, 0.05, order), 0.8)
     assert mirrored.cases == pytest.approx(back.cases, abs=1), "success and failure change places"
+
+
+def test_cases_that_settle_a_difference_are_those_of_power_and_have_the_power_that_is_promised() -> None:
+    sizes = np.tile([1.0, 2, 3, 6], 150)
+    pilot = drawn(7, LATENT, RATES, sizes, 2)
+    found = settling(pilot)
+    order, difference = endless([int(size) for size in pilot.sizes], MOST), pilot.rates[1] - pilot.rates[0]
+    wanted = Wanted(difference, POWER, LEVEL, [2], 200, 0)
+    (row,) = rows(fitted(pilot), pilot.rates[0], order, wanted, None, None)
+    assert found == row.claim.cases, "as `agent-grid power` says it"
+    design = Design(LATENT, pilot.rates, 2, LEVEL, order)
+    share, error = simulated(LATENT, pilot.rates, design.sizes(int(found)), 2, LEVEL, 4_000, [0])
+    assert share == pytest.approx(POWER, abs=0.04 + 3 * error)
+
+
+def test_an_open_difference_needs_more_cases_than_there_are() -> None:
+    opened = 0
+    for seed in range(60):
+        sizes = [np.ones(40), np.array([1.0, 2, 3, 4] * 6), np.full(12, 5.0)][seed % 3]
+        pilot = drawn(seed, LATENT, RATES, sizes, 1 + seed % 2)
+        if p_value(pilot.differences, reach=1.0) > LEVEL and pilot.differences.mean() != 0:
+            opened += 1
+            assert settling(pilot) > len(pilot.won)
+    assert opened > 20
+
+
+def test_where_nothing_can_be_said_of_what_settles_a_difference() -> None:
+    def told(cluster: list[int], won: list[list[float]], trials: float = 1.0) -> float:
+        table = np.array(won, dtype=np.float64).reshape(-1, 2)
+        return settling(Counts(np.array(cluster, dtype=np.int64), table, np.full_like(table, trials)))
+
+    assert np.isnan(told([], []))
+    assert np.isnan(told([0, 0], [[0, 1], [1, 1]])), "one cluster"
+    assert np.isnan(told([0, 1], [[0, 1], [0, 1]])), "no case differs from another"
+    assert np.isnan(told([0, 1], [[0, 1], [1, 0]])), "no difference"
+    assert np.isnan(told([0, 1, 2], [[1, 0], [0, 1 / 3], [0, 2 / 3]], 3.0)), "none but for rounding"
+    alike = [[float(case % 2), float(case % 2)] for case in range(400)]
+    assert told(list(range(401)), [*alike, [0, 1]]) > 401
+    even = [[float(case % 2), float(case // 2 % 2)] for case in range(4_000)]
+    assert told(list(range(4_001)), [*even, [0, 1]]) == np.inf, "more than anybody runs"
+    assert told(list(range(20)), [[0, float(case < 3)] for case in range(20)]) > 20, "a reference that never succeeds"
 
 
 def test_more_cases_of_the_same_clusters_do_not_always_do() -> None:

@@ -25,6 +25,7 @@ from analysis.tables import (
     COSTS,
     ENTROPY_BINS,
     RATES,
+    entropy_centres,
     entropy_errors,
     paired_differences,
     reference_of,
@@ -181,6 +182,17 @@ def test_equal_entropies_and_single_steps(count: int, value: float, place: int) 
     found = entropy_errors(entropies([value] * count, [True] * count))
     assert found["steps"].tolist() == [count if index == place else 0 for index in range(ENTROPY_BINS)]
     assert found["error_rate"].dropna().tolist() == [1.0]
+
+
+@given(st.lists(st.tuples(st.floats(0, 5, allow_subnormal=False), st.booleans()), min_size=1, max_size=60))
+def test_centres_of_entropy_are_those_of_right_and_of_wrong_choices(steps: list[tuple[float, bool]]) -> None:
+    frame = entropies([value for value, _ in steps], [error for _, error in steps])
+    (found,) = entropy_centres(pd.concat([frame, frame.assign(planner="other", entropy=9.0)])).to_dict("records")[:1]
+    for name, wrong in (("right", False), ("wrong", True)):
+        own = [value for value, error in steps if error == wrong]
+        assert found[f"{name}_n"] == len(own)
+        expected = [np.mean(own), np.median(own)] if own else [np.nan, np.nan]
+        assert [found[f"{name}_mean"], found[f"{name}_median"]] == pytest.approx(expected, nan_ok=True)
 
 
 def test_entropy_bins_by_setting() -> None:
@@ -446,6 +458,10 @@ def test_report_shows_planners_and_figures(tmp_path: Path) -> None:
     assert "0/7 0%" in text, "egb's right choices in the first"
     assert "0.250" in text
     assert "2.000" in text
+    sheet = next(one for one in print_report(tmp_path, Console(file=io.StringIO())) if one.name.startswith("entropy"))
+    (line,) = (dict(zip(sheet.figures, row[2:], strict=True)) for row in sheet.rows if row[1] == "egb")
+    assert [line[name] for name in ("right", "right median", "right n", "wrong n")] == ["0.250", "0.250", "7", "3"]
+    assert sheet.values.groupby("planner")["wrong_median"].first().to_dict() == {"egb": 2.0, "react": 2.0}
     assert f"{tmp_path}/episodes/*.parquet" in text
     assert "nan" not in text.lower()
 

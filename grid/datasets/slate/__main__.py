@@ -1,4 +1,4 @@
-"""`python -m grid.datasets.slate --stats | --check | --show N`: SLATE's statistics, its stock's rules, N cases."""
+"""`python -m grid.datasets.slate --stats | --check | --quality | --show N`: what SLATE is, and how good a benchmark."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m grid.datasets.slate", description=__doc__)
     parser.add_argument("--stats", action="store_true", help="print the statistics beside the paper's")
     parser.add_argument("--check", action="store_true", help="print every rule that the text stock breaks")
+    parser.add_argument("--quality", action="store_true", help="print what gives answers away, and what settles them")
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases")
     parser.add_argument("--seed", type=int, default=0, help="the library's seed (default 0)")
     arguments = parser.parse_args()
@@ -27,7 +28,9 @@ def main() -> int:
     sound = True
     if arguments.check:
         sound &= check(console)
-    if arguments.stats or not (arguments.check or arguments.show):
+    if arguments.quality:
+        sound &= quality(console, Slate(library_seed=arguments.seed))
+    if arguments.stats or not (arguments.check or arguments.quality or arguments.show):
         sound &= stats(console, Slate(library_seed=arguments.seed))
     if arguments.show:
         show(console, Slate(library_seed=arguments.seed), arguments.show)
@@ -55,6 +58,21 @@ def stats(console: Console, dataset: Slate) -> bool:
         table.add_row(item.name, f"{item.paper:g}", f"{item.ours:.4g}", allowed, "yes" if item.holds else "NO")
     console.print(table)
     return all(item.holds for item in found)
+
+
+def quality(console: Console, dataset: Slate) -> bool:
+    """Print what a reviewer of a benchmark would measure; whether all targets are met."""
+    from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
+
+    found = figures(dataset)
+    table = Table(title=f"SLATE as a benchmark, version {dataset.version}")
+    for column in ("figure", "here", "target", "holds"):
+        table.add_column(column, justify="left" if column == "figure" else "right")
+    for item in found:
+        holds = "" if item.holds is None else "yes" if item.holds else "NO"
+        table.add_row(item.name, f"{item.value:.3g} {item.unit}".strip(), item.target, holds)
+    console.print(table)
+    return all(item.holds is not False for item in found)
 
 
 def show(console: Console, dataset: Slate, count: int) -> None:

@@ -1,0 +1,259 @@
+"""What a reviewer of a benchmark would measure on SLATE: hints that give answers away, and whether texts settle them.
+
+Every figure is computed from the files as others get them, `tools.jsonl` and `cases.jsonl`, and from nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+import numpy as np
+
+from grid.datasets.slate.dataset import Slate
+from grid.datasets.slate.records import CaseRecord, SubstepRecord, ToolRecord
+from grid.retrievers.bm25 import BM25
+from grid.text.references import found_in
+from grid.text.words import stems
+from grid.types import Case, ToolCall
+
+FOLDS = 5
+_LIKE_ID = re.compile(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9_.-]+")
+_OFFERED = 50
+"""Tools that are offered at a substep, as in the default setting."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: what it says, its value, and the target with its direction; without a target it only informs."""
+
+    name: str
+    value: float
+    unit: str = ""
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the target is met; None without one."""
+        if self.least is None and self.most is None:
+            return None
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+    @property
+    def target(self) -> str:
+        """The target as a table has it."""
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        if self.least is not None:
+            return f"at least {self.least:g}"
+        return f"at most {self.most:g}" if self.most is not None else ""
+
+
+def figures(dataset: Slate) -> list[Figure]:
+    """All of them, of a generated or a given SLATE."""
+    tools, cases = dataset.records, list(dataset.case_records.values())
+    return [*_styles(tools, cases), *_sources(tools, cases), *_queries(cases), *_sizes(cases), *_retrieved(dataset)]
+
+
+def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
+    """Whether the texts alone tell tools of plans from distractors, and substeps with a call from those without."""
+    used = {sub.call.tool for case in cases for sub in case.substeps() if sub.call}
+    # A tool that repeats a plan's tool is as right as that one: it is no distractor.
+    told = [tool for tool in tools.values() if not tool.same_function]
+    labels = np.array([tool.name in used for tool in told])
+    texts = [" ".join([tool.description, *(argument.description for argument in tool.arguments)]) for tool in told]
+    shapes = np.array([_shape(tool) for tool in told])
+    auc = separated(texts, shapes, labels)
+    yield Figure("plan tools told from distractors by words and shape", auc, "AUC", most=0.6)
+    for name, kind in (("plan tools", True), ("distractors", False)):
+        arguments = [one for tool in told if (tool.name in used) is kind for one in tool.arguments]
+        derived = [_is_derived(one.name, one.description) for one in arguments]
+        yield Figure(f"argument descriptions of {name} that repeat the name", 100 * mean(derived), "%")
+    substeps = [(" ".join(stems(sub.text)[:1]), sub.call is not None) for case in cases for sub in case.substeps()]
+    groups = [case.workflow for case in cases for _ in case.substeps()]
+    yield Figure("substeps with a call told by their first word", 100 * told_by_word(substeps, groups), "%", most=65)
+    share = mean(calls for _, calls in substeps)
+    yield Figure("the more frequent kind of substep", 100 * max(share, 1 - share), "%")
+
+
+def separated(texts: Sequence[str], shapes: np.ndarray, labels: np.ndarray) -> float:
+    """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 tells nothing.
+
+    Args:
+        texts: one per item; its words' stems are features (TF-IDF).
+        shapes: further features (items, features), standardised here.
+        labels: booleans (items).
+    """
+    from scipy.sparse import csr_array, hstack
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    words = TfidfVectorizer(analyzer=lambda text: list(stems(text)), min_df=2).fit_transform(texts)
+    features = csr_array(hstack([words, csr_array(StandardScaler().fit_transform(shapes))]))
+    model = make_pipeline(LogisticRegression(class_weight="balanced", max_iter=1000))
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    scores = cross_val_predict(model, features, labels, cv=folds, method="decision_function")
+    return float(roc_auc_score(labels, scores))
+
+
+def _shape(tool: ToolRecord) -> list[float]:
+    """Counts that say nothing of what a tool does."""
+    words = [len(argument.description.split()) for argument in tool.arguments] or [0]
+    return [
+        len(tool.description),
+        len(tool.description.split()),
+        len(tool.name.split("_")),
+        len(tool.arguments),
+        mean(words),
+        max(words),
+        mean(argument.description[:1].isupper() for argument in tool.arguments) if tool.arguments else 0.0,
+        len(tool.results),
+        mean(len(result) for result in tool.results) if tool.results else 0.0,
+    ]
+
+
+def _is_derived(name: str, description: str) -> bool:
+    """Whether a description has no word beside those of its argument's name and of its kind."""
+    extra = set(stems(description)) - set(stems(name)) - set(stems("identifier number code"))
+    return not extra
+
+
+def told_by_word(substeps: Sequence[tuple[str, bool]], groups: Sequence[str]) -> float:
+    """How often the first word tells whether a substep takes a tool, learned on other workflows (five folds)."""
+    names = sorted(set(groups))
+    right = []
+    for fold in range(FOLDS):
+        held = set(names[fold::FOLDS])
+        seen: dict[str, Counter[bool]] = {}
+        total: Counter[bool] = Counter()
+        for (word, calls), group in zip(substeps, groups, strict=True):
+            if group not in held:
+                seen.setdefault(word, Counter())[calls] += 1
+                total[calls] += 1
+        usual = total.most_common(1)[0][0]
+        right += [
+            (seen[word].most_common(1)[0][0] if word in seen else usual) == calls
+            for (word, calls), group in zip(substeps, groups, strict=True)
+            if group in held
+        ]
+    return mean(right)
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A field that an earlier call of the case returned."""
+
+    step: str
+    field: str
+    value: object
+    tool: ToolRecord
+
+
+def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
+    """Whether descriptions settle which earlier result an argument takes."""
+    other, choices, found, needing = 0, list[int](), list[bool](), set[str]()
+    for case in cases:
+        earlier: list[_Output] = []
+        for sub in case.substeps():
+            if sub.call is None:
+                continue
+            for argument, wanted in _taken(sub):
+                possible = [one for one in earlier if _fits(one.value, tools[sub.call.tool], argument)]
+                if wanted[1] != argument:
+                    other += 1
+                    needing.add(case.case_id)
+                    choices.append(len(possible))
+                value = next(one.value for one in earlier if (one.step, one.field) == wanted)
+                found.append(read_source(tools[sub.call.tool], argument, possible).value == value)
+            earlier += [_Output(sub.id, name, value, tools[sub.call.tool]) for name, value in sub.call.outcome.items()]
+    yield Figure("cases with an argument from a result of another name", 100 * len(needing) / len(cases), "%")
+    yield Figure("results that such an argument could take", mean(choices), "id-like")
+    yield Figure("sources that a reader of types and descriptions finds", 100 * mean(found), "%", least=98)
+
+
+def _taken(sub: SubstepRecord) -> Iterator[tuple[str, tuple[str, str]]]:
+    """A call's arguments that are earlier results whole: the name, and the step and field that it takes."""
+    assert sub.call is not None  # noqa: S101
+    for name, value in sub.call.arguments.items():
+        refers = list(found_in(ToolCall(sub.call.tool, {name: value})))
+        if len(refers) == 1:
+            yield name, refers[0]
+
+
+def _fits(value: object, tool: ToolRecord, argument: str) -> bool:
+    """Whether a value has the type of an argument; of texts those that look like an identifier."""
+    kind = next(one.type for one in tool.arguments if one.name == argument)
+    match kind:
+        case "integer":
+            return type(value) is int
+        case "number":
+            return type(value) in (int, float)
+        case "boolean":
+            return type(value) is bool
+        case "date":
+            return isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
+        case _:
+            return isinstance(value, str) and _LIKE_ID.fullmatch(value) is not None
+
+
+def read_source(tool: ToolRecord, argument: str, possible: Sequence[_Output]) -> _Output:
+    """The result that shares most words with an argument, its field's words counting twice; of equals the latest."""
+    described = next(one.description for one in tool.arguments if one.name == argument)
+    wanted = Counter([*stems(argument), *stems(described)])
+
+    def likeness(one: _Output) -> float:
+        field = set(stems(one.field)) - set(stems("id number code"))
+        maker = {*stems(one.tool.name), *stems(one.tool.description)}
+        return 2.0 * sum(wanted[word] for word in field) + sum(wanted[word] for word in maker) / math.sqrt(
+            1 + len(maker)
+        )
+
+    scores = [likeness(one) for one in possible]
+    return possible[max(range(len(possible)), key=lambda index: (scores[index], index))]
+
+
+def _queries(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
+    """Whether the query says by name which of its values an argument takes."""
+    named = []
+    for case in cases:
+        words = set(stems(case.query))
+        for sub in case.substeps():
+            for name, value in sub.call.arguments.items() if sub.call else ():
+                if not list(found_in(ToolCall("", {name: value}))):
+                    named.append(set(stems(name)) <= words)
+    yield Figure("arguments from the query whose name stands in it", 100 * mean(named), "%", most=25)
+
+
+def _sizes(cases: Sequence[CaseRecord]) -> Iterator[Figure]:
+    """How long and how alike cases are."""
+    workflows = Counter(case.workflow for case in cases)
+    substeps = [len(case.substeps()) for case in cases]
+    yield Figure("workflows", len(workflows), least=200)
+    yield Figure("cases of one workflow, at most", max(workflows.values()), most=3)
+    yield Figure("substeps per case (egb_slate, table 5: 13.6)", mean(substeps), least=12.9, most=14.3)
+    yield Figure("cases with 10 substeps or more", 100 * mean(count >= 10 for count in substeps), "%")
+    yield Figure("calls per case", mean(sum(sub.call is not None for sub in case.substeps()) for case in cases))
+
+
+def _retrieved(dataset: Slate) -> Iterator[Figure]:
+    """What BM25 offers of the tools that references take: a ceiling of every planner."""
+    index = BM25(top_k=_OFFERED).index(dataset.tools)
+    per_case = []
+    for case in dataset.case_records.values():
+        plan = case.visible_plan()
+        asked = Case(case.case_id, case.query, plan)
+        pairs = zip(case.substeps(), plan.substeps, strict=True)
+        found = [(sub.call, index.retrieve(asked, shown)) for sub, shown in pairs if sub.call]
+        per_case.append([call.tool in {tool.name for tool in offered} for call, offered in found])
+    hits = [hit for one in per_case for hit in one]
+    yield Figure(f"reference tools among the {_OFFERED} offered", 100 * mean(hits), "%")
+    yield Figure("cases with all of their tools offered", 100 * mean(all(one) for one in per_case), "%")
