@@ -44,7 +44,8 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
 
     Columns: `robustness`, `asked`, `planner`, `less` (None, or the planner that is subtracted), `limit`, `cases`,
     `clusters`, `success` or its paired difference with `_low` and `_high` (95%, over clusters), and of differences
-    `holm`, their p by Holm's correction over all of them. A planner and what it is less are on the same terms.
+    `holm`, their p by Holm's correction over all of them. A planner and what it is less are on the same terms; of two
+    variants of REFERENCE one is told less the other.
     """
     kept = [limit for limit in limits if (group["most_calls"] >= limit).all()]
     found: list[dict[str, Any]] = []
@@ -54,8 +55,8 @@ def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = L
         by_planner.setdefault((key["robustness"], key["asked"]), {})[key["planner"]] = means
         found += [_row(key, None, limit, at, share(at)) for limit, at in zip(kept, means, strict=True)]
     for (robustness, asked), planners in by_planner.items():
-        for one, other in itertools.product(planners, planners):
-            if _base(one) == REFERENCE != _base(other):
+        for one, other in itertools.permutations(planners, 2):
+            if _base(one) == REFERENCE and (_base(other) != REFERENCE or one > other):
                 key = {"robustness": robustness, "asked": asked, "planner": one}
                 for limit, own, theirs in zip(kept, planners[one], planners[other], strict=True):
                     paired = (own - theirs).dropna()

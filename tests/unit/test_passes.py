@@ -67,6 +67,7 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
             episode("tooltree", case, case % 10 < 5, n_nodes=2, llm_calls=30),
             episode("egb_logits", case, case % 10 < 9, resolved_checks=1, llm_calls=30),
             episode("passes/egb_tree[threshold=0]", case, case % 10 < 9, n_nodes=2, resolved_checks=1, llm_calls=30),
+            episode("passes/egb_tree[threshold=1]", case, case % 10 < 6, n_nodes=2, resolved_checks=1, llm_calls=30),
         ]
     write(tmp_path, rows)
     found = passes.curve(only(tmp_path), passes.improvements(tmp_path), (16, 64))
@@ -75,8 +76,10 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
         for row in found.to_dict("records")
         if isinstance(row["less"], str)
     }
-    asking = "passes/egb_tree[threshold=0]"
-    assert {key[:2] for key in told} == {("egb_tree", "tooltree"), (asking, "egb_logits")}
+    asking, other = (f"passes/egb_tree[threshold={above}]" for above in (0, 1))
+    expected = {("egb_tree", "tooltree"), (asking, "egb_logits"), (other, "egb_logits"), (other, asking)}
+    assert {key[:2] for key in told} == expected
+    assert told[other, asking, 64]["success"] == pytest.approx(-0.3), "two variants are compared once"
     row = told["egb_tree", "tooltree", 64]
     assert row["success"] == pytest.approx(0.3)
     assert 0 < row["success_low"] < 0.3 < row["success_high"]
@@ -86,7 +89,7 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
     sheet = sheets(tmp_path)["passes"]
     shown = {(row[2], row[3]): row[-1] for row in sheet.rows}
     assert shown["egb_tree", "less tooltree"].startswith("+30.0*† [")
-    assert [row[1] for row in sheet.rows] == ["no", "no", "no", "yes", "yes", "yes"]
+    assert [row[1] for row in sheet.rows] == ["no"] * 3 + ["yes"] * 6
     assert sheet.breaks == {3}
     assert "Holm" in sheet.caption
 
