@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis import intervals, significance
+from analysis import intervals, queries, significance
 from analysis.render import Sheet
 
 LABELS = ["robustness", "asked", "planner", "of"]
@@ -18,12 +18,30 @@ _AT = (
     "at a limit counts what the planner had found best by then, which is what it would have returned; a case without "
     "anything by then counts as not resolved"
 )
-_QUERY = """from pathlib import Path; from analysis.search import cells, passes; root = Path({root!r})
-[passes.curve(group, passes.improvements(root)) for _, group in cells.places(cells.read(root))]"""
 
 
-def sheets(root: Path, name: str, title: str, terms: str, asked: str, table: pd.DataFrame) -> list[Sheet]:
-    """None where no limit is within the budget. `title`, `terms` and `asked` are told as of other tables."""
+class Told(NamedTuple):
+    """What such tables say alike."""
+
+    name: str
+    title: str
+    terms: str
+    asked: str
+
+
+_QUERY = """{latest},
+i AS (SELECT i.* FROM '{root}/improvements/*.parquet' AS i JOIN e USING (cell_id, attempt_id)),
+l AS (SELECT unnest({limits}) AS most),
+s AS (SELECT cell_id, most, max_by(success::INT, improvement) AS success
+  FROM i JOIN l ON llm_calls + forward_passes <= most GROUP BY ALL)
+SELECT robustness, planner, setting_id, code, config->'budget' AS budget, cluster, case_id, most,
+  avg(if(llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0) <= most OR e.success IS NULL,
+    e.success::INT, coalesce(s.success, 0))) AS success
+FROM e CROSS JOIN l LEFT JOIN s USING (cell_id, most) GROUP BY ALL ORDER BY ALL"""
+
+
+def sheets(root: Path, place: Mapping[str, str], told: Told, table: pd.DataFrame) -> list[Sheet]:
+    """None where no limit is within the budget."""
     if table.empty:
         return []
     limits = sorted(table["limit"].unique())
@@ -44,18 +62,24 @@ def sheets(root: Path, name: str, title: str, terms: str, asked: str, table: pd.
     )
     return [
         Sheet(
-            name=name,
-            title=f"{title}: planners at equal model calls",
-            caption=f"{terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
-            f"{differences if (table['less'].notna()).any() else ''}; {asked}",
+            name=told.name,
+            title=f"{told.title}: planners at equal model calls",
+            caption=f"{told.terms}; columns: limits of {_COUNTED}; {_AT}; in brackets 95% intervals, {intervals.SHARES}"
+            f"{differences if (table['less'].notna()).any() else ''}; {told.asked}",
             labels=LABELS,
             figures=[str(limit) for limit in limits],
             rows=rows,
             values=table,
-            query=_QUERY.format(root=str(root)),
+            query=_query(root, place, limits),
             breaks=frozenset(breaks),
         )
     ]
+
+
+def _query(root: Path, place: Mapping[str, str], limits: Sequence[int]) -> str:
+    """Each case's success at the limits."""
+    latest = queries.latest(root, queries.where({name: [place[name]] for name in ("model", "dataset")}))
+    return _QUERY.format(latest=latest, root=str(root).replace("'", "''"), limits=[int(limit) for limit in limits])
 
 
 def _undisturbed_first(column: pd.Series[Any]) -> pd.Series[Any]:

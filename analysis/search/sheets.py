@@ -45,8 +45,8 @@ def sheets(root: Path) -> list[Sheet]:
         found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
         found += ablation_sheets(root, place, comparing.ablation(group))
         found += anytime_sheets(root, place, anytime.curve(group, improved))
-        told = (name("passes", place), title(place), terms(place), ASKED)
-        found += pass_sheets.sheets(root, *told, passes.curve(group, by_calls))
+        told = pass_sheets.Told(name("passes", place), title(place), terms(place), ASKED)
+        found += pass_sheets.sheets(root, place, told, passes.curve(group, by_calls))
         found += sizes_sheets(root, place, sizes.quartiles(group, trees))
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.search import cells, passes
+from analysis.search import passes
 from analysis.search.anytime import success_at
 from grid.runner.config import BudgetConfig
 from tests import planted
@@ -92,15 +92,3 @@ def test_a_planted_difference_and_who_is_compared_with_whom(tmp_path: Path) -> N
     assert [row[1] for row in sheet.rows] == ["no"] * 3 + ["yes"] * 6
     assert sheet.breaks == {3}
     assert "Holm" in sheet.caption
-
-
-def test_the_query_gives_the_table(tmp_path: Path) -> None:
-    write(
-        tmp_path, [episode(name, case, case % 2 == 0, n_nodes=2) for name in ("egb_tree", "lats") for case in range(6)]
-    )
-    *first, last = sheets(tmp_path)["passes"].query.split("\n")
-    scope: dict[str, object] = {}
-    exec("\n".join(first), scope)  # noqa: S102 - a line of ours
-    (table,) = eval(last, scope)  # noqa: S307 - a line of ours
-    ((_, group),) = cells.places(cells.read(tmp_path))
-    pd.testing.assert_frame_equal(table, passes.curve(group, passes.improvements(tmp_path)))
