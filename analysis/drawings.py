@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import figures, heatmaps, horizon, intervals, load, planted, queries, study
+from analysis.calibration import drawings as calibration
 from analysis.failures import sheets as failures
 from analysis.figures import Drawing
 from analysis.frontier import drawings as frontier
@@ -21,7 +22,7 @@ _EDGES = "the official code's: calls / dependencies in the longest chain"
 
 
 def of(root: Path) -> list[Drawing]:
-    """Those of the planning-horizon study, of trajectories, searches and plans, where each applies, and of cost.
+    """Those of the study, of failures, calibration, trajectories, searches and plans, where each applies, and of cost.
 
     Raises:
         StoreError: the folder cannot be read.
@@ -31,6 +32,7 @@ def of(root: Path) -> list[Drawing]:
     return [
         *of_study,
         *of_failures,
+        *calibration.drawings(root),
         *_of_trajectories(root),
         *search.of(root),
         *of_plans.drawings(root, plans.read(root)),

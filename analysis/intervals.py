@@ -51,10 +51,11 @@ class Error(NamedTuple):
 UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
-def share(values: pd.Series[float], most: float = 1.0) -> Interval:
+def share(values: pd.Series[float], most: float = 1.0, degrees: float | None = None) -> Interval:
     """The mean of cases' values that lie between 0 and `most`, whose bounds do too.
 
-    Without bounds (NaN) where the cases are of one cluster. Where they do not vary, each cluster counts as one.
+    `degrees` of freedom are those of the clusters' sizes, unless others are given. Without bounds (NaN) where the cases
+    are of one cluster. Where they do not vary, each cluster counts as one.
     """
     if values.empty:
         return UNKNOWN
@@ -64,7 +65,7 @@ def share(values: pd.Series[float], most: float = 1.0) -> Interval:
     part = min(max(mean / most, 0.0), 1.0)  # rounding aside it is
     spread = part * (1 - part)
     size, freedom = (spread / error.size**2, error.freedom) if error else (clusters, clusters - 1)
-    square = float(stdtrit(freedom, 0.975)) ** 2 / size
+    square = float(stdtrit(degrees or freedom, 0.975)) ** 2 / size
     centre, half = part + square / 2, math.sqrt(spread * square + square**2 / 4)
     low, high = ((centre + side * half) / (1 + square) for side in (-1, 1))
     return Interval(mean, most * max(min(low, part), 0.0), most * min(max(high, part), 1.0))

@@ -33,6 +33,7 @@ from analysis import (
 from analysis.baselines import baselines
 from analysis.branching import mechanisms
 from analysis.branching import sheets as branching
+from analysis.calibration import sheets as calibration
 from analysis.failures import sheets as failures
 from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
@@ -48,7 +49,7 @@ _WIDTH = 160
 _READABLE = 100
 """Columns that the tables of a report are made for."""
 _PLACE = ["model", "dataset"]
-_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME)
+_LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
 
 
@@ -105,6 +106,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
     found += [*plans.sheets(root), *of_plans]
     found += failures.sheets(root)
+    found += calibration.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
     found += disturbances.sheets(root)
     found += study.sheets(root, analysis, of_study)

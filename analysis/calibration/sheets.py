@@ -1,0 +1,195 @@
+"""The tables of calibration and of handing over, for each model and data set with planners that record options."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import intervals, significance
+from analysis.calibration import against, binned, decisions, measures, selective
+from analysis.load import SETTING
+from analysis.render import Sheet
+from analysis.sheets import LABELS, Place, breaks_of
+
+SECTION = "Calibration"
+NAME, AGAINST, HANDING_OVER = "calibration", "against the exact choice", "handing over"
+LONG = (AGAINST, HANDING_OVER)
+"""How the names of tables begin that a terminal is spared unless it is asked for all."""
+_DECISIONS = (
+    "first-pass decisions whose reference is known; no_tool is an answer as any other. A choice is right where the "
+    "most probable option is the reference's; its probability is the confidence"
+)
+_ECE = (
+    f"ECE: expected calibration error, Σ |share right − mean confidence| · share of decisions, in {binned.BINS} bins "
+    "of equal width; plain: as published elsewhere, too high where decisions are few; noise: what that is on average "
+    "where all confidences are right; ECE: without the noise; equal mass: the same in bins of as many decisions each"
+)
+_BRIER = "Brier: mean (confidence − right)²; constant: with the share right as everybody's confidence"
+_AREA = (
+    "AURC: the error rate averaged over all shares kept, least entropy first; at random: the error rate; perfect: all "
+    "errors last"
+)
+_AUROC = (
+    "AUROC: the chance that a wrong choice has more entropy than a right one, 50 at random; without an interval where "
+    f"fewer than {selective.LEAST} clusters have an error, or a right choice"
+)
+_LEFT_OUT = "left out: decisions without a distribution, as no answer could be read + without a known reference"
+_INTERVALS = (
+    "[low, high]: 95% intervals over clusters of cases; of ECE by inverting its distribution under noise, of others "
+    "Wilson's (CR2); each decision counts once"
+)
+_HANDED = (
+    "in % of first-pass decisions whose reference is known; those above an entropy go to a person: at most 5, 10, 20, "
+    "30 and 50% of them, equal entropies together; errors among them: of all errors; error rate of the rest: with its "
+    f"95% interval, {intervals.SHARES.partition(',')[0]}; at random: that rate whoever is handed over; perfect: errors "
+    "first; the entropies are read off these same decisions"
+)
+_AGAINST = (
+    "each less the planner named above, in points of %, over the clusters of cases that both have; right, AUROC: "
+    "positive is better; Brier, AURC: negative is better, and they fall with the error rate too: AUROC alone asks how "
+    f"well entropy tells errors; 95% intervals: {intervals.TOLD.partition(',')[0]}; *: it excludes 0, †: also by "
+    "Holm's correction over the column"
+)
+_SHORT = (
+    "in % of first-pass decisions; confidence: mean probability of the option taken; ECE: expected calibration error "
+    f"without what noise adds, with its 95% interval {intervals.BRIEFLY}; AUROC: the chance that a wrong choice has "
+    "more entropy than a right one"
+)
+_UNPRINTED = frozenset({
+    "decisions", "clusters", "plain ECE", "noise", "equal mass", "Brier", "constant", "AURC", "at random", "perfect",
+    "left out",
+})  # fmt: skip
+
+
+def sheets(root: Path) -> list[Sheet]:
+    """Two or three tables for each model and data set; none where no recorded distribution stands beside a reference.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    met = decisions.read(root)
+    return [
+        sheet
+        for place, own in places(met)
+        for sheet in (_calibration(root, place, own), *_against(root, place, own), _handing(root, place, own))
+    ]
+
+
+def places(met: pd.DataFrame) -> Iterator[tuple[Place, pd.DataFrame]]:
+    """The decisions of each model and data set of which any can be judged."""
+    if len(met):
+        for (model, dataset), own in met.groupby(SETTING[:2], sort=False, observed=True):
+            if len(measures.known(own)):
+                yield Place(str(model), str(dataset)), own
+
+
+def _calibration(root: Path, place: Place, own: pd.DataFrame) -> Sheet:
+    found = measures.table(own)
+    return Sheet(
+        name=f"{NAME} {place.model} {place.dataset}",
+        title=f"{place.title}: calibration of the choice of tools",
+        caption=f"in %; {_DECISIONS}; {_ECE}; {_BRIER}; {_AREA}; {_AUROC}; {_LEFT_OUT}; {_INTERVALS}",
+        short=_SHORT,
+        labels=[*LABELS, "distribution"],
+        figures=["decisions", "clusters", "right", "confidence", "plain ECE", "noise", "ECE", "equal mass", "Brier",
+                 "constant", "AURC", "at random", "perfect", "AUROC", "left out"],
+        rows=[_row(row, bounded(row, "accuracy")) for row in found.to_dict("records")],
+        printed=[_row(row, percent(row["accuracy"])) for row in found.to_dict("records")],
+        unprinted=_UNPRINTED,
+        values=found,
+        query=decisions.query(root, *place),
+        breaks=breaks_of(found),
+        section=SECTION,
+    )  # fmt: skip
+
+
+def _row(row: Mapping[Any, Any], right: str) -> list[str]:
+    return [
+        *(str(row[name]) for name in (*LABELS, "distribution")),
+        f"{row['decisions']:,}",
+        f"{row['clusters']:,}",
+        right,
+        percent(row["confidence"]),
+        percent(row["ece"]),
+        percent(row["ece_noise"]),
+        bounded(row, "ece", "ece_corrected"),
+        bounded(row, "ece_masses", "ece_masses_corrected"),
+        bounded(row, "brier"),
+        percent(row["brier_constant"]),
+        bounded(row, "area"),
+        percent(1 - row["accuracy"]),
+        percent(row["area_perfect"]),
+        bounded(row, "auroc"),
+        f"{row['silent']:,} + {row['unknown']:,}",
+    ]
+
+
+def _against(root: Path, place: Place, own: pd.DataFrame) -> list[Sheet]:
+    """Others against the exact choice; none where it did not run, or alone."""
+    found = against.differences(own)
+    if found.empty:
+        return []
+    rows: list[dict[Any, Any]] = found.to_dict("records")
+    return [
+        Sheet(
+            name=f"{AGAINST} {place.model} {place.dataset}",
+            title=f"{place.title}: calibration against the exact choice of {rows[0]['reference']}",
+            caption=_AGAINST,
+            labels=[*LABELS, "distribution"],
+            figures=["clusters", "right", "Brier", "AURC", "AUROC"],
+            rows=[
+                [*(str(row[name]) for name in (*LABELS, "distribution")), f"{row['clusters']:,}",
+                 *(_difference(row, name) for name in against.FIGURES)]
+                for row in rows
+            ],
+            values=found,
+            query=decisions.query(root, *place),
+            breaks=breaks_of(found),
+            section=SECTION,
+        )
+    ]  # fmt: skip
+
+
+def _difference(row: Mapping[Any, Any], name: str) -> str:
+    value, low, high = (100 * row[f"{name}{part}"] for part in ("", "_low", "_high"))
+    if math.isnan(value):
+        return "none"
+    stars = "*" * (low > 0 or high < 0) + "†" * (row[f"{name}_holm"] < significance.LEVEL)
+    return f"{value:+.1f}{stars}" + ("" if math.isnan(low) else f" [{low:+.1f}, {high:+.1f}]")
+
+
+def _handing(root: Path, place: Place, own: pd.DataFrame) -> Sheet:
+    found = measures.handing_over(own)
+    rows: list[dict[Any, Any]] = found.to_dict("records")
+    return Sheet(
+        name=f"{HANDING_OVER} {place.model} {place.dataset}",
+        title=f"{place.title}: handing decisions over to a person",
+        caption=_HANDED,
+        labels=[*LABELS, "distribution"],
+        figures=["above (nats)", "handed over", "errors among them", "error rate of the rest", "at random", "perfect"],
+        rows=[
+            [*(str(row[name]) for name in (*LABELS, "distribution")), f"{row['above']:.3f}", percent(row["handed"]),
+             percent(row["caught"]), bounded(row, "error"), percent(row["error_random"]), percent(row["error_perfect"])]
+            for row in rows
+        ],
+        values=found,
+        query=decisions.query(root, *place),
+        breaks=frozenset(range(len(selective.HANDED), len(rows), len(selective.HANDED))),
+        section=SECTION,
+    )  # fmt: skip
+
+
+def bounded(row: Mapping[Any, Any], name: str, mean: str = "") -> str:
+    """A share in % with its bounds, where there are any."""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    reach = "" if math.isnan(low) else f" [{100 * low:.1f}, {100 * high:.1f}]"
+    return f"{percent(row[mean or name])}{reach}"
+
+
+def percent(value: float) -> str:
+    """A share in %."""
+    return "none" if math.isnan(value) else f"{100 * value:.1f}"
