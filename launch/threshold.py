@@ -51,7 +51,10 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
         store.check(root)
     for root in tested:
         for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
-            allowed = f"results without a case of {pilot}: {shared:,} of its {cases:,} cases of {dataset} are"
+            allowed = (
+                f"results without the pilot's cases; {shared:,} of its {cases:,} cases of {dataset} are in {pilot} too "
+                "(part=validation and part=test share none)"
+            )
             raise ConfigError("tested", str(root), allowed)
     table = thresholds.learned(thresholds.decisions(pilot))
     known = table[table["threshold"].notna()]
