@@ -35,6 +35,7 @@ COMMANDS = {
     "export": Command("launch.export", "write a sweep's episodes as logs of Inspect, for its viewer"),
     "show": Command("grid.show", "what a planner asks in one case, word for word"),
     "power": Command("launch.power", "how many cases and trials show a difference between two planners"),
+    "threshold": Command("launch.threshold", "the entropy above which egb_tree branches, learned from a pilot"),
     "replicas": Command("launch.replicas", "models that stay loaded between sweeps: start, status, stop"),
     "new": Command("launch.new", "begin a planner, dataset or robustness setting of your own"),
     "bench": Command("launch.bench", "measure speed and memory, with their spread"),

@@ -46,10 +46,12 @@ def episode(
 
 
 def improvements(cell: Mapping[str, Any], *found: tuple[int, float, bool]) -> list[dict[str, Any]]:
-    """A cell's rows of `improvements`: executed calls, seconds, whether it resolves."""
+    """A cell's rows of `improvements`: executed calls (and as many completions), seconds, whether it resolves."""
     ids = {"cell_id": cell["cell_id"], "attempt_id": cell["attempt_id"]}
     return [
-        ids | {"improvement": place, "tool_calls": calls, "seconds": seconds, "success": success}
+        ids
+        | {"improvement": place, "tool_calls": calls, "seconds": seconds, "success": success}
+        | {"llm_calls": calls, "forward_passes": 0}
         for place, (calls, seconds, success) in enumerate(found)
     ]
 

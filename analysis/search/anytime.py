@@ -71,12 +71,27 @@ def at_limits(cells: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int]
     own = cells.set_index("cell_id")
     parts = []
     for limit in limits:
-        within = mine[mine["tool_calls"] <= limit].groupby("cell_id")["success"].last()
-        success = within.reindex(own.index).fillna(0.0)
-        success = success.mask(own["executed"] <= limit, own["success"]).mask(own["success"].isna())
+        success = success_at(limit, own["executed"], own["success"], mine, "tool_calls")
         seconds = _seconds(points, limit).reindex(own.index).mask(own["seconds"].isna())
         parts.append(pd.DataFrame({"limit": limit, "success": success, "seconds": seconds}).reset_index())
     return pd.concat(parts, ignore_index=True) if parts else _EMPTY
+
+
+def success_at(
+    limit: int, used: pd.Series[Any], success: pd.Series[Any], improved: pd.DataFrame, by: str
+) -> pd.Series[Any]:
+    """Whether cells would have been resolved at a limit, by `cell_id`.
+
+    Args:
+        limit: of what is counted.
+        used: by cell, how much it took to its end.
+        success: by cell, whether it was resolved then.
+        improved: rows of `improvements` in their order.
+        by: the column of them that counts the same.
+    """
+    within = improved[improved[by] <= limit].groupby("cell_id")["success"].last()
+    found = within.reindex(used.index).fillna(0.0)
+    return found.mask(used <= limit, success).mask(success.isna())
 
 
 _EMPTY = pd.DataFrame(columns=["cell_id", "limit", "success", "seconds"])

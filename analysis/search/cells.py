@@ -32,12 +32,15 @@ _NOT_RECORDED = "not recorded"
 class Terms(NamedTuple):
     """What a setting's planner was given: the outline's place, its budget in words, and the executed calls of that.
 
+    `most_calls` are the completions and scoring passes of it.
+
     `restored` says whether its judge's decisions were set right from the reference.
     """
 
     outline: str
     budget: str
     limit: float
+    most_calls: float
     restored: bool
 
 
@@ -54,8 +57,9 @@ def apply(root: Path) -> bool:
 def read(root: Path) -> pd.DataFrame:
     """One row a cell, as `load.episodes` gives them, with `ROW`, `COSTS`, and what follows.
 
-    `limit` are the executed calls that its budget allows, infinite where it is not recorded; `asked` says whether its
-    planner asked, in any case, whether that was resolved, or had a judge whose decisions were set right (tooltree A.2).
+    `limit` are the executed calls that its budget allows, `most_calls` the completions and scoring passes, both
+    infinite where they are not recorded; `asked` says whether its planner asked, in any case, whether that was
+    resolved, or had a judge whose decisions were set right (tooltree A.2).
 
     Raises:
         StoreError: the folder cannot be read.
@@ -69,6 +73,7 @@ def read(root: Path) -> pd.DataFrame:
         outline=pd.Categorical([one.outline for one in known]),
         budget=pd.Categorical([one.budget for one in known]),
         limit=np.array([one.limit for one in known]),
+        most_calls=np.array([one.most_calls for one in known]),
         tokens=cells["input_tokens"]
         + cells["output_tokens"]
         + spent["judge_input_tokens"]
@@ -105,4 +110,5 @@ def _terms(config: str) -> Terms:
     outline = (found.get("dataset") or {}).get("outline") or _NOT_RECORDED
     restored = (found.get("judge") or {}).get("restored", "none") != "none"
     told = [f"{budget[part]:,} {name}" for part, name in PARTS.items() if budget.get(part) is not None]
-    return Terms(str(outline), ", ".join(told) or _NOT_RECORDED, float(budget.get("steps") or np.inf), restored)
+    steps, calls = (float(budget.get(part) or np.inf) for part in ("steps", "llm_calls"))
+    return Terms(str(outline), ", ".join(told) or _NOT_RECORDED, steps, calls, restored)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis import intervals, queries
 from analysis.render import Sheet
-from analysis.search import anytime, cells, comparing, sizes
+from analysis.search import anytime, cells, comparing, pass_sheets, passes, sizes
 from analysis.search.cells import PARTS
 
 ASKED = (
@@ -38,12 +38,15 @@ def sheets(root: Path) -> list[Sheet]:
         return []
     every = cells.read(root)
     improved, trees = anytime.improvements(root), sizes.trees(root)
+    by_calls = passes.improvements(root)
     found: list[Sheet] = []
     for place, group in cells.places(every):
         table = comparing.compared(group)
         found += [comparison_sheet(root, place, table), *frontier_sheets(root, place, table)]
         found += ablation_sheets(root, place, comparing.ablation(group))
         found += anytime_sheets(root, place, anytime.curve(group, improved))
+        told = pass_sheets.Told(name("passes", place), title(place), terms(place), ASKED)
+        found += pass_sheets.sheets(root, place, told, passes.curve(group, by_calls))
         found += sizes_sheets(root, place, sizes.quartiles(group, trees))
     return found
 

@@ -32,6 +32,7 @@ def node_rows(
             "written": node.action.call.text() if node.action and node.action.call else None,
             "failed": _failed(node),
             "share": node.share,
+            "entropy": node.entropy,
             "r_pre": node.r_pre,
             "r_post": node.r_post,
             "pre_right": right.get(node.pre_asked or ""),

@@ -151,6 +151,7 @@ NODES = pa.schema(
         ("written", pa.string()),
         ("failed", pa.bool_()),
         ("share", pa.float64()),
+        ("entropy", pa.float64()),
         ("r_pre", pa.float64()),
         ("r_post", pa.float64()),
         ("pre_right", pa.bool_()),

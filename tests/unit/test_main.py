@@ -91,7 +91,10 @@ def test_hydras_own_ways_to_look_at_a_config_work(words: list[str], tmp_path: Pa
     [
         ("agent-grid ", set(main.COMMANDS)),
         ("agent-grid re", {"report", "replicas"}),
-        ("agent-grid sweep planner=egb", {"planner=egb_logits", "planner=egb_names", "planner=egb_sampling"}),
+        (
+            "agent-grid sweep planner=egb",
+            {"planner=egb_logits", "planner=egb_names", "planner=egb_sampling", "planner=egb_tree"},
+        ),
         ("agent-grid report res", set()),
     ],
 )

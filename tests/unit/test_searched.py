@@ -21,7 +21,7 @@ from grid.types import to_json
 from launch.report import write_page
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
 
-KINDS = ("budgets", "frontier", "ablation", "anytime", "trees")
+KINDS = ("budgets", "frontier", "ablation", "anytime", "passes", "trees")
 
 
 def rows_of(query: str) -> pd.DataFrame:
@@ -216,6 +216,9 @@ def test_every_query_gives_the_tables_numbers(tmp_path: Path) -> None:
     curve = queried["anytime"].groupby(["planner", "most"])[["success", "seconds"]].mean()
     for row in shown["anytime"].values.to_dict("records"):
         assert curve.loc[(row["planner"], row["limit"])].tolist() == pytest.approx([row["success"], row["seconds"]])
+    at_calls = queried["passes"].groupby(["planner", "most"])["success"].mean()
+    for row in shown["passes"].values.to_dict("records"):
+        assert at_calls.loc[(row["planner"], row["limit"])] == pytest.approx(row["success"])
     medians = queried["trees"].groupby("planner")[["nodes", "executed_nodes", "rollouts", "pruned"]].median()
     for row in shown["trees"].values.to_dict("records"):
         assert medians.loc[row["planner"]].tolist() == [row[f"{name}_median"] for name in sizes.SIZES]

@@ -21,6 +21,7 @@ from grid.planners.search.scores import Scores, once, question
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 from grid.planners.view import Path, View
+from grid.planners.votes import entropy
 from grid.text import references
 from grid.types import Step, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
@@ -111,11 +112,11 @@ class Search:
         return await sample_actions(self.episode, view, name, n, self.acting)
 
     async def probabilities(self, node: Node, labels: OptionLabels) -> dict[str, float]:
-        """The exact distribution over the options at a node: tool, NO_TOOL or FINISH to probability."""
+        """The exact distribution over the options at a node: tool, NO_TOOL or FINISH to probability, with entropy."""
         view = self._point(node)
         asked = choice_prompt(self.episode, view, self.acting, labels)
         choice = await self.episode.choose(asked, f"node{node.label}", view.substep.id)
-        node.spent += choice.usage
+        node.spent, node.entropy = node.spent + choice.usage, entropy(choice.probabilities)
         shares = dict.fromkeys(view.offer.options, 0.0)
         for option, share in zip(view.offer.options, choice.probabilities, strict=True):
             shares[option] += share  # two tools may have one name
@@ -224,13 +225,12 @@ class Search:
         """
         if node.r_post is None:
             view, action = self._edge(node)
-            observation = self._get(node).steps[-1].observation
+            observation, kind = self._get(node).steps[-1].observation, "post"
             if action.call is None or observation is None:
-                asked = evaluating.before(self.episode, view, action)
-                node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "pre")
+                asked, kind = evaluating.before(self.episode, view, action), "pre"
             else:
                 asked = evaluating.after(self.episode, view, action, observation)
-                node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, "post")
+            node.post_asked, node.r_post = question(asked), await self.scores.ask(asked, kind)
         return node.r_post
 
     async def value(

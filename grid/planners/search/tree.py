@@ -25,7 +25,8 @@ class Node:
 
     `label` has the places among siblings from the root on, `place` is that among all nodes. `path` is None until the
     action was executed (or imagined). `share` is the action's share of the samples that proposed it, or its
-    probability. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the action took,
+    probability. `entropy`, in nats, is that of the exact distribution over the options behind this node, None where
+    none was taken. `visits` is N(s, a) and `value` Q(s, a) of the edge. `spent` is what proposing the action took,
     `execution` its place in the order of executions, from 0. `pre_asked` and `post_asked` name what the judge was
     asked for the two scores, None where it was not.
     """
@@ -36,6 +37,7 @@ class Node:
     action: Action | None
     path: Path | None = None
     share: float | None = None
+    entropy: float | None = None
     r_pre: float | None = None
     r_post: float | None = None
     pre_asked: str | None = None

@@ -1,0 +1,81 @@
+"""The entropy above which `egb_tree` should branch: `agent-grid threshold results/PILOT [results/TESTED ...]`.
+
+A pilot is a sweep of exact choices on cases that are not tested: planner=egb_logits planner.trajectories=1 trials=1.
+Its first passes are read, and the threshold is printed that tells wrong decisions from right ones best (Youden's J),
+with an interval and the keys to set. Folders of tested cases behind it are looked through first: a case that is the
+pilot's too is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from grid.errors import ConfigError, GridError, one_line
+
+DONE, CANNOT_RUN = 0, 2
+
+
+def main() -> int:
+    """Exit status 0, or 2 where nothing can be learned, or tested cases are the pilot's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    told = "the pilot's results; behind them results whose cases must not be the pilot's"
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULTS", help=told)
+    given = parser.parse_args()
+    try:
+        answer(given.results[0], given.results[1:])
+    except GridError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return CANNOT_RUN
+    return DONE
+
+
+def answer(pilot: Path, tested: Sequence[Path]) -> None:
+    """Print the thresholds of a pilot's settings, and the keys to set.
+
+    Raises:
+        GridError: a folder cannot be read, its cases were tested, or nothing can be learned from it.
+    """
+    from rich.console import Console
+
+    from analysis import thresholds
+    from analysis.errors import AnalysisError
+    from analysis.render import show
+    from grid import store
+
+    for root in (pilot, *tested):
+        store.check_there(root)
+        store.check(root)
+    for root in tested:
+        for dataset, (shared, cases) in thresholds.overlap(pilot, root).items():
+            allowed = (
+                f"results without the pilot's cases; {shared:,} of its {cases:,} cases of {dataset} are in {pilot} too "
+                "(part=validation and part=test share none)"
+            )
+            raise ConfigError("tested", str(root), allowed)
+    table = thresholds.learned(thresholds.decisions(pilot))
+    known = table[table["threshold"].notna()]
+    if known.empty:
+        raise AnalysisError(
+            f"{pilot}: nothing to learn from: all decisions were right, all wrong, or all of one entropy"
+        )
+    console = Console(highlight=False, emoji=False)
+    show(console, thresholds.sheet(pilot, table), wide=True)
+    for row in known.to_dict("records"):
+        console.print(_keys(row), markup=False, soft_wrap=True)
+
+
+def _keys(row: dict[Any, Any]) -> str:
+    from analysis.thresholds import DIGITS
+    from grid.text.untrusted import shown
+
+    place = ", ".join(str(row[name]) for name in ("model", "dataset", "robustness"))
+    keys = f"planner=egb_tree planner.entropy_threshold={row['threshold']:.{DIGITS}g} planner.labels={row['labels']}"
+    return f"{shown(place)}: {keys}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
