@@ -1,4 +1,4 @@
-"""ToolTree's search with EGB's entropy: a state branches only where the policy is uncertain (no paper's; issue 22)."""
+"""ToolTree's search with EGB's entropy: a state branches only where the policy is uncertain."""
 
 from __future__ import annotations
 
