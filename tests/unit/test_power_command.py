@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,29 +16,16 @@ from grid.types import to_json
 from launch import power
 from launch.main import COMMANDS
 from tests import searched
+from tests.in_process import Run, Said, called
 
 CASES, TRIALS = 24, 3
 Rates = Mapping[str, float]
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def ran(*arguments: object) -> Ended:
-        monkeypatch.setattr("sys.argv", ["power", *map(str, arguments), "--studies", "200"])
-        monkeypatch.setenv("COLUMNS", "100")
-        status = power.main()
-        return Ended(status, *capsys.readouterr())
-
-    return ran
+    monkeypatch.setenv("COLUMNS", "100")
+    return called(power.main, monkeypatch, capsys, "--studies", "200")
 
 
 def pilot(root: Path, rates: Rates, trials: int = TRIALS, **other: Any) -> Path:
@@ -137,7 +124,7 @@ def test_a_question_that_cannot_be(name: str, run: Run) -> None:
     refused(run(*arguments), told)
 
 
-def refused(ended: Ended, told: str) -> None:
+def refused(ended: Said, told: str) -> None:
     """One line, and exit status 2."""
     assert (ended.status, ended.out) == (2, "")
     (line,) = ended.err.splitlines()

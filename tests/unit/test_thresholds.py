@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,7 @@ from grid import store
 from grid.types import to_json
 from launch import threshold
 from tests import planted
+from tests.in_process import Run, called
 from tests.searched import episode
 
 POINTS = st.lists(
@@ -123,23 +123,9 @@ def test_of_a_sweep(outline: str, tmp_path: Path) -> None:
     assert row["error_above"] > row["error_below"]
 
 
-class Ended(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ended]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def ran(*arguments: object) -> Ended:
-        monkeypatch.setattr("sys.argv", ["threshold", *map(str, arguments)])
-        status = threshold.main()
-        return Ended(status, *capsys.readouterr())
-
-    return ran
+    return called(threshold.main, monkeypatch, capsys)
 
 
 def test_the_command_prints_the_keys(run: Run, tmp_path: Path) -> None:
