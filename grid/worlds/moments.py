@@ -5,7 +5,7 @@ Read are, in any order and each once, whatever the case:
 
 - a day: `2025-09-28`, `09/28/2025` (the month first, unless it cannot be one), `09-28` at the beginning,
   `September 28th, 2025`, `28 of Sept. 2025`, `2025 Sep 28`, those with a name also without their year;
-- a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; beside a day also with a zone (`Z`, `+02:00`), which is not compared;
+- a time: `15:00`, `15:00:30`, `3 pm`, `3:00 p.m.`; beside a day also with a zone (`Z`, `+02:00`), which does not count;
 - a weekday beside either.
 
 Everything else is no moment.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -51,6 +52,8 @@ _WEEKDAY = re.compile(r"(?<!\w)(mon|tue(?:s)?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:u
 _BETWEEN = re.compile(r"(?:[\s,;]|\bat\b|\bon\b)*")
 _PIVOT = 69
 """Years of two digits from here on are of the last century (as POSIX has it)."""
+_LEAP = 2000
+"""The year of a day without one, which may be the 29th of February."""
 
 
 @dataclass(frozen=True)
@@ -97,25 +100,25 @@ def _taken(text: str, *forms: re.Pattern[str]) -> tuple[re.Match[str] | None, st
     return None, text
 
 
-def _date(parts: dict[str, str | None]) -> tuple[int | None, tuple[int, int]]:
+def _date(parts: Mapping[str, str | None]) -> tuple[int | None, tuple[int, int]]:
     """Year, and month and day; raises ValueError where there is no such day."""
-    year = int(parts["year"]) if parts.get("year") else None
-    if year is not None and len(parts["year"] or "") == 2:
+    written, name, day = parts.get("year"), parts.get("name"), int(parts["day"] or 0)
+    month = _MONTHS.index(name[:3]) + 1 if name else int(parts["month"] or 0)
+    year = int(written) if written else None
+    if written and year is not None and len(written) == 2:
         year += 1900 if year >= _PIVOT else 2000
-    day = int(parts["day"] or "")
-    month = _MONTHS.index(str(parts["name"])[:3]) + 1 if parts.get("name") else int(parts["month"] or "")
     if month > 12 and year is not None and not parts.get("iso"):
         month, day = day, month
-    found = dt.date(2000 if year is None else year, month, day)  # a leap year
+    found = dt.date(_LEAP if year is None else year, month, day)
     return year, (found.month, found.day)
 
 
-def _time(parts: dict[str, str | None]) -> tuple[tuple[int, int], int | None]:
+def _time(parts: Mapping[str, str | None]) -> tuple[tuple[int, int], int | None]:
     """Hour and minute, and the second; raises ValueError where there is no such time."""
-    hour, second = int(parts["hour"] or ""), int(parts["second"]) if parts.get("second") else None
+    hour, minute, second = (int(parts.get(name) or 0) for name in ("hour", "minute", "second"))
     if parts["half"]:
         if hour > 12:
             raise ValueError(f"{hour} is no hour of half a day")
         hour = hour % 12 + 12 * (parts["half"] == "p")
-    found = dt.time(hour, int(parts.get("minute") or 0), second or 0)
-    return (found.hour, found.minute), second
+    found = dt.time(hour, minute, second)
+    return (found.hour, found.minute), found.second if parts.get("second") else None

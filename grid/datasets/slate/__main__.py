@@ -1,9 +1,10 @@
-"""`python -m grid.datasets.slate --stats | --check | --quality | --show N`: what SLATE is, and how good a benchmark."""
+"""What SLATE is, how good a benchmark, and its files for others: `python -m grid.datasets.slate --help`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -11,6 +12,7 @@ from rich.table import Table
 from grid.datasets.slate import stock
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.stats import statistics
+from grid.errors import GridError, one_line
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
 
@@ -23,17 +25,37 @@ def main() -> int:
     parser.add_argument("--quality", action="store_true", help="print what gives answers away, and what settles them")
     parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases")
     parser.add_argument("--seed", type=int, default=0, help="the library's seed (default 0)")
+    parser.add_argument("--path", metavar="FOLDER", help="read tools.jsonl and cases.jsonl of a folder instead")
+    parser.add_argument("--card", action="store_true", help="print the dataset card (Markdown)")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write files, card and scorer for others")
     arguments = parser.parse_args()
+    if arguments.path and arguments.seed:
+        parser.error("--seed generates a library, --path reads one")
+    try:
+        return run(arguments)
+    except ModuleNotFoundError as error:
+        print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
+    except GridError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+    return 2
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """What the command line asks for; the exit status."""
+    dataset = Slate(path=arguments.path, library_seed=arguments.seed)
+    if arguments.card or arguments.export:
+        publish(dataset, arguments.export)
     console = Console(soft_wrap=True, highlight=False)
     sound = True
     if arguments.check:
         sound &= check(console)
     if arguments.quality:
-        sound &= quality(console, Slate(library_seed=arguments.seed))
-    if arguments.stats or not (arguments.check or arguments.quality or arguments.show):
-        sound &= stats(console, Slate(library_seed=arguments.seed))
+        sound &= quality(console, dataset)
+    others = (arguments.check, arguments.quality, arguments.show, arguments.card, arguments.export)
+    if arguments.stats or not any(others):
+        sound &= stats(console, dataset)
     if arguments.show:
-        show(console, Slate(library_seed=arguments.seed), arguments.show)
+        show(console, dataset, arguments.show)
     return 0 if sound else 1
 
 
@@ -73,6 +95,19 @@ def quality(console: Console, dataset: Slate) -> bool:
         table.add_row(item.name, f"{item.value:.3g} {item.unit}".strip(), item.target, holds)
     console.print(table)
     return all(item.holds is not False for item in found)
+
+
+def publish(dataset: Slate, folder: Path | None) -> None:
+    """Print the card, or write it with all files into a folder."""
+    from grid.datasets.slate.card import card  # scikit-learn is slow to import
+    from grid.datasets.slate.export import empty, export
+
+    if folder is None:
+        print(card(dataset), end="")
+        return
+    empty(folder)
+    for path in export(dataset, folder, card(dataset)):
+        print(path)
 
 
 def show(console: Console, dataset: Slate, count: int) -> None:

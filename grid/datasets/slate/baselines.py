@@ -8,7 +8,7 @@ from math import prod
 from statistics import mean
 
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.scoring import Estimate, ScoredCase, Verdict, estimated, judged
+from grid.datasets.slate.scoring import METRICS, Estimate, ScoredCase, Verdict, estimated, judged
 from grid.retrievers.bm25 import BM25
 from grid.text.references import needed
 from grid.types import Case
@@ -102,10 +102,15 @@ def baselines(
         _FIRST: lambda one: _first(offered[one]),
         _CHANCE: lambda one: _chance(offered[one]),
     }
-    return [
-        Baseline(name, *_estimates([(case.workflow, verdict(one)) for one, case in scored.items()]), name != _REFERENCE)
-        for name, verdict in ways.items()
-    ]
+    found = []
+    for name, verdict in ways.items():
+        rows = [(case.workflow, verdict(one)) for one, case in scored.items()]
+        success, tool_match, action = (
+            estimated([(workflow, value) for workflow, row in rows if (value := row[index]) is not None])
+            for index in range(len(METRICS))
+        )
+        found.append(Baseline(name, success, tool_match, action, bound=name != _REFERENCE))
+    return found
 
 
 def _first(substeps: Sequence[Offer]) -> Verdict:
@@ -125,10 +130,3 @@ def _chance(substeps: Sequence[Offer]) -> Verdict:
         mean((one.tool in one.offered) * one.chance for one in calls) if calls else None,
         mean(1 - one.chance if one.tool else one.chance for one in substeps),
     )
-
-
-def _estimates(rows: Sequence[tuple[str, Verdict]]) -> list[Estimate]:
-    columns = zip(*(verdict for _, verdict in rows), strict=True)
-    workflows = [workflow for workflow, _ in rows]
-    pairs = ([(one, float(v)) for one, v in zip(workflows, column, strict=True) if v is not None] for column in columns)
-    return [estimated(values) for values in pairs]

@@ -10,7 +10,7 @@ from typing import Any
 from grid.code_digest import code_digest
 from grid.datasets.slate import scoring
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.scoring import DATA_FILES, MANIFEST, ScoredCase, scored_case
+from grid.datasets.slate.scoring import DATA_FILES, MANIFEST, ScoredCase, scored_case, verified
 from grid.datasets.slate.standalone import standalone
 from grid.errors import ConfigError
 from grid.types import Parameter, to_json
@@ -88,10 +88,9 @@ def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
     """
     files = {**data(dataset), SCORER: scorer().encode(), CARD: card.encode()}
     files[MANIFEST] = f"{json.dumps(manifest(dataset, files), indent=2, ensure_ascii=False)}\n".encode()
+    empty(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise ConfigError("--export", str(folder), "a folder that is new or empty: nothing is overwritten")
         for name, content in files.items():
             (folder / name).write_bytes(content)
     except OSError as error:
@@ -99,14 +98,18 @@ def export(dataset: Slate, folder: Path, card: str) -> list[Path]:
     return [folder / name for name in files]
 
 
+def empty(folder: Path) -> None:
+    """Raise ConfigError where a folder holds something already, or is none."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError("--export", str(folder), "a folder that is new or empty: nothing is overwritten")
+
+
 def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
-    """The version, what made the data where this project did, and each file's size and SHA-256."""
-    made = {"library_seed": dataset.library_seed, "cases": dataset.cases, "code": code_digest((Slate.__module__,))}
+    """The version, what made the data where that is known, and each file's size and SHA-256."""
     return {
         "name": "SLATE",
         "version": dataset.version,
-        "licence": "CC-BY-4.0",
-        "generator": made if dataset.path is None else generator_of(dataset.root),
+        "generator": generator_of(dataset),
         "files": {
             name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
             for name, content in files.items()
@@ -114,13 +117,16 @@ def manifest(dataset: Slate, files: dict[str, bytes]) -> dict[str, Any]:
     }
 
 
-def generator_of(folder: Path) -> Any:
-    """What an exported folder's manifest says of its making; None where it has none, or does not say.
+def generator_of(dataset: Slate) -> Any:
+    """The keys and the code that generated the data, of an exported folder as its manifest says; None where none does.
 
     Raises:
         DataError: a file is not the one that was exported.
     """
-    return scoring.verified(folder).get("generator") if (folder / MANIFEST).exists() else None
+    if dataset.path is None:
+        code = code_digest((Slate.__module__,))
+        return {"library_seed": dataset.library_seed, "cases": dataset.cases, "code": code}
+    return verified(dataset.root).get("generator") if (dataset.root / MANIFEST).exists() else None
 
 
 def _place(substep: str) -> list[int]:

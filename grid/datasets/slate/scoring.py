@@ -5,9 +5,9 @@ null where none was:
 
     {"case_id": "slate-0000", "calls": {"1.1": {"tool": "find_order", "arguments": {"order_id": "A-1"}}, "1.2": null}}
 
-An argument is a value, or `OUTPUT_FROM_STEP_i.j.field`, which takes an earlier outcome of these calls. A substep that is
-left out was not reached, or its answer could not be read: it counts as wrong. A tool that does not exist is a wrong
-call. Cases that are left out count as wrong too, unless --subset is given.
+An argument is a value, or `OUTPUT_FROM_STEP_i.j.field`, which takes what an earlier one of these calls returned. A
+substep that is left out was not reached, or its answer could not be read: it counts as wrong. A tool that does not
+exist is a wrong call. Cases that are left out count as wrong too, unless --subset is given.
 
 - Execution success rate: cases whose resolution was obtained, by whatever path. Calls are compared with the simulator's
   entries: forms of dates, numbers and texts that mean the same are equal, and so are tools with the same function.
@@ -78,7 +78,7 @@ class Estimate(NamedTuple):
 
 
 def verified(folder: Path) -> dict[str, Any]:
-    """The manifest of an exported folder; raises DataError that names the first data file which it does not describe."""
+    """The manifest of an exported folder; raises DataError for the first data file that is not as it says."""
     path = folder / MANIFEST
     manifest = read_json(path)
     files = manifest.get("files") if isinstance(manifest, dict) else None
@@ -203,7 +203,7 @@ def judged(case: ScoredCase, calls: Calls) -> Verdict:
 def estimated(values: Sequence[tuple[str, float]], draws: int = DRAWS) -> Estimate:
     """The mean of (workflow, value) with its interval: percentiles of means over resampled workflows, always the same.
 
-    Where workflows do not differ, resampling tells nothing: what 0 of so many leave possible (Clopper-Pearson) is added.
+    Where workflows do not differ, resampling tells nothing: what 0 of so many leave possible (Clopper-Pearson) counts.
     """
     groups: dict[str, list[float]] = {}
     for workflow, value in values:
@@ -233,7 +233,7 @@ def summary(cases: Mapping[str, ScoredCase], predictions: Mapping[str, Calls], s
     }
     metrics = {}
     for index, name in enumerate(METRICS):
-        values = [(cases[one].workflow, float(v[index])) for one, v in verdicts.items() if v[index] is not None]
+        values = [(cases[one].workflow, value) for one, v in verdicts.items() if (value := v[index]) is not None]
         metrics[name] = estimated(values)._asdict() if values else None
     return {
         "cases": len(verdicts),

@@ -63,7 +63,7 @@ def standalone(module: str, roots: Sequence[str], heading: str) -> str:
     """The file: a docstring, the imports, and the definitions of `roots` with all that they use, module by module.
 
     Raises:
-        ValueError: something that is used is not of the standard library, or two modules give different things one name.
+        ValueError: something that is used is not of the standard library, or two modules define one name.
     """
     modules: dict[str, _Module] = {}
     wanted: dict[str, set[str]] = {}  # in an order in which each module comes behind those that it uses
