@@ -8,10 +8,10 @@ from math import prod
 from statistics import mean
 
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.scoring import METRICS, Estimate, ScoredCase, Verdict, estimated, judged
+from grid.datasets.slate.scoring import METRICS, Calls, Estimate, ScoredCase, Verdict, estimated, judged
 from grid.retrievers.bm25 import BM25
 from grid.text.references import needed
-from grid.types import Case
+from grid.types import Case, ToolCall
 
 OFFERED = 50
 """Tools that are offered at a substep, as in the default setting; `no tool` stands beside them."""
@@ -99,7 +99,7 @@ def baselines(
     """The reference, measured by the scorer itself; the retriever's first tool, called at every substep; chance."""
     ways: dict[str, Callable[[str], Verdict]] = {
         _REFERENCE: lambda one: judged(scored[one], dataset.case_records[one].reference().calls),
-        _FIRST: lambda one: _first(offered[one]),
+        _FIRST: lambda one: _first(scored[one], dataset.case_records[one].reference().calls, offered[one]),
         _CHANCE: lambda one: _chance(offered[one]),
     }
     found = []
@@ -113,12 +113,17 @@ def baselines(
     return found
 
 
-def _first(substeps: Sequence[Offer]) -> Verdict:
-    calls = [one for one in substeps if one.tool]
+def _first(case: ScoredCase, calls: Calls, substeps: Sequence[Offer]) -> Verdict:
+    """The reference's calls where the first tool does what they do, and calls that mean nothing elsewhere."""
+    made = {}
+    for (place, call), one in zip(calls.items(), substeps, strict=True):
+        first = one.offered[0] if one.offered else ""
+        made[place] = call if first in one.right else ToolCall(first, {})
+    called = [one for one in substeps if one.tool]
     return Verdict(
-        all(one.offered[:1] and one.offered[0] in one.right for one in calls if one.taken),
-        mean(one.offered[:1] == (one.tool,) for one in calls) if calls else None,
-        len(calls) / len(substeps),
+        judged(case, made).success,
+        mean(one.offered[:1] == (one.tool,) for one in called) if called else None,
+        len(called) / len(substeps),
     )
 
 
