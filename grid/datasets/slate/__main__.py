@@ -37,14 +37,26 @@ def main() -> int:
     return 0 if sound else 1
 
 
-def check(console: Console) -> bool:
-    """Print the broken rules of every stock file."""
-    pools = stock.load_pools()
-    broken = [f"{part.query_category}: {text}" for part in stock.load_all() for text in stock.problems(part, pools)]
+def check(console: Console, seeds: Sequence[int]) -> bool:
+    """Print the broken rules of every stock file, and where the cases of a seed do not follow from its shop."""
+    stocks = stock.load_all()
+    broken = [f"{part.query_category}: {text}" for part in stocks for text in problems(part, shop(0))]
+    broken += repeated(stocks)
     for line in broken:
         console.print(shown_lines(line), markup=False)
     console.print(f"{len(broken)} rules broken")
-    return not broken
+    if broken:
+        return False
+    sound = True
+    for seed in seeds:
+        cases = list(Slate(library_seed=seed).case_records.values())
+        outcomes = sum(len(case.outcomes()) for case in cases)
+        found = contradictions(cases, stocks, shop(seed))
+        for line in found:
+            console.print(shown_lines(line), markup=False)
+        console.print(f"seed {seed}: {outcomes} outcomes of {len(cases)} cases computed again, {len(found)} contradictions")
+        sound &= not found
+    return sound
 
 
 def stats(console: Console, dataset: Slate) -> bool:
