@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from grid.datasets.slate import values
 from grid.datasets.slate.drafts import OUTPUT, SLOT, Draft, DraftError
@@ -91,7 +91,7 @@ def _tool_problems(name: str, tool: StockTool) -> Iterator[str]:
             yield f"name {each!r} is not snake_case of two words or more"
 
 
-def _neighbour_problems(neighbour: Neighbour, types: list[str]) -> Iterator[str]:
+def _neighbour_problems(neighbour: Neighbour, types: Sequence[str]) -> Iterator[str]:
     own = [kind for kind, _ in neighbour.arguments.values()]
     if neighbour.equivalent and own != types:
         yield f"argument types differ from {types}"

@@ -19,9 +19,7 @@ def build_library(stocks: Iterable[Stock], rng: random.Random) -> list[ToolRecor
     """
     hosts = [(name, tool) for stock in stocks for name, tool in stock.tools.items()]
     used = [_host(name, tool) for name, tool in hosts]
-    neighbours = [
-        _neighbour(name, near, host, tool) for host, tool in hosts for name, near in tool.neighbours.items()
-    ]
+    neighbours = [_neighbour(name, near, host, tool) for host, tool in hosts for name, near in tool.neighbours.items()]
     names = [tool.name for tool in [*used, *neighbours]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

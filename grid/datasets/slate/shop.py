@@ -199,7 +199,8 @@ class Shop:
         rng = self._rng
         carrier = rng.choice(self.carriers)
         quantity, price, days = rng.randint(1, 6), product["price"], carrier["days"]
-        assert isinstance(price, float) and isinstance(days, int)  # noqa: S101
+        assert isinstance(price, float)  # noqa: S101
+        assert isinstance(days, int)  # noqa: S101
         shipped = placed + dt.timedelta(days=rng.randint(1, 3))
         return {
             "id": self._new("ORD-{d8}"),
