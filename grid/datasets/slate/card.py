@@ -16,22 +16,26 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 
 from grid.datasets.slate.baselines import OFFERED, Baseline, baselines, ceiling, offers
+from grid.datasets.slate.checking import contradictions
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.export import data, generator_of, scored_cases
 from grid.datasets.slate.quality import Figure, figures
 from grid.datasets.slate.scoring import Estimate
+from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import statistics
+from grid.datasets.slate.stock import load_all
 from grid.types import to_json
 
-SEEDS = (0, 1, 2)
-"""The library seeds that a generated SLATE is measured with, beside its own."""
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
+_AGAIN = "contradictions to the shop: outcomes computed again, people and their orders"
 _LEAST = 0.001
 _TEXTS = Path(__file__).parent / "card.md"
 
 
-def card(dataset: Slate) -> str:
+def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
     """The card of a generated SLATE, of an exported folder, or of files that something else made.
+
+    A generated one stands beside those of other library `seeds`.
 
     Raises:
         DataError: an exported folder's file is not the one that was exported.
@@ -39,9 +43,10 @@ def card(dataset: Slate) -> str:
     made = generator_of(dataset)
     sets = [dataset]
     if dataset.path is None:
-        sets += [Slate(library_seed=seed, cases=dataset.cases) for seed in SEEDS if seed != dataset.library_seed]
-    names = [f"seed {one.library_seed}" for one in sets] if len(sets) > 1 else ["here"]
+        sets += [Slate(library_seed=seed, cases=dataset.cases) for seed in seeds if seed != dataset.library_seed]
+    names = [f"seed {one.library_seed}" if dataset.path is None else "here" for one in sets]
     graded, described = [figures(one) for one in sets], [statistics(one) for one in sets]
+    computed = [again(one) for one in sets] if dataset.path is None else []
     offered = offers(dataset)
     texts = Environment(  # noqa: S701 - Markdown; what comes from the files stands in a fence or in code
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True
@@ -62,7 +67,11 @@ def card(dataset: Slate) -> str:
             ),
         ),
         quality=table(
-            ["", "target", *names], ([of[0].name, of[0].target, *map(_value, of)] for of in zip(*graded, strict=True))
+            ["", "target", *names],
+            [
+                *([[_AGAIN, "none", *computed]] if computed else []),
+                *([of[0].name, of[0].target, *map(_value, of)] for of in zip(*graded, strict=True)),
+            ],
         ),
         baselines=table(
             ["", "execution success", "tool match", "action identification"],
@@ -103,6 +112,13 @@ def head(cases: int, own: bool) -> str:
     }
     kept = fields if own else {key: fields[key] for key in ("pretty_name", "license", "size_categories", "viewer")}
     return f"---\n{yaml.safe_dump(kept, sort_keys=False)}---"
+
+
+def again(dataset: Slate) -> str:
+    """How many contradictions to its shop, among how many outcomes."""
+    cases = list(dataset.case_records.values())
+    found = contradictions(cases, load_all(), shop(dataset.library_seed))
+    return f"{len(found)} in {sum(len(case.outcomes()) for case in cases)} outcomes"
 
 
 def example(dataset: Slate) -> str:
