@@ -92,7 +92,7 @@ def verified(folder: Path) -> dict[str, Any]:
         except OSError as error:
             raise DataError(folder / name, None, f"cannot be read: {error.strerror}") from None
         if found != wanted:
-            said = f"its sha256 is {found:.12}..., {MANIFEST} says {str(wanted)!r:.16}"
+            said = f"its sha256 is {found:.12}..., {MANIFEST} says {str(wanted)[:12]!r}"
             raise DataError(folder / name, None, f"not the file that was exported: {said}")
     return dict(manifest)
 
