@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis import baselines as reports
+from analysis import load
+from grid import store
 from grid.datasets.slate.baselines import baselines, ceiling, offers
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.export import export, scored_cases
@@ -199,6 +202,8 @@ def test_metrics_are_those_of_a_sweep(slate: Slate, exported: Path, tmp_path: Pa
             called = row["arguments"] is not None
             call = ToolCall(row["chosen_tool"], json.loads(row["arguments"])) if called else None
             calls[case_of[row["cell_id"]]][row["substep_id"]] = call
+    if planner == "react":  # the other is offered the tools of the whole query
+        compared_with_a_reports(slate, tmp_path / "results", rows)
     found = run(exported, write(tmp_path / "calls.jsonl", calls), "--json")
     assert found.returncode == 0, found.stderr
     report = json.loads(found.stdout)
@@ -210,6 +215,18 @@ def test_metrics_are_those_of_a_sweep(slate: Slate, exported: Path, tmp_path: Pa
     assert report["metrics"]["execution_success_rate"]["mean"] == np.mean([row["success"] for row in episodes.values()])
     if skill < 1:
         assert 0 < report["metrics"]["tool_match_rate"]["mean"] < 1
+
+
+def compared_with_a_reports(slate: Slate, root: Path, rows: Any) -> None:
+    """A card's baselines are those of a report on the same cases."""
+    store.write(root, {name: rows[name] for name in ("episodes", "steps")})
+    reported = reports.baselines(root, load.episodes(root)).set_index("planner")
+    offered = offers(slate)
+    _, first, chance = baselines(slate, scored_cases(slate), offered)
+    for own, name in ((first, reports.FIRST), (chance, reports.CHANCE)):
+        assert own.tool_match.mean == pytest.approx(reported["tool_match_rate_mean"][name])
+        assert own.action.mean == pytest.approx(reported["action_accuracy_mean"][name])
+    assert ceiling(offered).all_offered == pytest.approx(reported["success_mean"][reports.CEILING])
 
 
 def test_references_in_arguments_take_what_the_calls_returned(slate: Slate, exported: Path, tmp_path: Path) -> None:

@@ -47,13 +47,12 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
     names = [f"seed {one.library_seed}" if dataset.path is None else "here" for one in sets]
     graded, described = [figures(one) for one in sets], [statistics(one) for one in sets]
     computed = [again(one) for one in sets] if dataset.path is None else []
-    offered = offers(dataset)
     texts = Environment(  # noqa: S701 - Markdown; what comes from the files stands in a fence or in code
         trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, keep_trailing_newline=True
     )
     return texts.from_string(_TEXTS.read_text(encoding="utf-8")).render(
         head=head(len(dataset.case_records), made is not None),
-        generator=to_json(made) if made else None,
+        generator=to_json(made).replace("`", "'") if made else None,
         cases=len(dataset.case_records),
         tools=len(dataset.tools),
         version=dataset.version,
@@ -73,18 +72,7 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
                 *([of[0].name, of[0].target, *map(_value, of)] for of in zip(*graded, strict=True)),
             ],
         ),
-        baselines=table(
-            ["", "execution success", "tool match", "action identification"],
-            map(_baseline, baselines(dataset, scored_cases(dataset), offered)),
-        ),
-        ceiling=table(
-            ["", "here"],
-            [
-                ["calls whose tool is offered (recall)", f"{ceiling(offered).recall:.1%}"],
-                ["cases with the tools of all calls offered", f"{ceiling(offered).all_offered:.1%}"],
-                ["cases with all tools offered that the resolution takes", f"{ceiling(offered).resolvable:.1%}"],
-            ],
-        ),
+        **compared(dataset),
         missed=[f"{one.name}, {_shown(one)} ({one.target})" for one in graded[0] if one.holds is False],
         hashes=table(
             ["file", "bytes", "SHA-256"],
@@ -94,6 +82,22 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
             ],
         ),
     )
+
+
+def compared(dataset: Slate) -> dict[str, str]:
+    """The tables of baselines and of what retrieval leaves possible."""
+    offered = offers(dataset)
+    best = ceiling(offered)
+    shares = {
+        "calls whose tool is offered (recall)": best.recall,
+        "cases with the tools of all calls offered": best.all_offered,
+        "cases with all tools offered that the resolution takes": best.resolvable,
+    }
+    rows = map(_baseline, baselines(dataset, scored_cases(dataset), offered))
+    return {
+        "baselines": table(["", "execution success", "tool match", "action identification"], rows),
+        "ceiling": table(["", "here"], [[name, _share(value)] for name, value in shares.items()]),
+    }
 
 
 def head(cases: int, own: bool) -> str:
