@@ -1,6 +1,6 @@
-"""What needs no model: the retriever's first tool, chance, constant answers and ends, and how many cases are solvable.
+"""What needs no model: the retriever's first and its ceiling, chance, constant answers and ends, solvable cases.
 
-The first two come from the first passes' decisions on a followed outline, which know how many options there were and
+The first three come from the first passes' decisions on a followed outline, which know how many options there were and
 where the reference's tool stood. No planner matters: of a substep one decision counts, the one that most settings met.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from analysis.load import ALL, SETTING
 from grid import store
 
 FIRST, CHANCE, SOLVABLE = "retriever's first", "chance", "solvable cases"
+CEILING = "retriever's ceiling"
 CONSTANT, BY_FUNCTION = "constant answer", "constant answer by last function"
 NOTHING, TRANSFER = "doing nothing", "transfer at once"
 OF_CASES = {
@@ -35,7 +37,8 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     """A row for each baseline of each model, dataset and robustness setting, named in the column `planner`.
 
     `retriever's first` always calls the first tool that it was offered; `chance` takes any option with the same
-    probability. Both have a tool match and an action accuracy, but no arguments, and so no success. The success of
+    probability. Both have a tool match and an action accuracy, but no arguments, and so no success. `retriever's
+    ceiling` is right wherever the reference's tool was offered, and succeeds where all of a case's were. The success of
     `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
     questions; by last function it is told in which function the question's program ends, and gives the commonest
     answer of the training questions that end in it. `doing nothing` ends the work without a call, `transfer at once`
@@ -64,16 +67,22 @@ def decisions(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_retrieval(taken: pd.DataFrame) -> pd.DataFrame:
-    """The rates of `FIRST` and `CHANCE`: means over cases of the share of a case's substeps."""
+    """The rates of `FIRST`, `CHANCE` and `CEILING`: means over cases of the share of a case's substeps."""
     needed, options = taken["tool_required"].astype(bool), taken["n_options"].astype(float)
     ranks = taken["reference_rank"]
-    matches = {FIRST: (ranks == 0).astype(float), CHANCE: ranks.notna() / options}
-    acted = {FIRST: needed.astype(float), CHANCE: (1 / options).where(~needed, 1 - 1 / options)}
+    offered = ranks.notna().astype(float)
+    matches = {FIRST: (ranks == 0).astype(float), CHANCE: offered / options, CEILING: offered}
+    acted = {
+        FIRST: needed.astype(float),
+        CHANCE: (1 / options).where(~needed, 1 - 1 / options),
+        CEILING: pd.Series(1.0, taken.index),
+    }
     parts = []
-    for name in (FIRST, CHANCE):
+    for name in (FIRST, CHANCE, CEILING):
         rated = taken.assign(tool_match_rate_mean=matches[name].where(needed), action_accuracy_mean=acted[name])
         by_case = rated.groupby([*_FOUND, "case_id"], observed=True)
         means = by_case[["tool_match_rate_mean", "action_accuracy_mean"]].mean()
+        means["success_mean"] = (means["tool_match_rate_mean"].fillna(1) == 1) if name == CEILING else np.nan
         grouped = means.groupby(_FOUND, observed=True)
         parts.append(grouped.mean().assign(cases=grouped.size()).reset_index().assign(planner=name))
     found = pd.concat(parts, ignore_index=True)

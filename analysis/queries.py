@@ -26,11 +26,16 @@ _RETRIEVAL = """  SELECT model, dataset, robustness, retriever, pool, case_id, '
     avg(if(reference_rank IS NULL, 0, 1 / n_options)) FILTER (tool_required) AS tool_match,
     avg(if(tool_required, 1 - 1 / n_options, 1 / n_options)) AS acted
   FROM d GROUP BY ALL
+  UNION ALL BY NAME
+  SELECT model, dataset, robustness, retriever, pool, case_id, 'retriever''s ceiling' AS planner,
+    avg((reference_rank IS NOT NULL)::INT) FILTER (tool_required) AS tool_match, 1.0 AS acted,
+    coalesce(bool_and(reference_rank IS NOT NULL) FILTER (tool_required), true)::INT AS success
+  FROM d GROUP BY ALL
 """
 _BASELINES = {
     "retrieval": f"""
 SELECT model, dataset, robustness, retriever, pool, planner, count(*) AS cases, avg(tool_match) AS tool_match_rate,
-  avg(acted) AS action_accuracy
+  avg(acted) AS action_accuracy, avg(success) AS success
 FROM (
 {_RETRIEVAL})
 GROUP BY ALL

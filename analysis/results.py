@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import intervals, pass_k, queries, tables
-from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
+from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.load import SETTING
 from analysis.render import Sheet
 from analysis.sheets import LABELS, figure, place_of
@@ -27,7 +27,8 @@ _DEVIATIONS = "±: standard deviation over trials"
 _PARTIAL = "cells: of a setting that is not complete, those done/those planned"
 _BASELINES = (
     f"{FIRST}: always calls the first tool that is offered; {CHANCE}: takes any option with the same probability; both "
-    "need no model, and give no arguments that could succeed"
+    "need no model, and give no arguments that could succeed; "
+    f"{CEILING}: right wherever the reference's tool is offered"
 )
 _OF_SOLVABLE = "solvable: success on the solvable cases"
 _SOLVABLE = f"{SOLVABLE}: the share of cases whose arguments all follow from what a planner sees"

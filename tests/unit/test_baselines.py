@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from analysis import load
-from analysis.baselines import BY_FUNCTION, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
+from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, SOLVABLE, baselines
 from analysis.render import FORMATS, Sheet
 from analysis.report import print_report
 from grid import store
@@ -62,15 +62,17 @@ def found(root: Path) -> pd.DataFrame:
 def test_by_hand(tmp_path: Path) -> None:
     write(tmp_path, "react", CASES)
     rates = found(tmp_path)
-    assert list(rates.index) == [FIRST, CHANCE, SOLVABLE]
-    assert rates["cases"].to_list() == [2, 2, 2]
+    assert list(rates.index) == [FIRST, CHANCE, CEILING, SOLVABLE]
+    assert rates["cases"].to_list() == [2, 2, 2, 2]
     assert rates["tool_match_rate_mean"][FIRST] == pytest.approx((1 / 2 + 1 / 2) / 2)
     assert rates["tool_match_rate_mean"][CHANCE] == pytest.approx(((1 / 5 + 1 / 4) / 2 + (0 + 1 / 2) / 2) / 2)
     assert rates["action_accuracy_mean"][FIRST] == pytest.approx((2 / 3 + 2 / 4) / 2)
     assert rates["action_accuracy_mean"][CHANCE] == pytest.approx(
         ((4 / 5 + 3 / 4 + 1 / 5) / 3 + (9 / 10 + 1 / 2 + 1 / 5 + 1 / 5) / 4) / 2
     )
-    assert rates["success_mean"].dropna().to_dict() == {SOLVABLE: 0.5}
+    assert rates["tool_match_rate_mean"][CEILING] == pytest.approx((1 + 1 / 2) / 2)
+    assert rates["action_accuracy_mean"][CEILING] == 1
+    assert rates["success_mean"].dropna().to_dict() == {CEILING: 0.5, SOLVABLE: 0.5}
 
 
 def test_constant_answers_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -119,9 +121,11 @@ def test_the_table_shows_them_under_each_robustness_setting_and_says_what_is_not
     write(tmp_path, "react", CASES, robustness="extraneous", setting_id="e")
     sheet = results(tmp_path)
     assert [line[:2] for line in sheet.rows] == [
-        [robustness, label] for robustness in ("none", "extraneous") for label in ("react", FIRST, CHANCE, SOLVABLE)
+        [robustness, label]
+        for robustness in ("none", "extraneous")
+        for label in ("react", FIRST, CHANCE, CEILING, SOLVABLE)
     ]
-    first, solvable = (dict(zip(sheet.figures, sheet.rows[place][2:], strict=True)) for place in (1, 3))
+    first, solvable = (dict(zip(sheet.figures, sheet.rows[place][2:], strict=True)) for place in (1, 4))
     known = {"cases": "2", "tool match": "50.0", "action acc.": "58.3"}
     assert first == {name: known.get(name, "–") for name in sheet.figures}
     assert solvable == {name: {"cases": "2", "success": "50.0"}.get(name, "–") for name in sheet.figures}
@@ -140,9 +144,9 @@ def test_the_tables_query_gives_them(tmp_path: Path) -> None:
     sheet = results(tmp_path)
     rows = duckdb.connect().execute(sheet.query).df()
     means = rows.groupby("planner")[["success", "success_solvable", "tool_match_rate", "action_accuracy"]].mean()
-    for label in (FIRST, CHANCE):
+    for label in (FIRST, CHANCE, CEILING):
         for rate in ("tool_match_rate", "action_accuracy"):
             wanted = sheet.values.set_index("planner")[f"{rate}_mean"][label]
             assert means[rate][label] == pytest.approx(wanted), (label, rate)
-    assert means["success"][SOLVABLE] == 0.5
+    assert means["success"][SOLVABLE] == means["success"][CEILING] == 0.5
     assert means["success_solvable"]["react"] == 0.5

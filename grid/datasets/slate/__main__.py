@@ -1,78 +1,117 @@
-"""`python -m grid.datasets.slate --stats | --check | --quality | --show N`: what SLATE is, and how good a benchmark."""
+"""`python -m grid.datasets.slate --stats | --check | --show N`: what SLATE is, and how good a benchmark."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from grid.datasets.slate import stock
+from grid.datasets.slate.checking import contradictions, problems, repeated
 from grid.datasets.slate.dataset import Slate
+from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import statistics
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
 
 
 def main() -> int:
-    """Exit status 1 where a statistic misses the paper's, or a rule of the stock is broken."""
+    """Exit status 1 where a statistic misses the paper's, a rule is broken or a figure misses its target."""
     parser = argparse.ArgumentParser(prog="python -m grid.datasets.slate", description=__doc__)
     parser.add_argument("--stats", action="store_true", help="print the statistics beside the paper's")
-    parser.add_argument("--check", action="store_true", help="print every rule that the text stock breaks")
-    parser.add_argument("--quality", action="store_true", help="print what gives answers away, and what settles them")
-    parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases")
-    parser.add_argument("--seed", type=int, default=0, help="the library's seed (default 0)")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="print every rule that the stock breaks, every outcome that does not follow, and what gives answers away",
+    )
+    parser.add_argument("--show", type=int, metavar="N", default=0, help="print the first N cases of the first seed")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", metavar="SEED", default=[0, 1, 2], help="the library's seeds (default 0 1 2)"
+    )
     arguments = parser.parse_args()
     console = Console(soft_wrap=True, highlight=False)
     sound = True
     if arguments.check:
-        sound &= check(console)
-    if arguments.quality:
-        sound &= quality(console, Slate(library_seed=arguments.seed))
-    if arguments.stats or not (arguments.check or arguments.quality or arguments.show):
-        sound &= stats(console, Slate(library_seed=arguments.seed))
+        sound &= check(console, arguments.seeds)
+    if arguments.stats or not (arguments.check or arguments.show):
+        sound &= stats(console, _slates(arguments.seeds))
     if arguments.show:
-        show(console, Slate(library_seed=arguments.seed), arguments.show)
+        show(console, Slate(library_seed=arguments.seeds[0]), arguments.show)
     return 0 if sound else 1
 
 
-def check(console: Console) -> bool:
-    """Print the broken rules of every stock file."""
-    pools = stock.load_pools()
-    broken = [f"{part.query_category}: {text}" for part in stock.load_all() for text in stock.problems(part, pools)]
-    for line in broken:
-        console.print(shown_lines(line), markup=False)
+def _slates(seeds: Sequence[int]) -> dict[int, Slate]:
+    return {seed: Slate(library_seed=seed) for seed in seeds}
+
+
+def check(console: Console, seeds: Sequence[int]) -> bool:
+    """Print the broken rules of the stock, then whether each seed's cases follow from its shop, then its quality."""
+    stocks = stock.load_all()
+    broken = [f"{part.query_category}: {text}" for part in stocks for text in problems(part, shop(seeds[0]))]
+    broken += repeated(stocks)
+    _lines(console, broken)
     console.print(f"{len(broken)} rules broken")
-    return not broken
+    if broken:
+        return False
+    slates = _slates(seeds)
+    sound = True
+    for seed, dataset in slates.items():
+        cases = list(dataset.case_records.values())
+        outcomes = sum(len(case.outcomes()) for case in cases)
+        found = contradictions(cases, stocks, shop(seed))
+        _lines(console, found)
+        console.print(f"seed {seed}: {outcomes} outcomes of {len(cases)} cases computed again, {len(found)} contradict")
+        sound &= not found
+    return quality(console, slates) and sound
 
 
-def stats(console: Console, dataset: Slate) -> bool:
-    """Print the statistics."""
-    found = statistics(dataset)
-    table = Table(title=f"SLATE, {len(dataset.case_records)} cases, version {dataset.version}")
-    for column in ("statistic", "paper", "here", "allowed", "holds"):
+def _lines(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(shown_lines(line), markup=False)
+
+
+def stats(console: Console, slates: dict[int, Slate]) -> bool:
+    """Print the statistics of every seed beside the paper's; whether all hold."""
+    found = {seed: statistics(dataset) for seed, dataset in slates.items()}
+    table = Table(title="SLATE beside the paper: " + _versions(slates))
+    for column in ("statistic", "paper", *_titles(slates), "allowed", "holds"):
         table.add_column(column, justify="left" if column == "statistic" else "right")
-    for item in found:
-        allowed = f"± {item.tolerance:.3g}" if item.tolerance else "exact"
-        table.add_row(item.name, f"{item.paper:g}", f"{item.ours:.4g}", allowed, "yes" if item.holds else "NO")
+    for items in zip(*found.values(), strict=True):
+        first = items[0]
+        allowed = f"± {first.tolerance:.3g}" if first.tolerance else "exact"
+        holds = "yes" if all(item.holds for item in items) else "NO"
+        table.add_row(first.name, f"{first.paper:g}", *(f"{item.ours:.4g}" for item in items), allowed, holds)
     console.print(table)
-    return all(item.holds for item in found)
+    return all(item.holds for items in found.values() for item in items)
 
 
-def quality(console: Console, dataset: Slate) -> bool:
-    """Print what a reviewer of a benchmark would measure; whether all targets are met."""
+def quality(console: Console, slates: dict[int, Slate]) -> bool:
+    """Print what a reviewer of a benchmark would measure, for every seed; whether all targets are met."""
     from grid.datasets.slate.quality import figures  # scikit-learn is slow to import
 
-    found = figures(dataset)
-    table = Table(title=f"SLATE as a benchmark, version {dataset.version}")
-    for column in ("figure", "here", "target", "holds"):
+    found = {seed: figures(dataset) for seed, dataset in slates.items()}
+    table = Table(title="SLATE as a benchmark: " + _versions(slates))
+    for column in ("figure", *_titles(slates), "target", "holds"):
         table.add_column(column, justify="left" if column == "figure" else "right")
-    for item in found:
-        holds = "" if item.holds is None else "yes" if item.holds else "NO"
-        table.add_row(item.name, f"{item.value:.3g} {item.unit}".strip(), item.target, holds)
+    for items in zip(*found.values(), strict=True):
+        judged = [item.holds for item in items if item.holds is not None]
+        holds = "" if not judged else "yes" if all(judged) else "NO"
+        table.add_row(
+            items[0].name, *(f"{item.value:.3g} {item.unit}".strip() for item in items), items[0].target, holds
+        )
     console.print(table)
-    return all(item.holds is not False for item in found)
+    return all(item.holds is not False for items in found.values() for item in items)
+
+
+def _versions(slates: dict[int, Slate]) -> str:
+    return ", ".join(dataset.version for dataset in slates.values())
+
+
+def _titles(slates: dict[int, Slate]) -> list[str]:
+    return [f"seed {seed}" for seed in slates]
 
 
 def show(console: Console, dataset: Slate, count: int) -> None:

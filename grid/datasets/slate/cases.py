@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import random
-import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from grid.datasets.slate import values
-from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, SubstepRecord
-from grid.datasets.slate.stock import Complexity, Stock, StockTool, Substep, Workflow
-from grid.datasets.slate.values import Value
-from grid.text.references import reference
+from grid.datasets.slate.drafts import Draft, DraftError
+from grid.datasets.slate.records import CaseRecord
+from grid.datasets.slate.shop import Shop
+from grid.datasets.slate.stock import Complexity, Stock
 
 SHARES: dict[Complexity, float] = {"simple": 0.0, "moderate": 0.1, "complex": 0.8, "advanced": 0.1}
 """Appendix D, figure 9."""
 User = Literal["buyer", "seller"]
-Pools = dict[str, tuple[str, ...]]
-_SLOT = re.compile(r"\{(\w+)\}")
 
 
-def build_cases(stocks: Sequence[Stock], pools: Pools, count: int, seed: int) -> list[CaseRecord]:
-    """Draw `count` cases: users alternate, complexities come in their shares, workflows are dealt evenly."""
+def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> list[CaseRecord]:
+    """Draw `count` cases: users alternate, complexities come in their shares, workflows are dealt evenly.
+
+    Raises:
+        ValueError: the stock has no workflow of a kind, or one that cannot be made into a case.
+    """
     rng = random.Random(f"slate-{seed}")
     complexities = _complexities(count, rng)
     decks: dict[tuple[User, Complexity], Iterator[tuple[Stock, str]]] = {}
+    dealt: Counter[str] = Counter()
     cases = []
     for index, complexity in enumerate(complexities):
         user: User = "buyer" if index % 2 == 0 else "seller"
         if (user, complexity) not in decks:
             decks[user, complexity] = _deal(stocks, user, complexity, rng)
         stock, workflow = next(decks[user, complexity])
-        draft = _Draft(stock, workflow, stock.workflows[workflow], pools, random.Random(f"slate-{seed}-{index}"))
-        cases.append(draft.case(f"slate-{index:04d}"))
+        draws = random.Random(f"slate-{seed}-{index}")
+        try:
+            draft = Draft(stock, workflow, shop, draws)
+            cases.append(draft.case(f"slate-{index:04d}", seed + dealt[workflow]))
+        except DraftError as error:
+            raise DraftError(f"{stock.query_category}, workflow {workflow}: {error}") from None
+        dealt[workflow] += 1
     return cases
 
 
@@ -53,78 +59,3 @@ def _deal(
         raise ValueError(f"the stock has no {complexity} workflow for a {user}")
     while True:
         yield from rng.sample(deck, len(deck))
-
-
-@dataclass
-class _Draft:
-    """One case in the making. `outputs` maps a substep id to its outcome's raw values."""
-
-    stock: Stock
-    name: str
-    workflow: Workflow
-    pools: Pools
-    rng: random.Random
-    known: dict[str, Value] = field(default_factory=dict)
-    outputs: dict[str, dict[str, Value]] = field(default_factory=dict)
-    returned: dict[str, dict[str, Value]] = field(default_factory=dict)
-
-    def case(self, case_id: str) -> CaseRecord:
-        for name, text in self.workflow.values.items():
-            self.known[name] = values.draw(values.parse(text), self.rng, self.known, self.pools)
-        query = self._write(self.rng.choice(self.workflow.queries))
-        plan = [
-            StepRecord(
-                text=self._write(step.step),
-                substeps=[self._substep(f"{i}.{j}", sub) for j, sub in enumerate(step.substeps, 1)],
-            )
-            for i, step in enumerate(self.workflow.plan, 1)
-        ]
-        return CaseRecord(
-            case_id=case_id,
-            user=self.workflow.user,
-            category=self.stock.query_category,
-            complexity=self.workflow.complexity,
-            workflow=self.name,
-            query=query,
-            plan=plan,
-            resolution=[list(self.outputs)[-1]],
-        )
-
-    def _substep(self, place: str, substep: Substep) -> SubstepRecord:
-        text = self._write(self.rng.choice(substep.say))
-        if substep.call is None:
-            return SubstepRecord(id=place, text=text)
-        tool = self.stock.tools[substep.call]
-        raw, arguments = self._arguments(substep)
-        # The same call returns the same within a case.
-        key = f"{substep.call} {raw}"
-        if key not in self.returned:
-            self.returned[key] = self._outcome(tool, raw)
-        self.outputs[place] = self.returned[key]
-        outcome = {name: values.plain(value) for name, value in self.outputs[place].items()}
-        return SubstepRecord(
-            id=place, text=text, call=CallRecord(tool=substep.call, arguments=arguments, outcome=outcome)
-        )
-
-    def _arguments(self, substep: Substep) -> tuple[dict[str, Value], dict[str, Any]]:
-        """The arguments' values, and how the reference call writes them."""
-        raw: dict[str, Value] = {}
-        shown: dict[str, Any] = {}
-        for name, source in substep.arguments.items():
-            if source in self.known:
-                raw[name] = self.known[source]
-                shown[name] = values.plain(raw[name])
-            else:
-                place, _, output = source.rpartition(".")
-                raw[name] = self.outputs[place][output]
-                shown[name] = reference(place, output)
-        return raw, shown
-
-    def _outcome(self, tool: StockTool, arguments: dict[str, Value]) -> dict[str, Value]:
-        return {
-            name: values.draw(values.parse(text), self.rng, arguments, self.pools)
-            for name, text in tool.results.items()
-        }
-
-    def _write(self, template: str) -> str:
-        return " ".join(_SLOT.sub(lambda slot: values.written(self.known[slot[1]], self.rng), template).split())

@@ -24,6 +24,7 @@ from grid.datasets.slate import stock
 from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
+from grid.datasets.slate.shop import shop
 from grid.errors import ConfigError
 from grid.strict import STRICT
 from grid.text.references import final_steps
@@ -136,7 +137,7 @@ def generate(target: Path, library_seed: int, cases: int) -> None:
     """Write `tools.jsonl` and `cases.jsonl` into an existing folder."""
     stocks = stock.load_all()
     library = build_library(stocks, random.Random(f"library-{library_seed}"))
-    records = build_cases(stocks, stock.load_pools(), cases, library_seed)
+    records = build_cases(stocks, shop(library_seed), cases, library_seed)
     for name, lines in ((TOOLS, library), (CASES, records)):
         text = "".join(json.dumps(line.model_dump(), ensure_ascii=False) + "\n" for line in lines)
         (target / name).write_text(text, encoding="utf-8")

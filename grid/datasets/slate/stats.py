@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from grid.datasets.slate.cases import SHARES
+from grid.datasets.slate.checking import names_tool
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.stock import QUERY_CATEGORIES, TOOL_CATEGORIES, names_tool
+from grid.datasets.slate.stock import QUERY_CATEGORIES, TOOL_CATEGORIES
 
 
 @dataclass(frozen=True)

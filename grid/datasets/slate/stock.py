@@ -6,14 +6,12 @@ reads them all and prints every rule that is broken.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from grid.datasets.files import read_stock
-from grid.datasets.slate import values
 
 STOCK = Path(__file__).parent / "stock"
 Complexity = Literal["simple", "moderate", "complex", "advanced"]
@@ -49,15 +47,14 @@ TOOL_CATEGORIES = (
     "Marketplace Integration",
     "Content Management",
 )
-# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12.
+# (steps, substeps per step, substeps in all, calls), egb_slate appendix D, figures 10 and 12. The substeps in all are
+# more than the prompts there ask for (8 to 12 for complex): table 5 counts 13.6 a case, which those cannot give.
 SHAPES: dict[Complexity, tuple[range, range, range, range]] = {
     "simple": (range(2, 4), range(1, 3), range(3, 6), range(1, 3)),
-    "moderate": (range(3, 5), range(1, 4), range(6, 9), range(2, 5)),
-    "complex": (range(4, 6), range(2, 4), range(8, 13), range(4, 8)),
-    "advanced": (range(5, 8), range(2, 5), range(12, 17), range(7, 17)),
+    "moderate": (range(3, 5), range(1, 4), range(9, 13), range(2, 5)),
+    "complex": (range(4, 6), range(2, 4), range(12, 16), range(4, 8)),
+    "advanced": (range(5, 8), range(2, 5), range(15, 21), range(7, 17)),
 }
-_OUTPUT = re.compile(r"(\d+)\.(\d+)\.(\w+)")
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 
 
 class _Strict(BaseModel):
@@ -65,10 +62,14 @@ class _Strict(BaseModel):
 
 
 class Neighbour(_Strict):
-    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function by another name."""
+    """A tool that no plan uses: near in meaning to its host, or (`equivalent`) the same function by another name.
+
+    `arguments` maps a name to (type, description). An equivalent returns its host's `results`.
+    """
 
     description: str
-    arguments: dict[str, ArgumentType]
+    arguments: dict[str, tuple[ArgumentType, str]]
+    results: list[str] = Field(default_factory=list)
     equivalent: bool = False
 
 
@@ -83,7 +84,10 @@ class StockTool(_Strict):
 
 
 class Substep(_Strict):
-    """One substep: ways to say it, and its call if any. `with` maps an argument to a value name or `i.j.field`."""
+    """One substep: ways to say it, and its call if any.
+
+    `with` maps an argument to a value's name, to a field of the scene (`order.id`) or to an output (`i.j.field`).
+    """
 
     say: Annotated[list[str], Field(min_length=1)]
     call: str | None = None
@@ -98,11 +102,15 @@ class HighLevelStep(_Strict):
 
 
 class Workflow(_Strict):
-    """One way that a query of the category is resolved, with the queries that ask for it."""
+    """One way that a query of the category is resolved, with the queries that ask for it.
+
+    `values` are its own beside the scene's; they are drawn anew until every condition of `must` holds.
+    """
 
     user: Literal["buyer", "seller"]
     complexity: Complexity
-    values: dict[str, str]
+    values: dict[str, str] = Field(default_factory=dict)
+    must: list[str] = Field(default_factory=list)
     queries: Annotated[list[str], Field(min_length=2)]
     plan: list[HighLevelStep]
 
@@ -117,9 +125,10 @@ class Workflow(_Strict):
 
 
 class Stock(_Strict):
-    """One query category."""
+    """One query category. `books` maps what only the shop's books know to a value text, drawn for each key."""
 
     query_category: str
+    books: dict[str, str] = Field(default_factory=dict)
     tools: dict[str, StockTool]
     workflows: dict[str, Workflow]
 
@@ -137,118 +146,4 @@ def load_pools(path: Path = STOCK / "pools.yaml") -> dict[str, tuple[str, ...]]:
 
 def load_all(folder: Path = STOCK) -> list[Stock]:
     """Every category's stock, in the order of the file names."""
-    return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name != "pools.yaml"]
-
-
-def problems(stock: Stock, pools: dict[str, tuple[str, ...]]) -> list[str]:
-    """Every rule that one category breaks, as one line each; empty when it is sound."""
-    found: list[str] = []
-    if stock.query_category not in QUERY_CATEGORIES:
-        found.append(f"query category {stock.query_category!r} is none of the twelve")
-    for name, tool in stock.tools.items():
-        found += [f"tool {name}: {text}" for text in _tool_problems(name, tool)]
-    for name, workflow in stock.workflows.items():
-        found += [f"workflow {name}: {text}" for text in _workflow_problems(stock, workflow, pools)]
-    used = {substep.call for workflow in stock.workflows.values() for _, substep in workflow.calls()}
-    found += [f"tool {name}: no workflow calls it" for name in stock.tools.keys() - used]
-    return found
-
-
-def _tool_problems(name: str, tool: StockTool) -> list[str]:
-    found = []
-    if tool.category not in TOOL_CATEGORIES:
-        found.append(f"category {tool.category!r} is none of the fifteen")
-    if not 1 <= len(tool.results) <= 3:
-        found.append(f"{len(tool.results)} result fields, 1 to 3 allowed")
-    for text in tool.results.values():
-        spec = values.parse(text)
-        if spec.refers and spec.refers not in tool.arguments:
-            found.append(f"result {text!r} refers to no argument")
-    types = [kind for kind, _ in tool.arguments.values()]
-    found += [
-        f"equivalent {other}: argument types differ from {types}"
-        for other, neighbour in tool.neighbours.items()
-        if neighbour.equivalent and list(neighbour.arguments.values()) != types
-    ]
-    for each in (name, *tool.neighbours):
-        if not _NAME.fullmatch(each):
-            found.append(f"name {each!r} is not snake_case of two words or more")
-    return found
-
-
-def _workflow_problems(stock: Stock, workflow: Workflow, pools: dict[str, tuple[str, ...]]) -> list[str]:
-    found = _shape_problems(workflow)
-    kinds: dict[str, str | None] = {}
-    for name, text in workflow.values.items():
-        spec = values.parse(text)
-        if spec.refers and spec.refers not in kinds:
-            found.append(f"value {name} refers to {spec.refers!r}, which is not defined above it")
-        if spec.kind == "pool" and spec.words[0] not in pools:
-            found.append(f"value {name}: no pool {spec.words[0]!r}, only {', '.join(pools)}")
-        kinds[name] = kinds.get(spec.refers or "") if spec.kind == "copy" else spec.type
-    needed: set[str] = set()
-    outputs: dict[str, StockTool] = {}
-    for place, substep in workflow.calls():
-        tool = stock.tools.get(substep.call or "")
-        if tool is None:
-            found.append(f"{place}: no tool {substep.call!r}")
-            continue
-        found += [f"{place}: {text}" for text in _call_problems(substep, tool, kinds, outputs)]
-        needed |= {source for source in substep.arguments.values() if source in kinds}
-        outputs[place] = tool
-    for index, query in enumerate(workflow.queries, 1):
-        missing = sorted(name for name in needed if "{" + name + "}" not in query)
-        if missing:
-            found.append(f"query {index} lacks {', '.join(missing)}")
-    texts = [*workflow.queries, *(say for step in workflow.plan for sub in step.substeps for say in sub.say)]
-    unknown = {slot for text in texts for slot in re.findall(r"\{(\w+)\}", text)} - kinds.keys()
-    return found + [f"text uses {{{slot}}}, which values does not define" for slot in sorted(unknown)]
-
-
-def _shape_problems(workflow: Workflow) -> list[str]:
-    steps, per_step, substeps, calls = SHAPES[workflow.complexity]
-    counts = [len(step.substeps) for step in workflow.plan]
-    found = []
-    for label, number, allowed in [
-        ("high-level steps", len(counts), steps),
-        ("substeps", sum(counts), substeps),
-        ("calls", len(workflow.calls()), calls),
-        *(("substeps in one step", count, per_step) for count in counts),
-    ]:
-        if number not in allowed:
-            found.append(f"{number} {label}, {allowed.start} to {allowed.stop - 1} for {workflow.complexity}")
-    return found
-
-
-def _call_problems(
-    substep: Substep, tool: StockTool, kinds: dict[str, str | None], outputs: dict[str, StockTool]
-) -> list[str]:
-    found = []
-    if substep.arguments.keys() != tool.arguments.keys():
-        found.append(f"{substep.call} takes {list(tool.arguments)}, but `with` has {list(substep.arguments)}")
-    for name, source in substep.arguments.items():
-        declared = tool.arguments.get(name, ("?", ""))[0]
-        output = _OUTPUT.fullmatch(source)
-        if output:
-            producer = outputs.get(f"{output[1]}.{output[2]}")
-            text = producer.results.get(output[3]) if producer else None
-            if text is None or producer is None:
-                found.append(f"argument {name}: no earlier output {source}")
-                continue
-            spec = values.parse(text)
-            kind = producer.arguments[spec.refers or ""][0] if spec.kind == "copy" else spec.type
-        elif source in kinds:
-            kind = kinds[source]
-        else:
-            found.append(f"argument {name}: {source!r} is neither a value nor an earlier output")
-            continue
-        if kind != declared:
-            found.append(f"argument {name} is {declared}, but {source} gives {kind}")
-    named = [say for say in substep.say if names_tool(say, substep.call or "")]
-    return found + [f"{say!r} names its tool {substep.call}" for say in named]
-
-
-def names_tool(text: str, tool: str) -> bool:
-    """Whether the text holds every word of the tool's name: choosing would take no reading."""
-    words = set(re.findall(r"[a-z]+", text.lower()))
-    return all(any(word.startswith(part[:5]) for word in words) for part in tool.split("_"))
+    return [load(path) for path in sorted(folder.glob("*.yaml")) if path.name not in ("pools.yaml", "shop.yaml")]
