@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-import numpy as np
-
 from grid.reference import Reference
 from grid.text import references
 from grid.types import Json, Step, ToolCall, Trajectory, to_json
@@ -167,8 +165,7 @@ def _argument_f1(
 
 def _pairs(about: str, predicted: Sequence[_Argument], gold: Sequence[_Argument]) -> int:
     """How many can be paired off (`equivalent` is not transitive, so that counting groups would not do)."""
-    same = np.array([[_same(about, one, other) for other in gold] for one in predicted])
-    return paired_off(same)
+    return paired_off([[_same(about, one, other) for other in gold] for one in predicted])
 
 
 def _same(about: str, one: _Argument, other: _Argument) -> bool:

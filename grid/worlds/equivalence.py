@@ -9,16 +9,14 @@ these a model may be asked (`LookupSimulator.asking`).
 
 from __future__ import annotations
 
-import datetime as dt
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-import numpy as np
-from dateutil import parser as dates
-
 from grid.types import Json
+from grid.worlds.moments import Moment, read_moment
 from grid.worlds.units import UNITS, understood
 
 _NUMBER = re.compile(
@@ -29,41 +27,11 @@ _HYPHEN = re.compile(r"(?<=[^\W\d_])[-‐‑](?=[^\W\d_])")
 _BARE_DAY = re.compile(r"\d{2}[-/]\d{2}")
 _OF_A_DAY = re.compile(r"(?:(?<![A-Za-z])[Dd]|(?<=[a-z])D)(?:ate|ay)(?![a-z])|[Bb]irthday|[Ww]hen")
 _OF_A_MONTH = re.compile(r"expir|valid|card|mm\s*[-/]\s*yy|month\s*[-/]\s*year", re.I)
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_DATELIKE = re.compile(
-    rf"\b{_MONTH}\.?\s+\d{{1,2}}(?!\d)|\b\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}|\d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}"
-    r"|\d{1,2}/\d{1,2}/\d{2,4}|^\d{2}[-/]\d{2}(?:\s|$)",
-    re.I,
-)
-_TIMELIKE = re.compile(r"(?<!\d)\d{1,2}:\d{2}\b|\b\d{1,2}\s*[ap]\.?m\b", re.I)
-_SECONDS = re.compile(r"\d{1,2}:\d{2}:\d{2}")
-_WEEKDAY = re.compile(r"\b(mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b")
-_YEARLIKE = re.compile(r"\b\d{4}\b|\d{1,2}/\d{1,2}/\d{2}\b")
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _WORD = re.compile(r"[\"'“”‘’(\[]*[^\W\d_]+(?:['’-][^\W\d_]+)*[\"'“”‘’)\].,;:!?…]*")
 _LONGEST = 64  # characters of a value that could be a date or a number
 _DEEPEST = 16  # levels of nesting; deeper values equal only themselves
 _MOST = 200  # items of a list that is compared regardless of order
-
-
-@dataclass(frozen=True)
-class Moment:
-    """A date, a time of day, or both; None where the text does not say. `weekday` is 0 to 6 from Monday."""
-
-    year: int | None
-    day: tuple[int, int] | None
-    time: tuple[int, int] | None
-    second: int | None
-    weekday: int | None
-
-    def agrees(self, other: Moment) -> bool:
-        """Whether both share a day or a time and differ in nothing that both state."""
-        mine = (self.day, self.time, self.year, self.second, self.weekday)
-        its = (other.day, other.time, other.year, other.second, other.weekday)
-        if any(a is not None and b is not None and a != b for a, b in zip(mine, its, strict=True)):
-            return False
-        return any(a is not None and b is not None for a, b in zip(mine[:2], its[:2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -151,7 +119,7 @@ def _canonical_text(text: str, dated: bool) -> Canonical:
         if number and _has_unit(number[1], number[3]):
             unit = number[1] or number[3]
             return Quantity(Decimal(number[2].replace(",", "")), UNITS[unit] if unit else None)
-        moment = _moment(folded) if dated or not _BARE_DAY.fullmatch(folded) else None
+        moment = read_moment(folded) if dated or not _BARE_DAY.fullmatch(folded) else None
         if moment:
             return moment
     return _HYPHEN.sub(" ", folded)
@@ -162,24 +130,6 @@ def _has_unit(before: str | None, behind: str | None) -> bool:
     if before and behind:
         return UNITS[before] == UNITS.get(behind)
     return behind is None or behind in UNITS
-
-
-def _moment(text: str) -> Moment | None:
-    """The date or time that a text is, with what it leaves open; None where it is neither."""
-    has_day, has_time = bool(_DATELIKE.search(text)), bool(_TIMELIKE.search(text))
-    if not (has_day or has_time):
-        return None
-    try:
-        read = dates.parse(text, default=dt.datetime(2000, 1, 1))
-    except (ValueError, OverflowError, ArithmeticError):
-        return None
-    return Moment(
-        year=read.year if has_day and _YEARLIKE.search(text) else None,
-        day=(read.month, read.day) if has_day else None,
-        time=(read.hour, read.minute) if has_time else None,
-        second=read.second if _SECONDS.search(text) else None,
-        weekday=_DAYS.index(weekday[1][:3]) if (weekday := _WEEKDAY.search(text)) else None,
-    )
 
 
 def _as_list(value: Json, items: int) -> list[Json]:
@@ -198,12 +148,30 @@ def _lists_match(left: list[Json], right: list[Json], about: str, depth: int) ->
         return left == right
     if not left:
         return True
-    agree = np.array([[equivalent(item, other, about, depth) for other in right] for item in left])
+    agree = [[equivalent(item, other, about, depth) for other in right] for item in left]
     return paired_off(agree) == len(left)
 
 
-def paired_off(alike: np.ndarray) -> int:
-    """How many rows can each have a column of their own that is like them; `alike` is bool, (rows, columns)."""
-    from scipy.optimize import linear_sum_assignment  # 0.2 s that most workers never need
+def paired_off(alike: Sequence[Sequence[bool]]) -> int:
+    """How many rows can each have a column of their own that is like them (augmenting paths)."""
+    row_of: dict[int, int] = {}
+    column_of: dict[int, int] = {}
+    for start in range(len(alike)):
+        reached: dict[int, int] = {}  # column: the row that it was reached from
+        rows = [start]
+        for row in rows:  # which grows
+            new = [column for column, like in enumerate(alike[row]) if like and column not in reached]
+            reached |= dict.fromkeys(new, row)
+            free = next((column for column in new if column not in row_of), None)
+            if free is not None:
+                _rematched(free, reached, row_of, column_of)
+                break
+            rows += [row_of[column] for column in new]
+    return len(row_of)
 
-    return int(alike[linear_sum_assignment(alike, maximize=True)].sum())
+
+def _rematched(column: int | None, reached: dict[int, int], row_of: dict[int, int], column_of: dict[int, int]) -> None:
+    """Give each row on the path that ends in a free column the next column of it."""
+    while column is not None:
+        row = reached[column]
+        row_of[column], column_of[row], column = row, column, column_of.get(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
@@ -94,16 +94,11 @@ class LookupSimulator:
     async def apply(self, state: State, call: ToolCall) -> tuple[frozenset[str], Observation]:
         """The outcome of the entry that the call means (the first of several), the tool's default where none is."""
         obtained = own_state(state, frozenset)
-        tool, arguments = self._by_reference_names(call)
-        possible: dict[int, list[Entry]] = {}  # by how many arguments they lack
-        for entry in self.entries:
-            if entry.call.tool == tool and (more := _more(entry, arguments)) <= entry.optional:
-                possible.setdefault(len(more), []).append(entry)
-        groups = [possible[lacking] for lacking in sorted(possible)]
-        by_rules = ([entry for entry in group if not any(_differing(entry, arguments))] for group in groups)
-        meant = next(filter(None, by_rules), [])
+        stated = by_reference_names(call, self.same_function)
+        groups = candidates(self.entries, stated)
+        meant = by_rules(groups, stated)
         if self.same and not meant:
-            meant = await _judged(groups, arguments, self.same)
+            meant = await _judged(groups, stated.arguments, self.same)
         if not meant:
             return obtained, self.missed(call)
         return obtained.union(*(entry.substeps for entry in meant)), meant[0].outcome
@@ -120,11 +115,31 @@ class LookupSimulator:
         """None: outcomes are obtained, no question is answered."""
         return None
 
-    def _by_reference_names(self, call: ToolCall) -> tuple[str, Mapping[str, Json]]:
-        same = self.same_function.get(call.tool)
-        if same is None:
-            return call.tool, call.arguments
-        return same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()}
+
+def by_reference_names(call: ToolCall, same_function: Mapping[str, SameFunction]) -> ToolCall:
+    """A call as one of the tool that its own repeats; itself where it repeats none."""
+    same = same_function.get(call.tool)
+    if same is None:
+        return call
+    return ToolCall(same.tool, {same.arguments.get(name, name): value for name, value in call.arguments.items()})
+
+
+def candidates(entries: Iterable[Entry], call: ToolCall) -> list[list[Entry]]:
+    """The entries that a call may mean as far as its tool and its arguments' names tell.
+
+    Grouped by how many arguments they lack, the fewest first.
+    """
+    possible: dict[int, list[Entry]] = {}
+    for entry in entries:
+        if entry.call.tool == call.tool and (more := _more(entry, call.arguments)) <= entry.optional:
+            possible.setdefault(len(more), []).append(entry)
+    return [possible[lacking] for lacking in sorted(possible)]
+
+
+def by_rules(groups: Iterable[Sequence[Entry]], call: ToolCall) -> list[Entry]:
+    """Of the first group that has any, the entries that a call means by the rules."""
+    found = ([entry for entry in group if not any(_differing(entry, call.arguments))] for group in groups)
+    return next(filter(None, found), [])
 
 
 def concrete_calls(world: World) -> Mapping[str, ToolCall]:

@@ -46,7 +46,7 @@ UNITS = {
 _KINDS = {unit: kind for kind, units in _SPELLINGS.items() for unit in units}
 _LOOSE = frozenset({"$", "€", "£", "¥", "%"})
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_WORD = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]|[%$€£¥])")
+_UNIT = re.compile(r"\(\s*(?:in\s+)?([a-z])\s*\)|_([a-z])\b|(°?[a-z]{2,}|°[cf]|[%$€£¥])")
 
 
 def understood(unit: str | None, about: str) -> bool:
@@ -63,5 +63,5 @@ def understood(unit: str | None, about: str) -> bool:
 @lru_cache(maxsize=4096)
 def _stated(about: str) -> frozenset[str]:
     """The units in a text; a single letter counts in brackets or at the end of a name (`length_m`)."""
-    words = ["".join(found) for found in _WORD.findall(_CAMEL.sub("_", about).casefold().replace("_", " _"))]
+    words = ["".join(found) for found in _UNIT.findall(_CAMEL.sub("_", about).casefold().replace("_", " _"))]
     return frozenset(UNITS[word] for word in words if word in UNITS)

@@ -1,10 +1,11 @@
-"""`python -m grid.datasets.slate --stats | --check | --show N`: what SLATE is, and how good a benchmark."""
+"""What SLATE is, how good a benchmark, and its files for others: `python -m grid.datasets.slate --help`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -14,6 +15,7 @@ from grid.datasets.slate.checking import contradictions, problems, repeated
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import statistics
+from grid.errors import GridError, one_line
 from grid.text.untrusted import shown_lines
 from grid.types import to_json
 
@@ -31,12 +33,30 @@ def main() -> int:
     parser.add_argument(
         "--seeds", type=int, nargs="+", metavar="SEED", default=[0, 1, 2], help="the library's seeds (default 0 1 2)"
     )
+    parser.add_argument("--card", action="store_true", help="print the dataset card (Markdown), of the first seed")
+    parser.add_argument("--export", type=Path, metavar="FOLDER", help="write files, card and scorer for others")
+    parser.add_argument("--path", metavar="FOLDER", help="with --card or --export: the files of a folder instead")
     arguments = parser.parse_args()
+    if arguments.path and not (arguments.card or arguments.export):
+        parser.error("--path goes with --card or --export")
+    try:
+        return _run(arguments)
+    except ModuleNotFoundError as error:
+        print(f"error: {error.name} is not installed; the extra `dev` has it", file=sys.stderr)
+    except GridError as error:
+        print(f"error: {one_line(error)}", file=sys.stderr)
+    return 2
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.card or arguments.export:
+        publish(Slate(path=arguments.path, library_seed=arguments.seeds[0]), arguments.seeds, arguments.export)
     console = Console(soft_wrap=True, highlight=False)
     sound = True
     if arguments.check:
         sound &= check(console, arguments.seeds)
-    if arguments.stats or not (arguments.check or arguments.show):
+    others = (arguments.check, arguments.show, arguments.card, arguments.export)
+    if arguments.stats or not any(others):
         sound &= stats(console, _slates(arguments.seeds))
     if arguments.show:
         show(console, Slate(library_seed=arguments.seeds[0]), arguments.show)
@@ -112,6 +132,19 @@ def _versions(slates: dict[int, Slate]) -> str:
 
 def _titles(slates: dict[int, Slate]) -> list[str]:
     return [f"seed {seed}" for seed in slates]
+
+
+def publish(dataset: Slate, seeds: Sequence[int], folder: Path | None) -> None:
+    """Print the card, or write it with all files into a folder."""
+    from grid.datasets.slate.card import card  # scikit-learn is slow to import
+    from grid.datasets.slate.export import empty, export
+
+    if folder is None:
+        print(card(dataset, seeds), end="")
+        return
+    empty(folder)
+    for path in export(dataset, folder, card(dataset, seeds)):
+        print(path)
 
 
 def show(console: Console, dataset: Slate, count: int) -> None:
