@@ -17,7 +17,7 @@ from grid.seeds import derive_seed
 from grid.text.words import stems
 
 HALVES = ("learned from", "held out")
-LEAST, TIMES = 5, 2
+LEAST, TIMES = 20, 2
 """A stem is learned that so many sayings have, and of one kind so many times the share that has it of the other."""
 _SLOT = re.compile(r"\{[\w.]+\}")
 Sayings = list[tuple[tuple[str, ...], bool]]

@@ -317,5 +317,5 @@ def test_baselines_are_measured(slate: Slate) -> None:
     reference, first, chance = baselines(slate, scored_cases(slate), offered)
     assert reference.success.mean == reference.tool_match.mean == reference.action.mean == 1
     assert 1 > first.tool_match.mean > chance.tool_match.mean > 0
-    assert chance.success.mean < first.success.mean <= ceiling(offered).resolvable < 1
+    assert chance.success.mean < first.success.mean <= ceiling(offered).resolvable <= 1
     assert ceiling(offered).all_offered <= ceiling(offered).resolvable <= 1

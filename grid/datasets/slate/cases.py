@@ -24,12 +24,16 @@ def build_cases(stocks: Sequence[Stock], shop: Shop, count: int, seed: int) -> l
         ValueError: the stock has no workflow of a kind, or one that cannot be made into a case.
     """
     rng = random.Random(f"slate-{seed}")
-    complexities = _complexities(count, rng)
+    of_user: dict[User, list[Complexity]] = {
+        "buyer": _complexities((count + 1) // 2, rng),
+        "seller": _complexities(count // 2, rng),
+    }
     decks: dict[tuple[User, Complexity], Iterator[tuple[Stock, str]]] = {}
     dealt: Counter[str] = Counter()
     cases = []
-    for index, complexity in enumerate(complexities):
+    for index in range(count):
         user: User = "buyer" if index % 2 == 0 else "seller"
+        complexity = of_user[user].pop()
         if (user, complexity) not in decks:
             decks[user, complexity] = _deal(stocks, user, complexity, rng)
         stock, workflow = next(decks[user, complexity])

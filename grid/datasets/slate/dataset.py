@@ -36,8 +36,9 @@ from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 class Slate:
     """SLATE (egb_slate §3). Without `path` it is generated from the stock with `library_seed` and `cases`.
 
-    A case is resolved by the outcome that its record names, which is its last call's (§6.1: the final result), or, with
-    `resolution` all, by those of all calls that no other call uses. `limit` draws a sample: query categories and in
+    A case is resolved by the outcomes that its record names: its last call's (§6.1: the final result), and, where the
+    query has aims that do not lead to it, theirs too; or, with `resolution` all, by those of all calls that no other
+    call uses. `limit` draws a sample: query categories and in
     them workflows have their shares (`order`). `max_substeps` leaves longer cases out, before `limit` counts.
     """
 

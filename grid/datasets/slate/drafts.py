@@ -14,7 +14,8 @@ from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, Subs
 from grid.datasets.slate.shop import Scene, Shop
 from grid.datasets.slate.stock import Stock, StockTool, Substep, Workflow
 from grid.datasets.slate.values import Value
-from grid.text.references import reference
+from grid.text.references import final_steps, found_in, reference
+from grid.types import ToolCall
 
 DRAWS = 300
 """How often a workflow's values are drawn anew until its conditions hold."""
@@ -82,7 +83,7 @@ class Draft:
             workflow=self.name,
             query=self._write(queries[turn % len(queries)]),
             plan=plan,
-            resolution=[list(self.calls)[-1]],
+            resolution=_resolution(self.calls),
         )
 
     def known(self, name: str) -> Value | None:
@@ -162,6 +163,25 @@ class Draft:
                 raise DraftError(f"text uses {{{name}}}, which is no value and no field of the scene")
             texts.setdefault(name, values.written(value, self.rng))
         return " ".join(SLOT.sub(lambda slot: texts[slot[1]], template).split())
+
+
+def _resolution(calls: Mapping[str, CallRecord]) -> list[str]:
+    """The last call, and the last ones of other aims until at least half of the rest lead to one of them."""
+    made = {place: ToolCall(call.tool, call.arguments) for place, call in calls.items()}
+    resolving, leading = list[str](), set[str]()
+    for place in reversed(final_steps(made)):
+        if not resolving or 2 * len(leading - {*resolving}) < len(made) - len(resolving):
+            resolving.insert(0, place)
+            leading |= _leading_to(place, made)
+    return resolving
+
+
+def _leading_to(place: str, calls: Mapping[str, ToolCall]) -> set[str]:
+    """A call and those whose results it needs, at first or second hand."""
+    found = {place}
+    for producer, _ in found_in(calls[place]):
+        found |= _leading_to(producer, calls)
+    return found
 
 
 def _fits(place: str, tool: StockTool, argument: str, value: Value) -> None:
