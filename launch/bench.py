@@ -30,7 +30,7 @@ BENCHMARKS = {
     "library": "a pool of 14 to 10,014 tools: time and memory of retrieval, and how hard its distractors are",
     "retrieval": "recall of BM25, dense and hybrid retrieval on three benchmarks; 50,000 tools: seconds, memory",
     "forgiving": "what forgiving tools make of names that nobody has, and of other names for keys and relations",
-    "verbs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
+    "needs": "what the lexical engine knows of substeps without a tool: learned from half of SLATE, told of both",
     "planted": "100 studies of the simulated policy: how often the regression finds the sign and size of depth:SH",
     "search": "tree search without a model: nodes per second beside published agents' loops, and memory",
     "coverage": "95% intervals of the study's regression: how often they hold planted coefficients, by questions",

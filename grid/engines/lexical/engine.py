@@ -2,13 +2,13 @@
 
 It sees what a language model would see, the prompt's sections, and nothing else. Options are scored by BM25 (with the
 square root of the usual IDF) against the present substep and, with less weight, its goal, the whole query and the
-latest history. 'No tool' has no words of its own: it gains where the substep begins with one that was learned
-(`verbs.py`), and nothing else tells it from the rest. An option gains where a trace in the prompt's memory took it at
-a substep of like words (`remembering.py`). The scores become a distribution through a temperature; samples are drawn
-with Gumbel noise from the request's seed. Arguments are filled by name and type from the history's outputs and the
-values in the texts. Without an outline it takes the query's clauses one after another (`points.py`). Where a prompt has
-demonstrations, its plans are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring the
-grid; its results say nothing about language models.
+latest history. 'No tool' has no words of its own: it gains where the substep's words speak against a tool, as was
+learned (`needs.py`), and nothing else tells it from the rest. An option gains where a trace in the prompt's memory took
+it at a substep of like words (`remembering.py`). The scores become a distribution through a temperature; samples are
+drawn with Gumbel noise from the request's seed. Arguments are filled by name and type from the history's outputs and
+the values in the texts. Without an outline it takes the query's clauses one after another (`points.py`). Where a prompt
+has demonstrations, its plans are the nearest one's (`plans.py`). Good for smoke runs, for statistics and for measuring
+the grid; its results say nothing about language models.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from grid.engines.lexical import judge, plan_judge, points, reflecting, remember
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
 from grid.engines.lexical.extraction import unlabelled
+from grid.engines.lexical.needs import needs_none
 from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
-from grid.engines.lexical.verbs import NO_TOOL_STEMS
 from grid.engines.places import name_of, takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
@@ -217,7 +217,7 @@ class Lexical:
                 query[stem] = query.get(stem, 0.0) + weight
         scores = bm25(query, options) + self.memory_weight * remembering.shares(prompt, options, frozenset(substep))
         for index in documents(tuple(options)).no_tool:
-            if substep and substep[0] in NO_TOOL_STEMS:
+            if needs_none(substep):
                 scores[index] += self.no_tool_bonus
         if points.is_done(prompt):
             for index in documents(tuple(options)).finish:

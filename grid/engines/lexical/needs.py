@@ -1,0 +1,19 @@
+"""What the lexical engine knows of whether a substep needs a tool: the stems that speak for one and those against.
+
+Learned from one half of SLATE's workflows (`python launch/bench.py needs` makes the lists anew): the stems that there
+are twice as frequent in one kind of substep as in the other. The other half, and all of UltraTool, was not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+_NONE = ""
+_TOOL = ""
+FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
+
+
+def needs_none(stems: Collection[str]) -> bool:
+    """Whether more of a substep's stems speak against a tool than for one."""
+    found = set(stems)
+    return len(found & FOR_NONE) > len(found & FOR_TOOL)
