@@ -82,6 +82,8 @@ def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Ite
     looks = np.array([_look(sub.text) for case in cases for sub in case.substeps()])
     calls = np.array([calls for _, calls in substeps])
     yield Figure("substeps with a call told by values and length", separated([], looks, calls, groups), "AUC", most=0.6)
+    said = [sub.text for case in cases for sub in case.substeps()]
+    yield Figure("substeps with a call told by all their words", separated(said, looks, calls, groups), "AUC")
 
 
 def separated(
