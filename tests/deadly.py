@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
 from grid import store
+from grid.datasets.slate.dataset import Slate
 from grid.errors import UnfinishedError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
@@ -17,7 +18,7 @@ from grid.runner import worker
 from grid.runner.worker import Chunk, Report
 from grid.types import Trajectory
 
-DEADLY = "slate-0162"  # the fourth that `limit` draws
+DEADLY = Slate().case_ids()[3]  # the fourth that `limit` draws
 GO = "go"  # a file: what waiting chunks and cases wait for
 BEGUN = "begun"  # a folder: a file for each case that began
 STOPPED = "stopped"  # a file: there when a worker was stopped once

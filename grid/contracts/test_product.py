@@ -56,8 +56,8 @@ TOOL_FIRST = (TreeSearch, EntropyGuidedBranching)
 """Who choose a tool before its arguments are asked for: one that takes a result may stand where there is none yet."""
 
 
-MOST_CALLS = 8
-"""Of a path without an outline: cases are there to be run, not to be solved."""
+MOST = {"max_calls": 8, "max_failed_calls": 40}
+"""Calls of a path without an outline: cases are there to be run, not to be solved. None gives up before its end."""
 
 
 def fitting(dataset: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def test_every_point_runs_and_repeats_itself(
             planner=planner,
             robustness=robustness,
             dataset_values=values,
-            planner_values={"max_calls": MOST_CALLS} if "max_calls" in yaml("planner", planner) else {},
+            planner_values={key: most for key, most in MOST.items() if key in yaml("planner", planner)},
             model_values=READABLE.get(model, {}),
         )
         if reason := invalid_reason(setting):

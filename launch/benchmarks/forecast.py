@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     grid = ["-m", "planner=react,egb_sampling", "robustness=none"]
     with server(arguments.latency_ms / 1000) as url:
         here = f"trials={arguments.trials}"
-        small = ["planner=react", "model.max_tokens=48", "retriever.top_k=4", "dataset.max_substeps=8"]
+        small = ["planner=react", "model.max_tokens=48", "retriever.top_k=4", "dataset.max_substeps=11"]
         sweeps = {
             "lexical": ["model=lexical", here],
             "simulated": ["model=simulated", here],

@@ -57,7 +57,7 @@ def test_a_sweep_survives_killed_replicas(tmp_path: Path) -> None:
     # One request at a time, so that a draw does not hang on what else is in the batch.
     model = ["model=local", f"model.path={make_model(tmp_path, context=16384)}", "model.serving.max_batch=1"]
     model += ["model.max_tokens=48", "cluster.replicas=2", "cluster.chunk_cells=4"]
-    cases = ["planner=react", "dataset.limit=4", "dataset.max_substeps=8", "retriever.top_k=4", "trials=2"]
+    cases = ["planner=react", "dataset.limit=4", "dataset.max_substeps=11", "retriever.top_k=4", "trials=2"]
     log = chaos(tmp_path, 20, 0, [*model, *cases], print)
     assert log.wrong() == []
     assert {REPLICA, WORKER} <= set(log.kills)

@@ -239,8 +239,8 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The planners that branch on SLATE under the simulated policy, three trials a case."""
     root = tmp_path_factory.mktemp("swept")
     for planner in EGB:
-        rows = planted.grid(planner, cases=15, trials=3, planner_values={"trajectories": 15}, all_offered=True,
-                            dataset_values={"max_substeps": 9}, tool_skill=0.8)  # fmt: skip
+        rows = planted.grid(planner, cases=30, trials=3, planner_values={"trajectories": 15}, all_offered=True,
+                            dataset_values={"max_substeps": 12}, tool_skill=0.88)  # fmt: skip
         store.write(root, rows)
     return root
 

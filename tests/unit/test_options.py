@@ -247,7 +247,6 @@ def test_what_is_said_of_no_tool_fits_no_benchmarks_labels() -> None:
     texts = (prompts.NO_TOOL_TEXT, asking.ASK_SUBSTEP, asking.ASK_NEXT, planning.ASK_SUBSTEPS, planning.ASK_LAST)
     words = {stem for text in texts for stem in stems(text)}
     every = [pair for half in sayings().values() for pair in half]
-    shares = [
-        np.mean([bool(words.intersection(found[:1])) for found, none in every if none is kind]) for kind in (True, False)
-    ]
+    of_kind = ([found[:1] for found, none in every if none is kind] for kind in (True, False))
+    shares = [np.mean([bool(words.intersection(first)) for first in firsts]) for firsts in of_kind]
     assert abs(shares[0] - shares[1]) <= 0.01

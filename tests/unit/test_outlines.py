@@ -31,7 +31,7 @@ from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, Json, Plan, Usage, to_json
+from grid.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
 from tests.configs import setting_of, solvers
 from tests.world import TOOLS, episode
 
@@ -69,7 +69,7 @@ class Drafting:
             return Sampled((self.outlines[min(len(self.prompts), len(self.outlines)) - 1],), usage)
         if isinstance(prompt.answer, ScoreAnswer):
             return Sampled(('{"score": 5}',) * n, usage)
-        tools = [tool for tool in getattr(prompt.answer, "tools", ()) if tool.name != FINISH]
+        tools = [tool for tool in getattr(prompt.answer, "tools", ()) if tool.name not in (FINISH, GIVE_UP)]
         if not tools:
             return Sampled(("Try again.",) * n, usage)
         call: dict[str, Json] = {"tool": tools[0].name, "arguments": dict(self.arguments)}

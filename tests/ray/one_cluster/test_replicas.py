@@ -68,7 +68,7 @@ def plan_of(root: Path, model: dict[str, Any], planners: Sequence[str] = tuple(P
             model=model,
             planner=PLANNERS[planner],
             dataset__limit=2,
-            dataset__max_substeps=8,
+            dataset__max_substeps=11,
             retriever__top_k=4,
             cluster={"kind": "local", "chunk_cells": 1},
         )
@@ -254,7 +254,8 @@ def test_a_folder_without_a_tokenizer_ends_the_sweep_before_it_starts(cluster: N
 def test_a_pool_outlives_the_sweeps_that_join_it(command: Command, pool_of_two: str) -> None:
     import ray
 
-    sweep = ["-m", "planner=react", "robustness=none", "dataset.limit=1", "dataset.max_substeps=8", "retriever.top_k=4"]
+    short = ["dataset.limit=1", "dataset.max_substeps=11", "retriever.top_k=4"]
+    sweep = ["-m", "planner=react", "robustness=none", *short]
     page = f"http://127.0.0.1:{ray.nodes()[0]['MetricsExportPort']}/metrics"
     assert "2 replicas run" in pool_of_two
     out = command("sweep", *sweep, "trials=1")
