@@ -269,7 +269,7 @@ def _nothing(stage: Stage, wanted: int) -> str:
     example = next((line.answer for one in stage.settled for line, checked in one.tries if checked.broken), "")
     return (
         f"stage {stage.name}: none of {wanted} was kept after {answers} answers; refused by: {said}. An answer begins "
-        f"{one_line(example, 80)!r}. All answers are kept in {stage.journal.path}, and those of the stages before in "
+        f"'{one_line(example, 80)}'. All answers are kept in {stage.journal.path}, and those of the stages before in "
         "their files; more repairs=, another seed or a stronger model may do"
     )
 

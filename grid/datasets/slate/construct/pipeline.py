@@ -25,8 +25,6 @@ from grid.text.untrusted import loads
 STAGES = "stages"
 """The folder of the stages' files."""
 SETTINGS = "construction.json"
-VERSION = 1
-"""Raise where a stage's rules or prompts change so that what was kept before would not be kept now."""
 T = TypeVar("T")
 
 
@@ -49,7 +47,6 @@ def expect_same(wanted: Construction) -> None:
         "complexity": {key: value for key, value in wanted.complexity.items() if value},
         "temperature": how.temperature,
         "max_tokens": how.max_tokens,
-        "version": VERSION,
     }
     path = wanted.out / SETTINGS
     if not path.exists():
