@@ -88,6 +88,11 @@ class ToolSpec:
     returns: tuple[str, ...] = ()
     category: str = ""
 
+    @cached_property
+    def takes_results(self) -> bool:
+        """Whether any of its arguments is an earlier call's result. All others are texts, as in KoPL."""
+        return any(parameter.type == RESULT for parameter in self.parameters)
+
 
 @dataclass(frozen=True)
 class ToolCall:

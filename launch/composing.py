@@ -18,11 +18,13 @@ from typing import Any, cast
 from hydra import initialize_config_dir
 from hydra._internal.callbacks import Callbacks
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 
@@ -69,11 +71,30 @@ def multirun(overrides: Sequence[str]) -> Iterator[Iterator[Composed]]:
         yield sweeper.composed(cast(list[str], OmegaConf.to_container(config.hydra.overrides.task)))
 
 
+class _Files(CachingConfigRepository):  # type: ignore[misc]  # Hydra has no types
+    """Hydra's files, each parsed once a sweep. Hydra parses them anew for each setting, and changes what it loads."""
+
+    def __init__(self, delegate: IConfigRepository) -> None:
+        super().__init__(delegate)
+        self._pickled: dict[str, bytes] = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        if config_path not in self._pickled:
+            self._pickled[config_path] = pickle.dumps(self.delegate.load_config(config_path=config_path))
+        return cast(ConfigResult | None, pickle.loads(self._pickled[config_path]))  # noqa: S301 - our own
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Files:
+        """Hydra copies its files for each setting."""
+        return self
+
+
 class Composer:
     """Composes the settings of one sweep; equal to Hydra's own `load_sweep_config` for each."""
 
     def __init__(self, loader: ConfigLoader, master: DictConfig) -> None:
         self._loader, self._master = loader, master
+        if isinstance(loader, ConfigLoaderImpl) and not isinstance(loader.repository, _Files):
+            loader.repository = _Files(loader.repository)
         self._shared: dict[str, _Shared] = {}
         parser = OverridesParser.create(loader)
         self._parsed = lru_cache(maxsize=None)(parser.parse_override)

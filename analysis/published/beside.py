@@ -97,20 +97,32 @@ def _means(by_model: Mapping[str, pd.DataFrame], model: str, metric: Metric) -> 
     return values.groupby([cells[CLUSTER], cells["case_id"]], observed=True).mean().dropna()
 
 
-def blocks(table: Published, cells: pd.DataFrame) -> list[Block]:
+Told = tuple[dict[Any, Any], Mapping[str, Any]]
+"""A setting: its labels and names, and its config."""
+
+
+def settings_of(cells: pd.DataFrame) -> list[Told]:
+    """The settings that cells are of."""
+    columns = list(dict.fromkeys([*SETTING, *NAMED, "config"]))
+    found = cells[columns].drop_duplicates().to_dict("records")
+    configs = {text: json.loads(text) for text in {str(one["config"]) for one in found}}
+    return [(one, configs[str(one["config"])]) for one in found]
+
+
+def blocks(table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
     """The table's rows in their order, each with every setting of ours that stands beside it.
 
     A row of the paper's that none of ours stands beside has a block without a setting; a row without figures has none.
     There are no blocks where ours have fewer rows than the table's `least`.
     `cells` have NAMED, `SETTING`, `config` and the table's columns; where they have not what tells kinds of cells
-    apart, nothing does.
+    apart, nothing does. `told` are their settings, where many tables ask for them.
     """
-    settings = cells.drop_duplicates([*SETTING, *NAMED, "config"]).to_dict("records")
-    configs = {text: json.loads(text) for text in {str(one["config"]) for one in settings}}
+    told = settings_of(cells) if told is None else told
+    settings = [one for one, _ in told]
     beside: list[Block] = []
     for row in table.rows:
         conditions, kinds = table.conditions(row), {**table.cells, **row.cells}
-        fitting = [one for one in settings if _fits(one, configs[str(one["config"])], conditions)]
+        fitting = [one for one, config in told if _fits(one, config, conditions)]
         each = [(one, _of(cells, one, fitting, kinds)) for one in _settings(fitting)]
         own = [(one, found) for one, found in each if len(found)]
         alike = Counter((one["robustness"], one["planner"]) for one, _ in own)

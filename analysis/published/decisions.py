@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.compute as pc
 
 from analysis.intervals import CLUSTER, Interval, share
-from analysis.published.beside import Block, Measured
+from analysis.published.beside import Block, Measured, Told
 from analysis.published.beside import blocks as of_cells
 from analysis.published.files import Metric, Published
 from grid import store
@@ -70,13 +70,13 @@ def _ratio(errors: pd.Series[float], decisions: pd.Series[float]) -> Interval:
     return share(rate + (errors - rate * decisions) / float(decisions.mean()))
 
 
-def blocks(root: Path, table: Published, cells: pd.DataFrame) -> list[Block]:
+def blocks(root: Path, table: Published, cells: pd.DataFrame, told: Sequence[Told] | None = None) -> list[Block]:
     """The table's rows as `beside.blocks` gives them, with the decisions of ours.
 
     Raises:
         StoreError: the folder cannot be read.
     """
-    found = of_cells(table, cells)
+    found = of_cells(table, cells, told)
     if not any(block.setting for block in found):
         return found
     wanted = {str(cell) for block in found for cell in block.cells["cell_id"]}

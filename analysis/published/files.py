@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -210,6 +211,13 @@ def load(path: Path) -> Published:
     Raises:
         AnalysisError: it cannot be read, or a key or value is wrong; the place is named.
     """
+    found = path.stat() if path.is_file() else None
+    return _load(path, (found.st_mtime_ns, found.st_size) if found else None)
+
+
+@lru_cache(maxsize=256)
+def _load(path: Path, state: tuple[int, int] | None) -> Published:
+    """What a file holds as it is now: every report reads all of them."""
     place, values = yaml_files.place_of(path), yaml_files.read(path)
     try:
         return Published.model_validate(values)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from analysis import intervals, load, planted, provenance, queries, spending, win_rates
 from analysis.plans import cells as plans
 from analysis.published import decisions, files, order
-from analysis.published.beside import NAMED, Block, Measured, blocks
+from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
 from analysis.published.files import WIN, Metric, Published
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
@@ -62,10 +62,11 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     cells = spending.added_up(plans.derived(cells))
     cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
+    told = settings_of(cells)
     found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
     for table in tables:
         there, notes = table.of_ours("dataset", ran)
-        beside = blocks(there, cells) if there.of == "cells" else decisions.blocks(root, there, cells)
+        beside = blocks(there, cells, told) if there.of == "cells" else decisions.blocks(root, there, cells, told)
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]

@@ -10,7 +10,7 @@ from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswe
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_schema import plan_schema
 from grid.engines.verdicts import VerdictAnswer, verdict_properties
-from grid.text.arguments import RESULT_REFERENCE, allowed, takes_results
+from grid.text.arguments import RESULT_REFERENCE, allowed
 from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
 SEPARATORS = (", ", ": ")
@@ -52,7 +52,7 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     if isinstance(answer, ChainAnswer | MessagesAnswer):
         return plan_schema(answer, text_schema, lambda tool: _arguments(tool, None))
     results = None if isinstance(answer, PlanAnswer) else answer.results
-    tools = [tool for tool in answer.tools if results != () or not takes_results(tool)]
+    tools = [tool for tool in answer.tools if results != () or not tool.takes_results]
     calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]
     if answer.may_decline:
         calls.append(_call(NO_TOOL, object_schema({}, [])))

@@ -28,7 +28,6 @@ from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
-from grid.text.arguments import takes_results
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
 
 
@@ -79,6 +78,6 @@ def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
 def _first(tools: Sequence[ToolSpec]) -> str:
     """The first tool but `give_up` and `reject`; among tools that take results the first that needs no arguments."""
     offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
-    if any(map(takes_results, offered)):
+    if any(tool.takes_results for tool in offered):
         offered = [tool for tool in offered if not tool.parameters] or offered
     return offered[0].name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from grid.text.references import found_in, reference
 from grid.types import FINISH, RESULT, Json, Parameter, ToolCall, ToolSpec, to_json
@@ -23,19 +22,13 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
-@lru_cache(maxsize=65536)
-def takes_results(tool: ToolSpec) -> bool:
-    """Whether any of its arguments is an earlier call's result. All others are texts, as in KoPL."""
-    return any(parameter.type == RESULT for parameter in tool.parameters)
-
-
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
     """The only values that an argument may have; none where it may have others.
 
     Tools that take results keep to what their schemas list. Elsewhere not even the benchmarks' own calls do (4 of 6
     listed arguments of 100 UltraTool cases have another value), and a reference may stand for a value.
     """
-    return parameter.values if takes_results(tool) else ()
+    return parameter.values if tool.takes_results else ()
 
 
 def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
@@ -44,7 +37,7 @@ def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[
     Numbers become texts. What names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes `OUTPUT_FROM_STEP_1.result`
     where a result is taken, or where it is all of the answer to a question. Elsewhere `$1` may be a price.
     """
-    if not any(map(takes_results, offered)):
+    if not any(tool.takes_results for tool in offered):
         return dict(arguments)
     results = {parameter.name for parameter in tool.parameters if parameter.type == RESULT or tool.name == FINISH}
     return {name: _normal(value, name in results) for name, value in arguments.items()}
@@ -69,7 +62,7 @@ def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     for name, value in call.arguments.items():
         if name not in known:
             return f"{tool.name} has no argument {name!r:.80}"
-        if why := _wrong(value, known[name], tool, exact or takes_results(tool)):
+        if why := _wrong(value, known[name], tool, exact or tool.takes_results):
             return f"{name} {why}"
     missing = [name for name, one in known.items() if one.required and call.arguments.get(name) in (None, "")]
     return f"{tool.name} without {', '.join(missing)}" if missing else None

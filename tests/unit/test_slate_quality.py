@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grid.datasets.slate.dataset import Slate
-from grid.datasets.slate.quality import Figure, _Output, figures, read_source, separated, told_by_word
+from grid.datasets.slate.quality import Figure, _look, _Output, figures, read_source, separated, told_by_word
 from grid.datasets.slate.records import ArgumentRecord, ToolRecord
 
 WORDS = ("order", "invoice", "stock", "price", "parcel", "review", "member", "coupon")
@@ -32,6 +32,18 @@ def test_style_tells_groups_apart_only_where_it_differs(planted: str) -> None:
         shapes += 3 * labels[:, None]
     auc = separated(texts, shapes, labels)
     assert auc > 0.95 if planted != "nothing" else 0.4 < auc < 0.6
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_a_value_in_a_text_is_seen_where_only_one_kind_has_it(value: bool) -> None:
+    rng = random.Random(2)
+    calls = np.array([rng.random() < 0.4 for _ in range(400)])
+    texts = [
+        f"Look at the parcel{' of 3 May 2024' if (call if value else rng.random() < 0.5) else ''}" for call in calls
+    ]
+    looks = np.array([_look(text) for text in texts])
+    auc = separated([], looks, calls, [str(index % 40) for index in range(400)])
+    assert auc > 0.95 if value else 0.4 < auc < 0.6
 
 
 def test_first_words_are_learned_on_other_workflows() -> None:

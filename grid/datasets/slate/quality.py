@@ -84,30 +84,46 @@ def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Ite
     yield Figure("substeps with a call told by their first word", 100 * told_by_word(substeps, groups), "%", most=65)
     share = mean(calls for _, calls in substeps)
     yield Figure("the more frequent kind of substep", 100 * max(share, 1 - share), "%")
+    looks = np.array([_look(sub.text) for case in cases for sub in case.substeps()])
+    calls = np.array([calls for _, calls in substeps])
+    yield Figure("substeps with a call told by values and length", separated([], looks, calls, groups), "AUC", most=0.6)
 
 
-def separated(texts: Sequence[str], shapes: np.ndarray, labels: np.ndarray) -> float:
+def separated(
+    texts: Sequence[str], shapes: np.ndarray, labels: np.ndarray, groups: Sequence[str] | None = None
+) -> float:
     """Area under the ROC curve of a logistic model on words and shape, over five folds; 0.5 tells nothing.
 
     Args:
-        texts: one per item; its words' stems are features (TF-IDF).
+        texts: one per item; its words' stems are features (TF-IDF). Empty: shape alone.
         shapes: further features (items, features), standardised here.
         labels: booleans (items).
+        groups: those of one group are in one fold.
     """
     from scipy.sparse import csr_array, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-    from sklearn.pipeline import make_pipeline
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
     from sklearn.preprocessing import StandardScaler
 
-    words = TfidfVectorizer(analyzer=lambda text: list(stems(text)), min_df=2).fit_transform(texts)
-    features = csr_array(hstack([words, csr_array(StandardScaler().fit_transform(shapes))]))
-    model = make_pipeline(LogisticRegression(class_weight="balanced", max_iter=1000))
-    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-    scores = cross_val_predict(model, features, labels, cv=folds, method="decision_function")
+    features = csr_array(StandardScaler().fit_transform(shapes))
+    if texts:
+        words = TfidfVectorizer(analyzer=lambda text: list(stems(text)), min_df=2).fit_transform(texts)
+        features = csr_array(hstack([words, features]))
+    model = LogisticRegression(class_weight="balanced", max_iter=1000)
+    kind = StratifiedGroupKFold if groups else StratifiedKFold
+    folds = kind(FOLDS, shuffle=True, random_state=0)
+    scores = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="decision_function")
     return float(roc_auc_score(labels, scores))
+
+
+def _look(text: str) -> list[float]:
+    """What a substep's text looks like to somebody who does not read it: values, names, length."""
+    words = text.split()
+    named = sum(word[:1].isupper() for word in words[1:])
+    valued = sum(any(letter.isdigit() or letter in "@$" for letter in word) for word in words)
+    return [float(named > 0), float(valued > 0), named, valued, len(words), len(text)]
 
 
 def _shape(tool: ToolRecord) -> list[float]:

@@ -51,7 +51,6 @@ from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
-from grid.text.arguments import takes_results
 from grid.text.references import reference
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
@@ -198,7 +197,7 @@ class Lexical:
         """A point with its options: no tool that takes results where there are none, nor to refuse, if others stay."""
         options = _options(prompt, answer.may_decline)
         scores = self._scores(prompt, options) / self.temperature
-        out = {tool.name for tool in answer.tools if not results and takes_results(tool)} | {REJECT}
+        out = {tool.name for tool in answer.tools if not results and tool.takes_results} | {REJECT}
         kept = [place for place, option in enumerate(options) if name_of(option) not in out]
         if not kept:  # a tool that was chosen already gets its arguments
             kept = list(range(len(options)))
@@ -267,7 +266,7 @@ class _Point(NamedTuple):
             return {"tool": NO_TOOL, "arguments": {}}
         if takes_answer([tool]):
             return _answered(last_result(self.prompt))
-        results = self.results if any(map(takes_results, answer.tools)) else None
+        results = self.results if any(tool.takes_results for tool in answer.tools) else None
         given = {} if tool.name == FINISH else fill(tool, self.prompt, results)
         return {"tool": tool.name, "arguments": given}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from grid.engines.base import Prompt
-from grid.text.arguments import misfit, misplaced, takes_results
+from grid.text.arguments import misfit, misplaced
 from grid.text.references import found_in, reference
 from grid.types import FINISH, GIVE_UP, NO_TOOL, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
 
@@ -54,7 +54,7 @@ class Writer:
         if tool in (NO_TOOL, FINISH, GIVE_UP):
             return {"tool": tool, "arguments": {}}
         spec = self.tools.get(tool)
-        if spec and takes_results(spec):
+        if spec and spec.takes_results:
             return self._exact(spec, known, right, before)
         if known:
             arguments: dict[str, Json] = dict(known.arguments) if right else dict.fromkeys(known.arguments, UNKNOWN)
@@ -80,7 +80,7 @@ class Writer:
 
     def _failing(self) -> dict[str, Json]:
         """A call that can be run anywhere and asks for what there is not."""
-        free = (tool for tool in self.tools.values() if tool.parameters and not takes_results(tool))
+        free = (tool for tool in self.tools.values() if tool.parameters and not tool.takes_results)
         tool = min(free, key=lambda one: one.name, default=None)
         return self.call(tool.name, None, False, {}) if tool else {"tool": NO_TOOL, "arguments": {}}
 
