@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -19,11 +19,12 @@ from grid.runner.prices import Price
 from grid.seeds import derive_seed
 from grid.text.answers import only_one
 from grid.text.objects import UnreadableError
+from grid.text.untrusted import shown
 from grid.types import Json, Usage, to_json
 
 T = TypeVar("T")
 R = TypeVar("R")
-NO_JSON, FORM, LENGTH = "JSON", "form", "context"
+NO_JSON, CHARACTERS, FORM, LENGTH = "JSON", "characters", "form", "context"
 _DIGITS = 16
 _SHOWN = 20  # rules that a repair names at most
 
@@ -247,10 +248,35 @@ def read(item: Item[T], text: str) -> Checked[T]:
         answer = only_one(text, lambda value: value if isinstance(value, dict) else None, "it holds no JSON object")
     except UnreadableError as error:
         return Checked((), (Broken(gate=NO_JSON, text=f"The answer is one JSON object: {one_line(error, 200)}."),))
+    flat = {name: _flat(value) for name, value in answer.items()}
+    if any(shown(text) != text for text in _texts(flat)):
+        return Checked((), (Broken(gate=CHARACTERS, text="Texts have no characters that cannot be seen."),))
     try:
-        return item.check(answer)
+        return item.check(flat)
     except ValidationError as error:
         return Checked((), tuple(Broken(gate=FORM, text=_told(one)) for one in error.errors()[:_SHOWN]))
+
+
+def _flat(value: Json) -> Json:
+    """A value with every text on one line."""
+    if isinstance(value, list):
+        return [_flat(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _flat(item) for name, item in value.items()}
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every text in a value, names too."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield name
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str):
+        yield value
 
 
 def _told(error: Any) -> str:
@@ -272,8 +298,3 @@ def _nothing(stage: Stage, wanted: int) -> str:
         f"'{one_line(example, 80)}'. All answers are kept in {stage.journal.path}, and those of the stages before in "
         "their files; more repairs=, another seed or a stronger model may do"
     )
-
-
-def products(settled: Sequence[Settled[T]]) -> list[T]:
-    """All that was kept."""
-    return [product for one in settled for product in one.products]

@@ -121,7 +121,7 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
 
     def check(answer: Mapping[str, Json]) -> Checked[Query]:
         given = _Query.model_validate(answer)
-        query = Query(f"{plan.key}-{number:03}", plan, " ".join(given.query.split()))
+        query = Query(f"{plan.key}-{number:03}", plan, given.query)
         problems = []
         for argument in first.arguments:
             value = given.values.get(argument.name)

@@ -95,7 +95,7 @@ def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]
         missing = [sub.id for sub in plan.substeps if sub.id not in given]
         if missing:
             return Checked((), (broken("form", f"Every substep stands in the answer; {', '.join(missing)} does not."),))
-        texts = {sub.id: " ".join(given[sub.id].text.split()) for sub in plan.substeps}
+        texts = {sub.id: given[sub.id].text for sub in plan.substeps}
         calls = {number: ToolCall(tool.name, given[number].arguments) for number, tool in plan.calls}
         problems = [*_text_problems(plan, texts)]
         results = dict[str, list[str]]()
