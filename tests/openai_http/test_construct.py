@@ -72,7 +72,7 @@ def test_a_whole_set_is_written_and_an_oracle_resolves_all_of_it(
     told = capsys.readouterr()
     assert (status, told.err) == (0, "")
     assert of_stages(server) == ANSWERS == sum(len(lines(out, stage)) for stage in STAGES)
-    assert re.search(r"│ plans +│ +4 │ +4 │ +0 │ +0 │ +4 │ +28 │ +12 │ +0.0001 │", told.out)
+    assert re.search(r"plans  +4 +4 +0 +0 +4 +28 +12 +0.0001", told.out)
     assert "arguments from the query whose name stands in it" in told.out
     for stage in STAGES:
         for line in lines(out, stage):
@@ -363,7 +363,7 @@ def test_each_gate_refuses_and_a_repair_is_told_the_rule(
     repairs = [one.body["messages"][1]["content"] for one in server.asked if "It was refused" in str(one.body)]
     assert len(repairs) == len(refused)
     assert all(any(f"- {rule}" in text for rule in rules) for text in repairs)
-    assert re.search(rf"│ {stage} +│ {gate} +│ +\d+ │ +\d+ │ +0 │", told)
+    assert re.search(rf"{stage} +{gate}  +\d+ +\d+ +0", told)
 
 
 def test_workflows_that_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -377,10 +377,8 @@ def test_workflows_that_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert status == 0
     workflows = {json.loads(line)["workflow"] for line in (tmp_path / "out/cases.jsonl").read_text().splitlines()}
     assert workflows == {"repairs-000"}
-    assert re.search(r"│ plans +│ +4 │ +1 │ +0 │ +3 │ +8 │", told), (
-        "two topics, each with a second plan asked for 3 times"
-    )
-    assert re.search(r"│ plans +│ duplicate +│ +7 │ +88 │ +3 │", told)
+    assert re.search(r"plans  +4 +1 +0 +3 +8", told), "two topics, each with a second plan asked for 3 times"
+    assert re.search(r"plans +duplicate  +7 +88 +3", told)
 
 
 def test_outcomes_that_contradict_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -401,7 +399,7 @@ def test_outcomes_that_contradict_each_other(tmp_path: Path, capsys: pytest.Capt
     assert len(first) == len(set(first)), "of each first call one outcome is left"
     dropped = 8 - len(cases)
     assert dropped > 0
-    assert re.search(rf"│ outcomes +│ contradiction +│ +{dropped} │ +\d+ │ +{dropped} │", told)
+    assert re.search(rf"outcomes +contradiction  +{dropped} +\d+ +{dropped}", told)
 
 
 def test_a_domain_of_one_tool(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

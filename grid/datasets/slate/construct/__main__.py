@@ -70,7 +70,8 @@ def _run(wanted: Construction) -> None:
         expect_same(wanted)
         asker = asyncio.run(construct(wanted, partial(loaded, asking, say, stack), price, say))
     console.print(tables.stages(asker.stages))
-    console.print(tables.gates(asker.stages))
+    gates = tables.gates(asker.stages)
+    console.print(gates if gates.row_count else "No gate refused an answer.")
     _quality(console, wanted)
 
 

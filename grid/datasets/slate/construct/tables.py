@@ -6,20 +6,27 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.box import SIMPLE
 from rich.table import Table
 
 from grid.datasets.slate.construct.asking import Settled, Stage
 from grid.datasets.slate.construct.journal import Line
 from grid.datasets.slate.dataset import Slate
 
+_PADDING = (0, 1, 0, 0)
+
 
 def stages(found: Sequence[Stage]) -> Table:
     """What each stage was asked for, kept, repaired and refused, and what its answers cost."""
-    table = Table(title="Stages")
-    for column in (
-        "stage", "asked for", "kept", "of these repaired", "refused", "answers", "tokens in", "tokens out", "US dollars"
-    ):  # fmt: skip
-        table.add_column(column, justify="left" if column == "stage" else "right")
+    table = Table(
+        title="Stages",
+        box=SIMPLE,
+        padding=_PADDING,
+        caption="Asked, kept, refused: tools, plans and so on. Repaired: kept after a repair. Answers, tokens and "
+        "dollars: of all answers in the stage's file.",
+    )
+    for column in ("stage", "asked", "kept", "repaired", "refused", "answers", "tokens in", "out", "dollars"):
+        table.add_column(column, justify="left" if column == "stage" else "right", no_wrap=True)
     every: list[Line] = []
     for stage in found:
         lines = [*stage.journal.lines.values()]
@@ -35,7 +42,12 @@ def stages(found: Sequence[Stage]) -> Table:
 
 def gates(found: Sequence[Stage]) -> Table:
     """Which rules refused what: answers that broke each, and items that ended so."""
-    table = Table(title="Gates", caption="An answer may break several rules. In the end: after the last repair.")
+    table = Table(
+        title="Gates",
+        box=SIMPLE,
+        padding=_PADDING,
+        caption="An answer may break several rules. In the end: after the last repair.",
+    )
     for column in ("stage", "gate", "answers refused", "% of answers", "in the end"):
         table.add_column(column, justify="left" if column in ("stage", "gate") else "right")
     for stage in found:
@@ -57,7 +69,9 @@ def quality(dataset: Slate) -> Table:
     """What a reviewer of a benchmark would measure, as far as the set is large enough for it."""
     from grid.datasets.slate.quality import groups  # scikit-learn is slow to import
 
-    table = Table(title="The set as a benchmark", caption="Targets are those of SLATE itself.")
+    table = Table(
+        title="The set as a benchmark", box=SIMPLE, padding=_PADDING, caption="Targets are those of SLATE itself."
+    )
     for column in ("figure", "here", "target"):
         table.add_column(column, justify="left" if column == "figure" else "right")
     for group in groups(dataset):
@@ -82,5 +96,5 @@ def _spent(lines: Sequence[Line]) -> tuple[str, str, str, str]:
         f"{len(lines):,}",
         f"{sum(line.input_tokens for line in lines):,}",
         f"{sum(line.output_tokens for line in lines):,}",
-        f"{sum(known):.4f}" if len(known) == len(money) else "not known",
+        f"{sum(known):.4f}" if len(known) == len(money) else "unknown",
     )

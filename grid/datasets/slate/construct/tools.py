@@ -17,7 +17,7 @@ from grid.datasets.slate.records import ArgumentRecord, SameFunctionRecord, Tool
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
 from grid.text.words import stems
-from grid.types import Json
+from grid.types import Json, to_json
 
 AT_A_TIME = 5
 _MOST = 3  # arguments, and result fields
@@ -34,9 +34,19 @@ _RULES = (
     "that other tools take.",
     f"- A description is one sentence of at least {_LEAST_WORDS} words.",
 )
+_EXAMPLE = ToolRecord(
+    name="foretell_rainfall",
+    category="",
+    description="Says how much rain will fall at a weather station on one day.",
+    arguments=[
+        ArgumentRecord(name="station_code", type="string", description="Which place it is for, as WS-118"),
+        ArgumentRecord(name="target_day", type="date", description="When the rain would fall"),
+    ],
+    results=["rain_in_mm", "forecast_id"],
+)
 _FORM = (
-    'Answer with JSON only: {"tools": [{"name": "...", "description": "...", "arguments": [{"name": "...", "type": '
-    '"string", "description": "..."}], "results": ["..."]}]}',
+    "Answer with JSON only, as in this example of another domain, which is not to be repeated:",
+    to_json({"tools": [_EXAMPLE.model_dump(exclude={"category", "same_function"})]}),
 )
 
 
@@ -188,7 +198,7 @@ def _checking(
     category: str, known: Sequence[ToolRecord], wanted: int
 ) -> Callable[[Mapping[str, Json]], Checked[ToolRecord]]:
     def check(answer: Mapping[str, Json]) -> Checked[ToolRecord]:
-        kept, problems, rule = list[ToolRecord](), list[Broken](), distinct(known)
+        kept, problems, rule = list[ToolRecord](), list[Broken](), distinct([_EXAMPLE, *known])
         given = _Tools.model_validate(answer).tools
         for tool in given[:wanted]:
             found = [*_tool_problems(tool)]
