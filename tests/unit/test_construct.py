@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -13,23 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.datasets.slate.construct import outcomes, plans, queries, substeps, tools
-from grid.datasets.slate.construct.asking import (
-    CHARACTERS,
-    FORM,
-    NO_JSON,
-    Asker,
-    Checked,
-    Item,
-    Settled,
-    prompt_of,
-    read,
-)
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
-from grid.datasets.slate.construct.config import read as construction
+from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Journal, Line
 from grid.datasets.slate.construct.rules import fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES
-from grid.errors import ConfigError
 from grid.types import NO_TOOL, Json, ToolCall
 from tests.scripted_slate import ANSWERS, STAGES
 
@@ -54,7 +42,7 @@ class Scripted:
         class At:
             @staticmethod
             async def settle(item: Item[T]) -> Settled[T]:
-                answer = ANSWERS[stage](prompt_of(item, None).text(), item.schema)
+                answer = ANSWERS[stage](prompt_of(item).text(), item.schema)
                 self.items.setdefault(stage, []).append((item, answer))
                 return Settled(item, [(line(stage), read(item, json.dumps(answer)))])
 
@@ -270,76 +258,3 @@ def test_a_stage_file_keeps_what_is_written_wherever_it_is_cut(
         assert [*again.lines.values()] == written[:whole]
         assert bool(said) is (cut not in (0, *ends))
         assert path.stat().st_size == ([0, *ends])[whole]
-
-
-def given_keys(folder: Path, *more: str) -> list[str]:
-    return ["model=openai_http", "model.model=m", "domain=public_library", f"out={folder}", *more]
-
-
-@pytest.mark.parametrize(
-    ("keys", "says"),
-    [
-        (["model=nosuch"], "model='nosuch': one of "),
-        (["model=openai_http"], "model.model='???': this key has no default"),
-        (["model=lexical"], None),
-        (["domain=nosuch"], "domain='nosuch': a YAML file with name, description, users, topics, or one of "),
-        (["sizes.tols=3"], "sizes.tols='3': no such key; the keys here are tools, workflows"),
-        (["sizes.tools=0"], "sizes.tools=0: "),
-        (["sizes.equivalents=2"], "sizes.equivalents=2: "),
-        (["sizes=3"], "sizes=3: "),
-        (["seed=1.5"], "seed=1.5: "),
-        (["temperature=.nan"], "temperature=nan: "),
-        (["complexity.complex=0", "complexity.moderate=0", "complexity.advanced=0"], "complexity="),
-        (["complexity.hard=1"], "complexity.hard='1': no such key; the keys here are simple, moderate"),
-        (["nosuch"], "nosuch=None: KEY=VALUE"),
-        (["seed=["], "seed='[': a value that can be read"),
-        (["model.api_key=sk-secret"], None),
-        (["cluster=nosuch"], "cluster='nosuch': one of address, local"),
-    ],
-)
-def test_bad_keys(keys: list[str], says: str | None, tmp_path: Path) -> None:
-    whole = given_keys(tmp_path, *keys)
-    if keys == ["model=openai_http"]:
-        whole.remove("model.model=m")
-    if says is None:
-        construction(whole)  # the engine itself says what is wrong with its keys
-        return
-    with pytest.raises(ConfigError) as caught:
-        construction(whole)
-    assert str(caught.value).startswith(says)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "domain="),
-        ("[1]", "domain="),
-        ("{", "domain="),
-        ("name: x\ndescription: y\nusers: [a]\ntopics: {}", "domain.topics="),
-        ("name: x\ndescription: y\nusers: []\ntopics: {A: b}", "domain.users="),
-        ("name: x\ndescription: y\nusers: [a]\ntopics: {A: b, 'a!': c}", "domain.topics="),
-        ("name: x\ndescription: y\nusers: [a]\ntopics: {'…': b, B: c}", "domain.topics="),
-        ('name: "x\\e[31m"\ndescription: y\nusers: [a]\ntopics: {A: b}', "domain.name="),
-        ("name: x\ndescription: y\nusers: [a]\ntopics: {A: b}\nmore: 1", "domain.more="),
-        ("name: !!python/object:os.system x", "domain="),
-    ],
-)
-def test_bad_domains(text: str, says: str, tmp_path: Path) -> None:
-    path = tmp_path / "domain.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError) as caught:
-        construction(given_keys(tmp_path, f"domain={path}"))
-    assert str(caught.value).startswith(says)
-    assert str(caught.value).isprintable()
-
-
-def test_a_domain_that_can_have_one_tool_only(tmp_path: Path) -> None:
-    path = tmp_path / "domain.yaml"
-    path.write_text("name: x\ndescription: y\nusers: [a]\ntopics: {A: b}", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"sizes.tools=1: 2 or more where the domain has one topic"):
-        construction(given_keys(tmp_path, f"domain={path}", "sizes.tools=1"))
-
-
-@pytest.mark.parametrize("name", ["bicycle_workshop", "public_library"])
-def test_domains_that_are_here(name: str, tmp_path: Path) -> None:
-    assert len(construction(given_keys(tmp_path, f"domain={name}")).domain.topics) >= 3

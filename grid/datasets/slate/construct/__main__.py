@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(wanted: Construction) -> None:
     # Not before all keys are known to be right: what follows takes longer to import.
     from grid.datasets.slate.construct import tables
-    from grid.datasets.slate.construct.pipeline import Held, construct, expect_same
+    from grid.datasets.slate.construct.pipeline import construct, expect_same, held
     from grid.engines.base import SAMPLE
     from grid.engines.roles import ACTOR
     from grid.replicas.answering import Answering, loaded
@@ -66,7 +66,7 @@ def _run(wanted: Construction) -> None:
         console.print(shown_lines(line), markup=False)
 
     asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster)
-    with Held(wanted.out), ExitStack() as stack:
+    with held(wanted.out), ExitStack() as stack:
         expect_same(wanted)
         asker = asyncio.run(construct(wanted, partial(loaded, asking, say, stack), price, say))
     console.print(tables.stages(asker.stages))

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from grid.datasets.slate.construct.asking import Asker, Checked, Item, Settled
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
+from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.rules import broken, fits, stands_in
 from grid.datasets.slate.construct.substeps import Outlined
@@ -88,7 +89,8 @@ def _calls(outlined: Outlined, tools: Tools, kinds: Mapping[tuple[str, str], str
         tool = tools[call.tool]
         fields = [f"{name}, a {kinds[step, name]}" if (step, name) in kinds else name for name in tool.results]
         yield f"{step} {outlined.texts[step]}"
-        yield f"  {call.tool}({to_json(dict(call.arguments))}): {tool.description} It returns {'; '.join(fields)}."
+        about = tool.description.rstrip(".")
+        yield f"  {call.tool}({to_json(dict(call.arguments))}): {about}. It returns {'; '.join(fields)}."
 
 
 def _checking(

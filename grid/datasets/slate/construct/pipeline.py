@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,27 +72,25 @@ def _flat(key: str, value: object) -> dict[str, object]:
     return {name: part for found in parts for name, part in found.items()}
 
 
-class Held:
-    """A context manager: inside it no other process works on the folder.
+@contextmanager
+def held(out: Path) -> Iterator[None]:
+    """Hold a folder for one construction.
 
     Raises:
-        StoreError: another one does, or it cannot be written to.
+        StoreError: another process has it, or it cannot be written to.
     """
-
-    def __init__(self, out: Path) -> None:
-        self._out, self._lock = out, FileLock(out / ".lock", timeout=0)
-
-    def __enter__(self) -> None:
-        try:
-            self._out.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except Timeout:
-            raise StoreError(f"out={self._out}: another process constructs there; wait for it") from None
-        except OSError as error:
-            raise StoreError(f"out={self._out}: cannot be written to ({error.strerror})") from None
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    lock = FileLock(out / ".lock", timeout=0)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise StoreError(f"out={out}: another process constructs there; wait for it") from None
+    except OSError as error:
+        raise StoreError(f"out={out}: cannot be written to ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 async def construct(

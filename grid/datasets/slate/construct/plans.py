@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grid.datasets.slate.construct.asking import Asker, Checked, Item, Settled
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
+from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.rules import broken, normal
 from grid.datasets.slate.construct.tools import line, notes
@@ -27,6 +28,13 @@ from grid.types import NO_TOOL, Json
 OFFERED = 30
 """Tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""
 _LENGTH = 160
+_KINDS: Mapping[Complexity, str] = {
+    "simple": "It goes straight to its end.",
+    "moderate": "At least one call takes a result, and one substep decides something.",
+    "complex": "Several calls take results; something is checked first, and what is found decides what follows.",
+    "advanced": "It has several parts whose results meet; special cases are seen to, and the tools are of many kinds.",
+}
+"""What plans of a complexity have beside their numbers (figure 12)."""
 
 
 class _Substep(BaseModel):
@@ -170,7 +178,7 @@ def _shape(complexity: Complexity) -> tuple[str, ...]:
     steps, per_step, substeps, calls = SHAPES[complexity]
     return (
         f"The plan is {complexity}: {_span(steps)} high-level steps with {_span(per_step)} substeps each, "
-        f"{_span(substeps)} substeps in all, and {_span(calls)} of these call a tool.",
+        f"{_span(substeps)} substeps in all, and {_span(calls)} of these call a tool. {_KINDS[complexity]}",
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grid.datasets.slate.construct.asking import Asker, Checked, Item, Settled
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
+from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.plans import Workflow
 from grid.datasets.slate.construct.rules import broken, fits, normal, stands_in
@@ -18,6 +19,7 @@ from grid.datasets.slate.records import ArgumentRecord, ToolRecord
 from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
+from grid.text.words import stems
 from grid.types import Json
 
 _WORDS: Mapping[Complexity, tuple[int, str]] = {
@@ -108,7 +110,9 @@ def value_schema(argument: ArgumentRecord) -> dict[str, Any]:
 
 
 def _takes(tool: ToolRecord | None) -> str:
-    return f" (a tool takes {'; '.join(map(_described, tool.arguments))})" if tool else ""
+    if tool is None:
+        return ""
+    return f" (a tool takes {'; '.join(map(_described, tool.arguments))}; it returns {', '.join(tool.results)})"
 
 
 def _described(argument: ArgumentRecord) -> str:
@@ -129,6 +133,9 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
                 problems.append(broken("type", f"The value of {argument.name} is a {argument.type}."))
             elif not stands_in(value, query.text):
                 problems.append(broken("value", f"The query states the value of {argument.name}, {value!r:.60}."))
+            elif set(stems(argument.name)) <= set(stems(query.text)):
+                said = f"The query says {value!r:.60} without the words of {argument.name}, as people do."
+                problems.append(broken("argument name", said))
         if len(query.text.split()) < least:
             problems.append(broken("length", f"The query has at least {least} words and all details."))
         named = [tool.name for _, tool in plan.calls if tool.name in query.text]

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 
 from grid.datasets.slate.checking import names_tool
-from grid.datasets.slate.construct.asking import Asker, Checked, Item, Settled
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
+from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.plans import Planned, Workflow
 from grid.datasets.slate.construct.queries import Query, value_schema

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grid.datasets.slate.construct.asking import Asker, Checked, Item, Settled
+from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
+from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.rules import FIELD, NAME, TYPES, broken, name_problems, normal
 from grid.datasets.slate.records import ArgumentRecord, SameFunctionRecord, ToolRecord
@@ -87,7 +88,7 @@ def notes(domain: Domain) -> Section:
 def line(tool: ToolRecord) -> str:
     """A tool on one line."""
     arguments = ", ".join(f"{one.name}: {one.type} ({one.description})" for one in tool.arguments)
-    return f"{tool.name}({arguments}) -> {', '.join(tool.results)}. {tool.description}"
+    return f"{tool.name}({arguments}) -> {', '.join(tool.results)}. {tool.description.rstrip('.')}."
 
 
 async def of_topic(asker: Asker, domain: Domain, topic: str, count: int) -> list[Settled[ToolRecord]]:
