@@ -68,7 +68,8 @@ def _run(wanted: Construction) -> None:
     asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster)
     with held(wanted.out), ExitStack() as stack:
         expect_same(wanted)
-        asker = asyncio.run(construct(wanted, partial(loaded, asking, say, stack), price, say))
+        status = stack.enter_context(console.status("begins"))
+        asker = asyncio.run(construct(wanted, partial(loaded, asking, say, stack), price, say, status.update))
     console.print(tables.stages(asker.stages))
     gates = tables.gates(asker.stages)
     console.print(gates if gates.row_count else "No gate refused an answer.")

@@ -78,6 +78,7 @@ class Asker:
         engine: makes the engine ready, when the first answer is wanted.
         price: of its tokens, where it is known.
         say: shows a line to the user.
+        progress: shows how far the present stage is.
     """
 
     def __init__(
@@ -87,9 +88,11 @@ class Asker:
         engine: Callable[[], Awaitable[Engine]],
         price: Price | None,
         say: Callable[[str], None],
+        progress: Callable[[str], None],
     ) -> None:
         self.stages: list[Stage] = []
-        self._folder, self._how, self._make, self._price, self._say = folder, how, engine, price, say
+        self._folder, self._how, self._make, self._price = folder, how, engine, price
+        self._say, self._progress = say, progress
         self._engine: Engine | None = None
         self._starting = asyncio.Lock()
         self._gate = asyncio.Semaphore(how.at_once)
@@ -164,6 +167,7 @@ class Asker:
             )
             stage.asked += 1
             stage.journal.add(line)
+            self._progress(f"{stage.name}: {stage.asked} answers")
             return line, checked
         length = next((one for one in line.refused if one.gate == LENGTH), None)
         return line, Checked((), (length,)) if length else read(item, line.answer)

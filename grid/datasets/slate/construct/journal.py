@@ -89,11 +89,14 @@ class Journal:
         write(self.path, b"".join(_written(self.lines[key]) for key in sorted(self.lines)))
 
     def _read(self, say: Callable[[str], None]) -> None:
-        data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            say(f"{self.path}: its last line was cut off; it is removed, and asked for again")
-            os.truncate(self.path, len(whole))
+        try:
+            data = self.path.read_bytes()
+            whole = data[: data.rfind(b"\n") + 1]
+            if len(whole) < len(data):
+                say(f"{self.path}: its last line was cut off; it is removed, and asked for again")
+                os.truncate(self.path, len(whole))
+        except OSError as error:
+            raise StoreError(f"{self.path}: cannot be read and mended ({error.strerror})") from None
         for number, text in enumerate(whole.split(b"\n")[:-1], 1):
             try:
                 line = Line.model_validate(loads(text))

@@ -94,7 +94,11 @@ def held(out: Path) -> Iterator[None]:
 
 
 async def construct(
-    wanted: Construction, engine: Callable[[], Awaitable[Engine]], price: Price | None, say: Callable[[str], None]
+    wanted: Construction,
+    engine: Callable[[], Awaitable[Engine]],
+    price: Price | None,
+    say: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> Asker:
     """Run all stages, and write the set; returns what each stage asked and got.
 
@@ -103,7 +107,7 @@ async def construct(
         EngineError: the model does not answer.
         DataError, StoreError: a stage's file.
     """
-    asker = Asker(wanted.out / STAGES, asked(wanted), engine, price, say)
+    asker = Asker(wanted.out / STAGES, asked(wanted), engine, price, say, progress)
     library, cases = await _plans(asker, wanted)
     library = await _beside(asker, wanted, library, cases)
     names = sorted(library, key=lambda tool: tool.name)
