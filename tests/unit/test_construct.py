@@ -18,6 +18,7 @@ from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Check
 from grid.datasets.slate.construct.journal import Journal, Line
 from grid.datasets.slate.construct.rules import fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES
+from grid.engines.http.strict import strict_schema
 from grid.types import NO_TOOL, Json, ToolCall
 from tests.scripted_slate import ANSWERS, STAGES
 
@@ -85,6 +86,9 @@ def test_a_right_answer_is_kept_and_keeps_its_own_schema(stage: str) -> None:
         assert checked.broken == ()
         assert len(checked.kept) == item.wanted
         jsonschema.validate(answer, item.schema)
+        exact = strict_schema(dict(item.schema))
+        assert exact, "OpenAI's strict mode takes it"
+        jsonschema.validate(answer, exact)
 
 
 JSON = st.recursive(
