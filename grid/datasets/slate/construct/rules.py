@@ -10,8 +10,9 @@ from grid.text.words import stems
 from grid.types import Json
 from grid.worlds.equivalence import equivalent
 
-NAME = r"[a-z][a-z0-9]{0,15}(_[a-z0-9]{1,15}){1,4}"
-FIELD = r"[a-z][a-z0-9]{0,15}(_[a-z0-9]{1,15}){0,4}"
+NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"
+FIELD = r"[a-z][a-z0-9]*(_[a-z0-9]+){0,4}"
+LONGEST = 64  # characters of a name
 TYPES = ("string", "integer", "number", "boolean", "date")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATES = re.compile(
@@ -39,7 +40,7 @@ def normal(text: str) -> str:
 
 def name_problems(name: str) -> Iterator[Broken]:
     """What is wrong with a tool's name."""
-    if not re.fullmatch(NAME, name):
+    if not re.fullmatch(NAME, name) or len(name) > LONGEST:
         yield broken("name", f"Tool names are snake_case of two to five words; {name!r:.60} is not.")
     elif set(name.split("_")) <= _VAGUE:
         yield broken("vague", f"A tool does one specific thing; {name} could do anything.")

@@ -13,7 +13,7 @@ from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
-from grid.datasets.slate.construct.rules import FIELD, NAME, TYPES, broken, name_problems, normal
+from grid.datasets.slate.construct.rules import FIELD, LONGEST, NAME, TYPES, broken, name_problems, normal
 from grid.datasets.slate.records import ArgumentRecord, SameFunctionRecord, ToolRecord
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
@@ -22,7 +22,7 @@ from grid.types import Json, to_json
 
 AT_A_TIME = 5
 _MOST = 3  # arguments, and result fields
-_LEAST_WORDS = 5  # of a tool's description
+_WORDS = range(5, 41)  # of a tool's description
 _TELLING = 2  # words of an argument's description that its name does not have
 _LENGTH, _SHORT = 200, 100
 _RULES = (
@@ -33,7 +33,7 @@ _RULES = (
     "in other words than the argument's name.",
     f"- One to {_MOST} result fields in snake_case: what somebody who calls the tool wants to know, and identifiers "
     "that other tools take.",
-    f"- A description is one sentence of at least {_LEAST_WORDS} words.",
+    f"- A description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words.",
 )
 _EXAMPLE = ToolRecord(
     name="foretell_rainfall",
@@ -160,7 +160,7 @@ async def equivalent(
                 "Rules:",
                 "- The name is snake_case of two to five words, and new.",
                 "- Each argument repeats one of the other tool's (`same_as`), and each of those is repeated once.",
-                f"- The description is one sentence of at least {_LEAST_WORDS} words, and not the other tool's.",
+                f"- The description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words, and not the other tool's.",
             ),
         ),
         notes(domain),
@@ -240,12 +240,14 @@ def _tool_problems(tool: _Tool) -> Iterator[Broken]:
 
 
 def _text_problems(name: str, description: str) -> Iterator[Broken]:
-    if len(description.split()) < _LEAST_WORDS:
-        yield broken("description", f"{name}: its description is one sentence of at least {_LEAST_WORDS} words.")
+    if len(description.split()) not in _WORDS:
+        yield broken(
+            "description", f"{name}: its description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words."
+        )
 
 
 def _is_field(name: str) -> bool:
-    return re.fullmatch(FIELD, name) is not None
+    return re.fullmatch(FIELD, name) is not None and len(name) <= LONGEST
 
 
 def _says_more(name: str, description: str) -> bool:
