@@ -160,7 +160,7 @@ async def equivalent(
                 "Rules:",
                 "- The name is snake_case of two to five words, and new.",
                 "- Each argument repeats one of the other tool's (`same_as`), and each of those is repeated once.",
-                f"- The description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words, and not the other tool's.",
+                f"- The description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words of its own.",
             ),
         ),
         notes(domain),
