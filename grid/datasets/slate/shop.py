@@ -114,7 +114,7 @@ class Shop:
     def _supplier(self, name: str) -> Record:
         rng = self._rng
         mail = f"orders@{name.lower().replace(' & ', '-').replace(' ', '-')}.example"
-        found: Record = {"id": self._new("SUP-{d4}"), "name": name, "city": rng.choice(self.texts["cities"])}
+        found: Record = {"id": self._new("SUP-{d4}"), "name": name, "city": rng.choice(list(self.texts["cities"]))}
         return found | {"email": mail, "days": rng.randint(6, 24)}
 
     def _product(self, name: str, department: str, low: float, high: float, light: float, heavy: float) -> Record:
@@ -140,7 +140,7 @@ class Shop:
 
     def _seller(self, name: str, store: str) -> Record:
         domain = f"{store.lower().replace(' & ', '-').replace(' ', '-')}.example"
-        city = self._rng.choice(self.texts["cities"])
+        city = self._rng.choice(list(self.texts["cities"]))
         return {
             "id": self._new("SEL-{d5}"),
             "name": name,
@@ -162,9 +162,9 @@ class Shop:
             "email": self._mail(name, rng.choice(texts["mail_domains"])),
             "phone": self._new("555-{d3}-{d4}"),
             "street": f"{rng.randint(2, 190)} {rng.choice(texts['streets'])}",
-            "city": rng.choice(texts["cities"]),
+            "city": (city := rng.choice(list(texts["cities"]))),
             "postcode": fill("{d5}", rng),
-            "country": rng.choice(texts["countries"]),
+            "country": texts["cities"][city],
             "member": self._new("LM-{d4}-{d4}"),
             "points": rng.randint(40, 4200),
             "card": fill("{d4}", rng),

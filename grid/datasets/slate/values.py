@@ -73,8 +73,11 @@ def parse(text: str) -> Spec:
 
 
 def fill(pattern: str, rng: random.Random) -> str:
-    """An identifier of a pattern."""
-    return _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
+    """An identifier of a pattern; one that has hexadecimal digits has a decimal one among them, so that it looks so."""
+    while True:
+        text = _SLOT.sub(lambda slot: "".join(rng.choices(_ALPHABETS[slot[1]], k=int(slot[2]))), pattern)
+        if "{x" not in pattern or any(letter.isdigit() for letter in text):
+            return text
 
 
 def random_characters(pattern: str) -> int:
