@@ -154,6 +154,9 @@ def test_hidden_characters_are_refused() -> None:
         (1299, "at $1,299 each", True),
         (35, "a minimum of $35.00", True),
         (5, "15 units", False),
+        (2, "Two bicycles", True),
+        (2.5, "two bicycles", False),
+        (2, "network", False),
         (2023, "SKU TF-WB-2023", False),
         (True, "", True),
         ("", "anything", False),
@@ -220,6 +223,16 @@ def test_what_a_later_call_takes_is_not_given_away() -> None:
     stated = query.partition("BK-")[2][:6]
     first, field = "1.1", next(iter(cast(dict[str, Json], right["1.1"])))
     assert gates("outcomes", **{first: {field: f"BK-{stated}"}}) == {"given away"}
+
+
+@pytest.mark.parametrize(
+    ("value", "resolves"), [(True, True), (0, True), ("Booked", True), (False, False), ("Booking failed", False)]
+)
+def test_the_last_result_resolves_the_query(value: Json, resolves: bool) -> None:
+    _, right = WRITTEN.items["outcomes"][0]
+    last = [*right][-1]
+    field = next(iter(cast(dict[str, Json], right[last])))
+    assert gates("outcomes", **{last: {field: value}}) == (set() if resolves else {"resolves"})
 
 
 @pytest.mark.parametrize("complexity", [*SHAPES])

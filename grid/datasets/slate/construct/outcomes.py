@@ -133,10 +133,7 @@ def _problems(
             yield broken("reference", f"{step}: {name} is a value, not the name of another result.")
     if step == [*outlined.calls][-1]:
         given_to = {to_json(value) for value in resolve(outlined.calls[step], given).arguments.values()}
-        if (
-            any(isinstance(value, str) and _FAILED.search(value) for value in outcome.values())
-            or False in outcome.values()
-        ):
+        if any(value is False or (isinstance(value, str) and _FAILED.search(value)) for value in outcome.values()):
             yield broken("resolves", f"{step} is the last call: it succeeds, and its result resolves the query.")
         elif {to_json(value) for value in outcome.values()} <= given_to:
             yield broken("resolves", f"{step} is the last call: it returns more than it was given.")

@@ -22,6 +22,9 @@ _DATES = re.compile(
     re.I,
 )
 _NUMBERS = re.compile(r"(?<![\w.,-])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w-])|(?<![\w.,-])-?\d+(?:\.\d+)?(?![\w-])")
+_COUNTS = dict(
+    enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), 2)
+)
 _QUOTES = str.maketrans("“”‘’", "\"\"''")
 _VAGUE = {"process", "handle", "manage", "perform", "execute", "run", "do", "general", "generic"} | {
     "request", "query", "task", "data", "operation", "action", "job",
@@ -51,7 +54,9 @@ def stands_in(value: Json, text: str) -> bool:
     if isinstance(value, bool):
         return True
     if isinstance(value, int | float):
-        return any(equivalent(value, found) for found in _NUMBERS.findall(text))
+        word = _COUNTS.get(int(value)) if value == int(value) else None
+        spelled = word is not None and re.search(rf"\b{word}\b", text, re.I) is not None
+        return spelled or any(equivalent(value, found) for found in _NUMBERS.findall(text))
     if isinstance(value, list):
         return all(stands_in(item, text) for item in value)
     if not isinstance(value, str) or not value.strip():
