@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -22,11 +20,7 @@ from grid.datasets.base import Dataset
 from grid.engines.base import Engine
 from grid.engines.hosted import HostedEngine
 from grid.planners.judging import Judging
-from grid.replicas.client import PooledEngine
-from grid.replicas.fleet import Fleet
-from grid.runner import cluster
-from grid.runner.build import build_engine
-from grid.runner.cell import Setting
+from grid.replicas.answering import Answering, answering
 from grid.runner.check import git_commit
 from grid.runner.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
 from grid.runner.config import ClusterConfig
@@ -45,6 +39,11 @@ class Evaluating:
     model: Mapping[str, Any]
     how: Judging
     cluster: ClusterConfig
+
+    @property
+    def asked(self) -> Answering:
+        """The same, however it is asked."""
+        return Answering(self.label, self.model, self.cluster)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -72,7 +71,8 @@ def compare_all(root: Path, against: str, evaluating: Evaluating, console: Conso
         )
         by: Counter[str] = Counter()
         if left:
-            with answering(evaluating, console) as engine, Progress(console=console, transient=True) as bar:
+            say = partial(console.print, markup=False, soft_wrap=True)
+            with answering(evaluating.asked, say) as engine, Progress(console=console, transient=True) as bar:
                 task = bar.add_task("compared", total=len(left))
                 work = _Work(root, evaluating, engine, rules, ids, partial(bar.advance, task))
                 by = asyncio.run(work.run(left))
@@ -87,24 +87,6 @@ def _dataset_of(pair: Pair) -> Dataset:
 @lru_cache(maxsize=8)
 def _dataset(config: str) -> Dataset:
     return cast(Dataset, make("dataset", json.loads(config)))
-
-
-@contextmanager
-def answering(evaluating: Evaluating, console: Console) -> Iterator[Engine]:
-    """The evaluator, ready to answer: in this process, or in replicas where it holds weights."""
-    engine = build_engine(evaluating.model)
-    if engine.home != "replica":
-        yield engine
-        return
-    say = partial(console.print, markup=False, soft_wrap=True)
-    say(cluster.connect(evaluating.cluster))
-    setting = Setting({"model": evaluating.model}, {"model": evaluating.label}, seed=0)
-    try:
-        where = evaluating.cluster
-        with Fleet([setting], where.replicas, where.ready_seconds, say) as fleet:
-            yield cast(Engine, PooledEngine(engine, fleet.handles(evaluating.model), uuid.uuid4().hex))
-    finally:
-        cluster.disconnect()
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ScoreAnswer, VoteAnswer
+from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswer, ScoreAnswer, VoteAnswer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_schema import plan_schema
 from grid.engines.verdicts import VerdictAnswer, verdict_properties
@@ -33,34 +34,37 @@ def answer_schema(answer: JsonAnswer) -> dict[str, Any]:
     stands under `action`: OpenAI's strict mode refuses alternatives at the root. Where it is known which results there
     are, a call takes one of these, and without any no tool that takes one can be called.
     """
+    if isinstance(answer, SchemaAnswer):
+        asked: dict[str, Any] = json.loads(answer.schema)
+        return asked
     if isinstance(answer, OutlineAnswer):
-        lines = {"type": "array", "items": _text(LINE), "minItems": 1, "maxItems": answer.most}
-        return _object({"outline": lines}, ["outline"])
+        lines = {"type": "array", "items": text_schema(LINE), "minItems": 1, "maxItems": answer.most}
+        return object_schema({"outline": lines}, ["outline"])
     if isinstance(answer, ScoreAnswer):
         score = {"enum": list(range(MAX_SCORE + 1))}
-        return _object({"score": score, "explanation": _text(EXPLANATION)}, ["score", "explanation"])
+        return object_schema({"score": score, "explanation": text_schema(EXPLANATION)}, ["score", "explanation"])
     if isinstance(answer, VoteAnswer):
         best = {"enum": list(range(answer.candidates))}
-        return _object({"best": best, "explanation": _text(EXPLANATION)}, ["best", "explanation"])
+        return object_schema({"best": best, "explanation": text_schema(EXPLANATION)}, ["best", "explanation"])
     if isinstance(answer, VerdictAnswer):
-        said = verdict_properties(answer, _text(REASONING))
-        return _object(said, [*said])
+        said = verdict_properties(answer, text_schema(REASONING))
+        return object_schema(said, [*said])
     if isinstance(answer, ChainAnswer | MessagesAnswer):
-        return plan_schema(answer, _text, lambda tool: _arguments(tool, None))
+        return plan_schema(answer, text_schema, lambda tool: _arguments(tool, None))
     results = None if isinstance(answer, PlanAnswer) else answer.results
     tools = [tool for tool in answer.tools if results != () or not tool.takes_results]
     calls = [_call(tool.name, _arguments(tool, results)) for tool in tools]
     if answer.may_decline:
-        calls.append(_call(NO_TOOL, _object({}, [])))
+        calls.append(_call(NO_TOOL, object_schema({}, [])))
     call = calls[0] if len(calls) == 1 else {"anyOf": calls}
     wanted = {"action": call}
     if isinstance(answer, PlanAnswer):
         wanted = {"plan": {"type": "array", "items": call, "minItems": answer.least, "maxItems": answer.most}}
-    before = {"thought": _text(answer.thought)} if answer.thought else {}
-    return _object(before | wanted, [*before, *wanted])
+    before = {"thought": text_schema(answer.thought)} if answer.thought else {}
+    return object_schema(before | wanted, [*before, *wanted])
 
 
-def _text(most: int) -> dict[str, Any]:
+def text_schema(most: int) -> dict[str, Any]:
     """A text of at most so many characters, rounded up by less than there are blocks of a hundred.
 
     A pattern, since under `maxLength` xgrammar 0.2.8 lets control characters through, which are no JSON, and takes up
@@ -74,13 +78,13 @@ def _text(most: int) -> dict[str, Any]:
 
 
 def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    return _object({"tool": {"const": name}, "arguments": arguments}, ["tool", "arguments"])
+    return object_schema({"tool": {"const": name}, "arguments": arguments}, ["tool", "arguments"])
 
 
 def _arguments(tool: ToolSpec, results: tuple[str, ...] | None) -> dict[str, Any]:
     """Each argument of its type or a string (a reference to an earlier output is one), as `misfit` has it."""
     required = [parameter.name for parameter in tool.parameters if parameter.required]
-    return _object({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
+    return object_schema({one.name: _value(one.type, allowed(tool, one), results) for one in tool.parameters}, required)
 
 
 def _value(kind: str, values: tuple[str, ...], results: tuple[str, ...] | None) -> dict[str, Any]:
@@ -93,5 +97,6 @@ def _value(kind: str, values: tuple[str, ...], results: tuple[str, ...] | None) 
     return {"anyOf": [{"type": kind}, _TEXT]} if kind in _TYPES else _TEXT
 
 
-def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """An object of these properties and no others."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -142,6 +142,13 @@ class VoteAnswer:
     candidates: int
 
 
+@dataclass(frozen=True)
+class SchemaAnswer:
+    """A JSON object under a schema of the asking side's own is wanted; `schema` is that one, as JSON."""
+
+    schema: str
+
+
 JsonAnswer = (
     ToolCallAnswer
     | PlanAnswer
@@ -151,6 +158,7 @@ JsonAnswer = (
     | ScoreAnswer
     | VoteAnswer
     | VerdictAnswer
+    | SchemaAnswer
 )
 """Answers that have a JSON schema."""
 

@@ -28,11 +28,12 @@ from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.engines.base import Engine
 from grid.engines.hosted import HostedEngine
 from grid.metrics.plan_judging import JudgedTask, plan_prompt
+from grid.replicas.answering import answering
 from grid.runner.evaluation import Evaluation
 from grid.seeds import derive_seed
 from grid.worlds.programs.mutations import mutations, right
 from launch.agreement import write
-from launch.comparing import Evaluating, answering
+from launch.comparing import Evaluating
 
 _AT_ONCE = 32
 _RIGHT = "none: the reference"
@@ -69,7 +70,8 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     progress = Console(stderr=True)
     found = list[Comparison]()
     rows = list[list[str]]()
-    with answering(evaluating, progress) as engine, Progress(console=progress, transient=True) as bar:
+    say = partial(progress.print, markup=False, soft_wrap=True)
+    with answering(evaluating.asked, say) as engine, Progress(console=progress, transient=True) as bar:
         bars = [bar.add_task(name, total=len(chains)) for name in ("with the reference", "blind")]
         told = asyncio.run(_both(engine, evaluating, chains, [partial(bar.advance, one) for one in bars]))
     for shown, verdicts in zip((True, False), told, strict=True):

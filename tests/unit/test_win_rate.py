@@ -25,13 +25,13 @@ from grid import store
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.errors import ConfigError, EngineError
 from grid.planners.judging import Judging
+from grid.replicas import answering
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Verdict, compare, comparison_id
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.types import Usage, to_json
-from launch import comparing
 from launch.pairs import pairs, shown
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models
@@ -164,7 +164,7 @@ def run(
 ) -> int:
     monkeypatch.setattr(sys, "argv", ["win_rate.py", str(results), "model@evaluator=lexical", *arguments])
     if engine:
-        monkeypatch.setattr(comparing, "build_engine", lambda model: engine)
+        monkeypatch.setattr(answering, "build_engine", lambda model: engine)
     return int(program.main())
 
 

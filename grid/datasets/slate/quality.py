@@ -56,8 +56,13 @@ class Figure:
 
 def figures(dataset: Slate) -> list[Figure]:
     """All of them, of a generated or a given SLATE."""
+    return [figure for group in groups(dataset) for figure in group]
+
+
+def groups(dataset: Slate) -> list[Iterator[Figure]]:
+    """The same by what they are about; one raises ValueError, IndexError or ZeroDivisionError of too small a set."""
     tools, cases = dataset.records, list(dataset.case_records.values())
-    return [*_styles(tools, cases), *_sources(tools, cases), *_queries(cases), *_sizes(cases), *_retrieved(dataset)]
+    return [_styles(tools, cases), _sources(tools, cases), _queries(cases), _sizes(cases), _retrieved(dataset)]
 
 
 def _styles(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> Iterator[Figure]:
@@ -191,7 +196,7 @@ def _sources(tools: Mapping[str, ToolRecord], cases: Sequence[CaseRecord]) -> It
                     needing.add(case.case_id)
                     choices.append(len(possible))
                 value = next(one.value for one in earlier if (one.step, one.field) == wanted)
-                found.append(read_source(tools[sub.call.tool], argument, possible).value == value)
+                found.append(bool(possible) and read_source(tools[sub.call.tool], argument, possible).value == value)
             earlier += [_Output(sub.id, name, value, tools[sub.call.tool]) for name, value in sub.call.outcome.items()]
     yield Figure("cases with an argument from a result of another name", 100 * len(needing) / len(cases), "%")
     yield Figure("results that such an argument could take", mean(choices), "id-like")

@@ -84,7 +84,7 @@ class CaseRecord(_Record):
     """
 
     case_id: str = Field(min_length=1)
-    user: Literal["buyer", "seller"]
+    user: str = Field(min_length=1)
     category: str
     complexity: Literal["simple", "moderate", "complex", "advanced"]
     workflow: str = Field(pattern=r"\S")
@@ -140,7 +140,7 @@ def read_cases(path: Path, tools: dict[str, ToolRecord]) -> dict[str, CaseRecord
     def check(case: CaseRecord) -> None:
         if case.case_id in cases:
             raise ValueError(f"case {case.case_id!r} comes twice")
-        _check_case(case, tools)
+        check_case(case, tools)
         cases[case.case_id] = case
 
     _read(path, CaseRecord, check)
@@ -163,7 +163,7 @@ def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
             raise DataError(path, line, str(error)) from None
 
 
-def _check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
+def check_case(case: CaseRecord, tools: dict[str, ToolRecord]) -> None:
     """Raise ValueError where the plan cannot be run as it is written."""
     substeps = case.substeps()
     ids = [substep.id for substep in substeps]

@@ -1,0 +1,173 @@
+"""The stage that writes a case's substeps, and the reference calls with their arguments (egb_slate §3.3, figure 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from grid.datasets.slate.checking import names_tool
+from grid.datasets.slate.construct.asking import Asker, Settled
+from grid.datasets.slate.construct.config import Domain
+from grid.datasets.slate.construct.items import Checked, Item
+from grid.datasets.slate.construct.journal import Broken
+from grid.datasets.slate.construct.plans import Planned, Workflow
+from grid.datasets.slate.construct.queries import Query, value_schema
+from grid.datasets.slate.construct.rules import broken, fits, normal, stands_in
+from grid.datasets.slate.construct.tools import notes
+from grid.datasets.slate.records import ToolRecord
+from grid.engines.answer_schema import object_schema, text_schema
+from grid.engines.base import Section
+from grid.text.references import PATTERN, found_in, reference, unreadable
+from grid.types import Json, ToolCall
+
+_LENGTH = 200
+_LEAST_WORDS = 4
+_LEAST_CHAINED = 0.75
+"""Share of a case's calls behind the first that take an earlier result."""
+_RULES = (
+    "Rules:",
+    "- A substep's text says for what it is done in this case, as a colleague would write it: with its details, not "
+    "in the words of its tool's name.",
+    "- The first call's arguments are values of the query, as they stand there; dates as YYYY-MM-DD.",
+    "- Later calls take results of earlier ones wherever one fits, written as OUTPUT_FROM_STEP_i.j.field, and nothing "
+    "around it. Only what no result gives is taken from the query. Nothing is made up.",
+    "- The last call takes an earlier result.",
+)
+
+
+class _Written(BaseModel):
+    text: str
+    arguments: dict[str, Any] = {}
+
+
+_ANSWER = TypeAdapter(dict[str, _Written])
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """A query with the texts of its substeps and its reference calls, by the substep's number."""
+
+    query: Query
+    texts: Mapping[str, str]
+    calls: Mapping[str, ToolCall]
+
+
+async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[Outlined]]:
+    """The substeps of one case."""
+    plan = query.workflow
+    sections = (
+        Section("role", ("You write how an assistant resolves a user's query, substep by substep.", *_RULES)),
+        notes(domain),
+        Section("task", (f"Query: {query.text}", f"Goal: {plan.goal}", "Substeps:", *_outline(plan))),
+    )
+    form = (
+        'Answer with JSON only, an object with every substep by its number: {"1.1": {"text": "...", "arguments": '
+        '{"...": ...}}, ...}. A substep without a tool has no arguments.',
+    )
+    return [await asker.settle(Item(query.key, sections, form, _schema(plan), _checking(query)))]
+
+
+def _outline(plan: Workflow) -> Iterator[str]:
+    results: list[str] = []
+    for number, (step, substeps) in enumerate(plan.steps, 1):
+        yield f"{number} {step}"
+        for sub in substeps:
+            yield f"  {sub.id} {sub.purpose} {_call(sub, results)}"
+            if sub.tool:
+                results += [reference(sub.id, field) for field in sub.tool.results]
+
+
+def _call(sub: Planned, results: list[str]) -> str:
+    if sub.tool is None:
+        return "[no tool]"
+    arguments = "; ".join(f"{one.name}, {one.type}: {one.description}" for one in sub.tool.arguments)
+    taken = f" May take {', '.join(results)}." if results else " Takes values of the query only."
+    return f"[tool {sub.tool.name} with {arguments}.{taken}]"
+
+
+def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]:
+    plan = query.workflow
+
+    def check(answer: Mapping[str, Json]) -> Checked[Outlined]:
+        given = _ANSWER.validate_python(dict(answer))
+        missing = [sub.id for sub in plan.substeps if sub.id not in given]
+        if missing:
+            return Checked((), (broken("form", f"Every substep stands in the answer; {', '.join(missing)} does not."),))
+        texts = {sub.id: given[sub.id].text for sub in plan.substeps}
+        calls = {number: ToolCall(tool.name, given[number].arguments) for number, tool in plan.calls}
+        problems = [*_text_problems(plan, texts)]
+        results = dict[str, list[str]]()
+        for place, (number, tool) in enumerate(plan.calls):
+            problems += _call_problems(number, tool, calls[number], results, query.text, first=place == 0)
+            results[number] = tool.results
+        problems += _chain_problems(list(calls.values()))
+        return Checked((), tuple(problems)) if problems else Checked((Outlined(query, texts, calls),), ())
+
+    return check
+
+
+def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]:
+    seen: dict[str, str] = {}
+    for sub in plan.substeps:
+        text = texts[sub.id]
+        if len(text.split()) < _LEAST_WORDS or "OUTPUT_FROM" in text:
+            yield broken("text", f"The text of {sub.id} is a sentence of at least {_LEAST_WORDS} words, in words only.")
+        if sub.tool and (names_tool(text, sub.tool.name) or sub.tool.name in text):
+            yield broken("names tool", f"The text of {sub.id} says it without the words of {sub.tool.name}.")
+        if (other := seen.setdefault(normal(text), sub.id)) != sub.id:
+            yield broken("duplicate", f"The texts of {other} and {sub.id} say the same.")
+
+
+def _call_problems(
+    number: str, tool: ToolRecord, call: ToolCall, results: Mapping[str, list[str]], query: str, first: bool
+) -> Iterator[Broken]:
+    wanted = {one.name: one for one in tool.arguments}
+    if wanted.keys() != call.arguments.keys():
+        yield broken("arguments", f"{number}: {tool.name} takes {', '.join(wanted)}, and all of them.")
+        return
+    if unreadable(call):
+        yield broken("reference", f"{number}: results are written as OUTPUT_FROM_STEP_i.j.field.")
+        return
+    for name, value in call.arguments.items():
+        taken = PATTERN.fullmatch(value) if isinstance(value, str) else None
+        if taken and taken[2] not in results.get(taken[1], ()):
+            known = ", ".join(reference(step, field) for step, fields in results.items() for field in fields)
+            yield broken("reference", f"{number}: {value} is no earlier result; those are {known or 'none'}.")
+        elif taken and first:
+            yield broken("first call", f"{number}: the first call's {name} is a value of the query.")
+        elif taken:
+            continue
+        elif any(found_in(ToolCall("", {name: value}))):
+            yield broken("reference", f"{number}: {name} is a result with nothing around it.")
+        elif not fits(value, wanted[name].type):
+            yield broken("type", f"{number}: {name} is a {wanted[name].type}, or an earlier result.")
+        elif not stands_in(value, query):
+            gate = "first call" if first else "source"
+            yield broken(gate, f"{number}: {name}={value!r:.60} stands neither in the query nor in a result.")
+
+
+def _chain_problems(calls: list[ToolCall]) -> Iterator[Broken]:
+    later = calls[1:]
+    chained = [any(found_in(call)) for call in later]
+    if later and not chained[-1]:
+        yield broken("chain", "The last call takes an earlier result.")
+    elif later and sum(chained) < _LEAST_CHAINED * len(later):
+        yield broken("chain", f"{sum(chained)} of the {len(later)} later calls take an earlier result: too few.")
+
+
+def _schema(plan: Workflow) -> dict[str, Any]:
+    results: list[str] = []
+    whole = dict[str, Any]()
+    for sub in plan.substeps:
+        written = {"text": text_schema(_LENGTH)}
+        if sub.tool:
+            taken = [{"enum": [*results]}] if results else []
+            values = {one.name: {"anyOf": [*taken, value_schema(one)]} if taken else value_schema(one)
+                      for one in sub.tool.arguments}  # fmt: skip
+            written["arguments"] = object_schema(values, [*values])
+            results += [reference(sub.id, field) for field in sub.tool.results]
+        whole[sub.id] = object_schema(written, [*written])
+    return object_schema(whole, [*whole])

@@ -1,0 +1,55 @@
+"""SLATE's construction on Ray: a model with weights in a replica, and a driver that is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clusters import wait_for
+
+pytest.importorskip("torch")
+COMMAND = [sys.executable, "-m", "grid.datasets.slate.construct"]
+SECONDS = 600
+
+
+def lines(out: Path) -> list[dict[str, object]]:
+    path = out / "stages/tools.jsonl"
+    whole = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in whole]
+
+
+def test_a_killed_construction_goes_on_with_new_replicas(joined: tuple[str, ...], tmp_path: Path) -> None:
+    from tests.models import make_model
+
+    # One request at a time, so that a draw does not hang on what else is in the batch.
+    model = make_model(tmp_path / "model", context=16384)
+    given = ["model=local", f"model.path={model}", "model.serving.max_batch=1", "max_tokens=24", "at_once=1"]
+    given += ["domain=public_library", "sizes.tools=15", "repairs=1", *joined]
+
+    def ended(out: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *given, f"out={tmp_path / out}"], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+
+    undisturbed = ended("undisturbed")
+    assert undisturbed.returncode == 1, "a model with random weights writes no tools"
+    assert undisturbed.stderr.startswith("stopped: stage tools: none of 60 was kept after 24 answers; refused by: ")
+    found = lines(tmp_path / "undisturbed")
+    assert [line["output_tokens"] for line in found] == [24] * 24
+    killed = subprocess.Popen([*COMMAND, *given, f"out={tmp_path / 'killed'}"], stdout=subprocess.DEVNULL)
+    wait_for(lambda: len(lines(tmp_path / "killed")) >= 1, SECONDS)
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    before = lines(tmp_path / "killed")
+    again = ended("killed")
+    assert again.stderr.replace("/killed/", "/undisturbed/") == undisturbed.stderr
+    assert f"{24 - len(before)} answers now, {len(before)} from before" in again.stdout
+    assert lines(tmp_path / "killed") == found
+    once_more = ended("killed")
+    assert "replicas" not in once_more.stdout, "nothing is left to ask, so that no model is loaded"
+    assert "0 answers now, 24 from before" in once_more.stdout
