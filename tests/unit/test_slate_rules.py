@@ -101,9 +101,8 @@ def drafted(part: Stock | None = None, seed: int = 0) -> CaseRecord:
 
 
 def worked_out(text: str, **names: Any) -> Any:
-    return evaluate(
-        text, names, {"K-1": {"price": 4.5, "next": "K-2"}, "K-2": {"price": 8}}.get, {"book": lambda key: 7}
-    )
+    records: dict[str, dict[str, Any]] = {"K-1": {"price": 4.5, "next": "K-2"}, "K-2": {"price": 8}}
+    return evaluate(text, names, lambda key: records.get(key), {"book": lambda key: 7})
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,9 @@ def test_a_shop_is_one_of_a_seed_and_hangs_together() -> None:
     rng = random.Random(3)
     for _ in range(200):
         scene: dict[str, Any] = dict(made.scene(rng))
-        order, customer, product = scene["order"], scene["customer"], scene["product"]
+        order: dict[str, Any] = scene["order"]
+        customer: dict[str, Any] = scene["customer"]
+        product: dict[str, Any] = scene["product"]
         assert made.index[order["customer"]] is customer is made.index[customer["email"]]
         assert made.index[order["sku"]] is product
         assert order["total"] == round(order["quantity"] * product["price"], 2)
@@ -194,7 +195,8 @@ def test_outcomes_follow_from_what_was_given_and_from_earlier_calls() -> None:
     for seed in range(20):
         case = drafted(seed=seed)
         first, last = (sub.call for sub in case.substeps() if sub.call)
-        order, product = shop(0).index[first.arguments["order_id"]], shop(0).index[first.arguments["sku"]]
+        index: dict[str, dict[str, Any]] = dict(shop(0).index)
+        order, product = index[first.arguments["order_id"]], index[first.arguments["sku"]]
         deadline = dt.date.fromisoformat(first.outcome["deadline"])
         assert 14 <= (deadline - order["delivered"]).days <= 30
         assert first.outcome["verdict"] == "in time"
@@ -203,7 +205,8 @@ def test_outcomes_follow_from_what_was_given_and_from_earlier_calls() -> None:
 
 
 def test_the_same_call_returns_the_same_in_any_case_and_another_call_another_identifier() -> None:
-    order, ledger = dict(shop(0).scene(random.Random(1)))["order"], Ledger(stock(), shop(0))
+    scene: dict[str, Any] = dict(shop(0).scene(random.Random(1)))
+    order, ledger = scene["order"], Ledger(stock(), shop(0))
     given: dict[str, Any] = {"order_id": order["id"], "sku": order["sku"], "request_date": order["delivered"]}
     one = ledger.outcome("confirm_sendback_period", given)
     assert one == Ledger(stock(), shop(0)).outcome("confirm_sendback_period", dict(reversed(given.items())))

@@ -34,6 +34,7 @@ from grid.engines.base import (
     PlanAnswer,
     Prompt,
     Sampled,
+    SchemaAnswer,
     ScoreAnswer,
     TextAnswer,
     ToolCallAnswer,
@@ -74,13 +75,13 @@ class Lexical:
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
     sampler: ClassVar[None] = None
-    version: str = field(default="lexical-5", init=False)
+    version: str = field(default="lexical-6", init=False)
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
         answer = prompt.answer
-        if isinstance(answer, ChoiceAnswer | FunctionsAnswer):
-            raise TypeError("a choice is answered by choose(), and functions by none of its verbs")
+        if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
+            raise TypeError("a choice is answered by choose(); functions and free schemas by none of its verbs")
         if isinstance(answer, TextAnswer):
             texts = [reflecting.said(prompt)] * n
         elif isinstance(answer, ScoreAnswer):

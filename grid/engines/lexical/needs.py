@@ -10,13 +10,13 @@ from collections.abc import Collection
 
 _NONE = (
     "after against amount answer apart befor besid both come compar count decid end enough figur go last leav letter "
-    "long messag mind money more no not noth number pay peopl repli result right say seller stay step through two "
-    "whether wish word worth"
+    "long messag mind money more no not noth number pay repli result right say seller stay step through two whether "
+    "wish word worth"
 )
 _TOOL = (
-    "account articl back book card case charg claim code counter discount file free late link list load mail meet "
-    "membership new order owner part place plan present purchas record refund renew review second site supplier term "
-    "those unit until up voucher"
+    "account articl back book card case charg claim code counter discount file free late link list mail meet "
+    "membership new order owner page part place plan present purchas record refund renew review second site supplier "
+    "term those unit until up voucher"
 )
 FOR_NONE, FOR_TOOL = frozenset(_NONE.split()), frozenset(_TOOL.split())
 
