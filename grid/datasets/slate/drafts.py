@@ -59,7 +59,7 @@ class Draft:
         raise DraftError(f"none of {DRAWS} draws meets {failed!r}")
 
     def case(self, case_id: str, turn: int) -> CaseRecord:
-        """The case; `turn` picks the way to ask and to say it, so that a workflow's next case is worded differently."""
+        """The case; `turn` picks the query, and of each substep's sayings the one that goes with that query."""
         queries = self.workflow.queries
         plan = [
             StepRecord(
@@ -67,7 +67,7 @@ class Draft:
                 substeps=[
                     SubstepRecord(
                         id=f"{i}.{j}",
-                        text=self._write(sub.say[(turn + j) % len(sub.say)]),
+                        text=self._write(sub.say[turn % len(sub.say)]),
                         call=self.calls.get(f"{i}.{j}"),
                     )
                     for j, sub in enumerate(step.substeps, 1)
