@@ -175,11 +175,19 @@ def _span(allowed: range) -> str:
 
 
 def _shape(complexity: Complexity) -> tuple[str, ...]:
-    steps, per_step, substeps, calls = SHAPES[complexity]
+    steps, per_step, substeps, _ = SHAPES[complexity]
     return (
         f"The plan is {complexity}: {_span(steps)} high-level steps with {_span(per_step)} substeps each, "
-        f"{_span(substeps)} substeps in all, and {_span(calls)} of these call a tool. {_KINDS[complexity]}",
+        f"{_span(substeps)} substeps in all. {_calling(complexity)} {_KINDS[complexity]}",
     )
+
+
+def _calling(complexity: Complexity) -> str:
+    """How many substeps call a tool, and what the others are: models that are told no more give every substep one."""
+    _, _, substeps, calls = SHAPES[complexity]
+    others = max(substeps.start - calls.stop + 1, 0)
+    rest = f"at least {others}" if others else "others"
+    return f"{_span(calls)} substeps call a tool, and {rest} have {NO_TOOL}: they decide, compare or tell something."
 
 
 def _checking(
@@ -226,7 +234,8 @@ def _shape_problems(plan: _Plan, complexity: Complexity) -> Iterator[Broken]:
         *((f"substeps in step {place}", count, per_step) for place, count in enumerate(counts, 1)),
     ]:
         if number not in allowed:
-            yield broken("shape", f"The plan has {number} {label}, and needs {_span(allowed)}.")
+            told = f"The plan has {number} {label}, and needs {_span(allowed)}."
+            yield broken("shape", f"{told} {_calling(complexity)}")
 
 
 def _call_problems(rows: Sequence[tuple[str, _Substep]], tools: Mapping[str, ToolRecord]) -> Iterator[Broken]:

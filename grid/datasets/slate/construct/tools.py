@@ -23,7 +23,6 @@ from grid.types import Json, to_json
 AT_A_TIME = 5
 _MOST = 3  # arguments, and result fields
 _WORDS = range(5, 41)  # of a tool's description
-_TELLING = 2  # words of an argument's description that its name does not have
 _LENGTH, _SHORT = 200, 100
 _RULES = (
     "Rules:",
@@ -251,7 +250,7 @@ def _is_field(name: str) -> bool:
 
 
 def _says_more(name: str, description: str) -> bool:
-    return len(set(stems(description)) - set(stems(name)) - set(stems("identifier number code"))) >= _TELLING
+    return bool(set(stems(description)) - set(stems(name)) - set(stems("identifier number code")))
 
 
 def _same(tool: _Equivalent, host: ToolRecord, library: Sequence[ToolRecord]) -> Checked[ToolRecord]:
