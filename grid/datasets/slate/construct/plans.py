@@ -122,7 +122,9 @@ async def of_topic(
     return found
 
 
-def drawn(seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int) -> list[Any]:
+def drawn(
+    seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int
+) -> list[tuple[str, Complexity]]:
     """User and complexity of each of a topic's workflows: users take turns, complexities are drawn by their shares."""
     rng = random.Random(derive_seed(seed, "complexity", topic))
     kinds = rng.choices([*shares], weights=[*shares.values()], k=count)
