@@ -23,7 +23,7 @@ from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
 from grid.retrievers.bm25 import BM25
 from grid.seeds import derive_seed
-from grid.types import NO_TOOL, Json
+from grid.types import NO_TOOL, Json, to_json
 
 OFFERED = 30
 """Tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""
@@ -158,10 +158,20 @@ _RULES = (
     "- What the last call returns resolves what the user asked for.",
     "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
 )
-_FORM = (
-    'Answer with JSON only: {"goal": "...", "steps": [{"step": "...", "substeps": [{"purpose": "...", "tool": "a name '
-    f'from the list, or {NO_TOOL}"}}]}}]}}',
-)
+_EXAMPLE = {
+    "goal": "A farmer wants to know whether a meadow can be mown on a day.",
+    "steps": [
+        {
+            "step": "Learn how wet it will be",
+            "substeps": [
+                {"purpose": "Choose the weather station nearest to the meadow", "tool": NO_TOOL},
+                {"purpose": "Get the rain at that station on the day", "tool": "foretell_rainfall"},
+            ],
+        },
+        {"step": "Answer", "substeps": [{"purpose": "Tell whether so much rain spoils the hay", "tool": NO_TOOL}]},
+    ],
+}
+_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_EXAMPLE)}",)
 
 
 def _offered(topic: str, about: str, library: Sequence[ToolRecord]) -> list[ToolRecord]:

@@ -20,7 +20,7 @@ from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
 from grid.text.words import stems
-from grid.types import Json
+from grid.types import Json, to_json
 
 _WORDS: Mapping[Complexity, tuple[int, str]] = {
     "simple": (10, "one wish with its details, in one or two sentences"),
@@ -34,6 +34,11 @@ _WORDS: Mapping[Complexity, tuple[int, str]] = {
 """The least words of a query, and what it holds, by complexity."""
 _VALUE = 100
 _ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
+_EXAMPLE = {
+    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
+    "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
+    "much is going to come down there?",
+}
 _RULES = (
     "Rules:",
     "- A person writes it, in the first person, with the details that person would have at hand: names, identifiers "
@@ -79,10 +84,10 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
                 ),
             ),
         )
-        values = ", ".join(f'"{one.name}": ...' for one in first.arguments)
+        names = " and ".join(one.name for one in first.arguments)
         form = (
-            f'Answer with JSON only: {{"values": {{{values}}}, "query": "..."}}. The values are the first call\'s, '
-            "as they stand in the query.",
+            f"Answer with JSON only, as in this example of another domain: {to_json(_EXAMPLE)}",
+            f"Your values are those of {names}, the first call's, as they stand in your query.",
         )
         item = Item(f"{plan.key}-{number:03}", sections, form, _schema(first), _checking(plan, number, before))
         found.append(await asker.settle(item))
