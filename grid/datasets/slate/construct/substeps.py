@@ -21,12 +21,23 @@ from grid.datasets.slate.records import ToolRecord
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
 from grid.text.references import PATTERN, found_in, reference, unreadable
-from grid.types import Json, ToolCall
+from grid.types import Json, ToolCall, to_json
 
 _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
 """Share of a case's calls behind the first that take an earlier result."""
+_EXAMPLE = {
+    "1.1": {"text": "Settle which weather station is nearest to the meadow"},
+    "1.2": {
+        "text": "Find out how wet it will get at WS-118 on 14 May 2026",
+        "arguments": {"station_code": "WS-118", "target_day": "2026-05-14"},
+    },
+    "2.1": {
+        "text": "Ask how sure the people at the station are of that",
+        "arguments": {"prediction": reference("1.2", "forecast_id")},
+    },
+}
 _RULES = (
     "Rules:",
     "- A substep's text says for what it is done in this case, as a colleague would write it: with its details, not "
@@ -64,8 +75,8 @@ async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[O
         Section("task", (f"Query: {query.text}", f"Goal: {plan.goal}", "Substeps:", *_outline(plan))),
     )
     form = (
-        'Answer with JSON only, an object with every substep by its number: {"1.1": {"text": "...", "arguments": '
-        '{"...": ...}}, ...}. A substep without a tool has no arguments.',
+        f"Answer with JSON only, as in this example of another domain: {to_json(_EXAMPLE)}",
+        f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}. One without a tool has no arguments.",
     )
     return [await asker.settle(Item(query.key, sections, form, _schema(plan), _checking(query)))]
 
