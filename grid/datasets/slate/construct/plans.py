@@ -15,7 +15,7 @@ from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
-from grid.datasets.slate.construct.rules import broken, normal
+from grid.datasets.slate.construct.rules import broken, copied, normal
 from grid.datasets.slate.construct.tools import line, notes
 from grid.datasets.slate.records import ToolRecord
 from grid.datasets.slate.stock import SHAPES, Complexity
@@ -158,7 +158,7 @@ _RULES = (
     "- What the last call returns resolves what the user asked for.",
     "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
 )
-_EXAMPLE = {
+_EXAMPLE: Mapping[str, Any] = {
     "goal": "A farmer wants to know whether a meadow can be mown on a day.",
     "steps": [
         {
@@ -171,6 +171,7 @@ _EXAMPLE = {
         {"step": "Answer", "substeps": [{"purpose": "Tell whether so much rain spoils the hay", "tool": NO_TOOL}]},
     ],
 }
+_PURPOSES = [sub["purpose"] for step in _EXAMPLE["steps"] for sub in step["substeps"]]
 _FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_EXAMPLE)}",)
 
 
@@ -216,6 +217,9 @@ def _checking(
         given = _Plan.model_validate(answer)
         rows = [(f"{i}.{j}", sub) for i, step in enumerate(given.steps, 1) for j, sub in enumerate(step.substeps, 1)]
         problems = [*_shape_problems(given, complexity), *_call_problems(rows, tools)]
+        problems += copied(given.goal, (_EXAMPLE["goal"],), "The goal")
+        for number, sub in rows:
+            problems += copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
         if not given.goal.strip() or any(not sub.purpose.strip() for _, sub in rows):
             problems.append(broken("text", "The goal and every purpose are sentences."))
         if problems:

@@ -13,7 +13,7 @@ from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.plans import Workflow
-from grid.datasets.slate.construct.rules import broken, fits, normal, stands_in
+from grid.datasets.slate.construct.rules import broken, copied, fits, normal, stands_in
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import ArgumentRecord, ToolRecord
 from grid.datasets.slate.stock import Complexity
@@ -34,7 +34,7 @@ _WORDS: Mapping[Complexity, tuple[int, str]] = {
 """The least words of a query, and what it holds, by complexity."""
 _VALUE = 100
 _ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
-_EXAMPLE = {
+_EXAMPLE: Mapping[str, Any] = {
     "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
     "much is going to come down there?",
@@ -132,7 +132,7 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
     def check(answer: Mapping[str, Json]) -> Checked[Query]:
         given = _Query.model_validate(answer)
         query = Query(f"{plan.key}-{number:03}", plan, given.query)
-        problems = []
+        problems = [*copied(query.text, (_EXAMPLE["query"],), "The query")]
         for argument in first.arguments:
             value = given.values.get(argument.name)
             if not fits(value, argument.type):

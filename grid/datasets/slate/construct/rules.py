@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from grid.datasets.slate.construct.journal import Broken
 from grid.text.words import stems
@@ -39,6 +39,12 @@ def broken(gate: str, text: str) -> Broken:
 def normal(text: str) -> str:
     """A text without what does not tell two apart: case, punctuation, endings and stop words; numbers stay."""
     return " ".join([*stems(text), *re.findall(r"\d+", text)])
+
+
+def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
+    """Whether a text is one of a prompt's example, which small models repeat."""
+    if normal(text) in {normal(example) for example in examples}:
+        yield broken("example", f"{label} is the example's: {text:.60}. It is written for this domain.")
 
 
 def name_problems(name: str) -> Iterator[Broken]:

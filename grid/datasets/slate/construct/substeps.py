@@ -15,7 +15,7 @@ from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.plans import Planned, Workflow
 from grid.datasets.slate.construct.queries import Query, value_schema
-from grid.datasets.slate.construct.rules import broken, fits, normal, stands_in
+from grid.datasets.slate.construct.rules import broken, copied, fits, normal, stands_in
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import ToolRecord
 from grid.engines.answer_schema import object_schema, text_schema
@@ -27,7 +27,7 @@ _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
 """Share of a case's calls behind the first that take an earlier result."""
-_EXAMPLE = {
+_EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "1.1": {"text": "Settle which weather station is nearest to the meadow"},
     "1.2": {
         "text": "Find out how wet it will get at WS-118 on 14 May 2026",
@@ -124,6 +124,7 @@ def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]
     seen: dict[str, str] = {}
     for sub in plan.substeps:
         text = texts[sub.id]
+        yield from copied(text, (one["text"] for one in _EXAMPLE.values()), f"The text of {sub.id}")
         if len(text.split()) < _LEAST_WORDS or "OUTPUT_FROM" in text:
             yield broken("text", f"The text of {sub.id} is a sentence of at least {_LEAST_WORDS} words, in words only.")
         if sub.tool and (names_tool(text, sub.tool.name) or sub.tool.name in text):
