@@ -27,15 +27,16 @@ _LENGTH = 200
 _LEAST_WORDS = 4
 _LEAST_CHAINED = 0.75
 """Share of a case's calls behind the first that take an earlier result."""
+# Its numbers are none of a plan's: small models repeat what stands under a number of theirs.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
-    "1.1": {"text": "Settle which weather station is nearest to the meadow"},
-    "1.2": {
+    "6.1": {"text": "Settle which weather station is nearest to the meadow"},
+    "6.2": {
         "text": "Find out how wet it will get at WS-118 on 14 May 2026",
         "arguments": {"station_code": "WS-118", "target_day": "2026-05-14"},
     },
-    "2.1": {
+    "7.1": {
         "text": "Ask how sure the people at the station are of that",
-        "arguments": {"prediction": reference("1.2", "forecast_id")},
+        "arguments": {"prediction": reference("6.2", "forecast_id")},
     },
 }
 _RULES = (
@@ -75,7 +76,7 @@ async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[O
         Section("task", (f"Query: {query.text}", f"Goal: {plan.goal}", "Substeps:", *_outline(plan))),
     )
     form = (
-        f"Answer with JSON only, as in this example of another domain: {to_json(_EXAMPLE)}",
+        f"Answer with JSON only, as in this part of an example of another domain: {to_json(_EXAMPLE)}",
         f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}. One without a tool has no arguments.",
     )
     return [await asker.settle(Item(query.key, sections, form, _schema(plan), _checking(query)))]
