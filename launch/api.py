@@ -99,7 +99,7 @@ def settings_of(*overrides: str) -> list[Setting]:
         command.GIVEN.set(command.call(overrides))
         given = arguments.with_pilot(overrides)
         arguments.check(given)
-        with multirun(prepared(given)) as composed:
+        with multirun(prepared(arguments.beside_sweeps(given))) as composed:
             return settings(composed)
     except GridError:
         raise

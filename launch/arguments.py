@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Glob, Override
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType
 
 from grid.errors import ConfigError
 from grid.runner.cell import FURTHER, GROUPS
@@ -39,6 +39,24 @@ def with_pilot(arguments: Sequence[str]) -> list[str]:
     kept = [text for text in arguments if text == given[-1] or not text.startswith((_PILOT, _DRY_RUN))]
     value = given[-1].removeprefix(_PILOT)
     return [f"{_DRY_RUN}{{pilot: {value}}}" if text == given[-1] else text for text in kept]
+
+
+def beside_sweeps(arguments: Sequence[str]) -> list[str]:
+    """Checked arguments, with single values below a swept group as sweeps of one: `planner=a,b planner.key=choice(1)`.
+
+    Hydra sets what is no sweep in the file that a group has by default, which may not have the key.
+    """
+    given = [text for text in get_args_parser().parse_args(list(arguments)).overrides if text]
+    found = dict(zip(given, OverridesParser.create().parse_overrides(given), strict=True))
+    swept = {one.key_or_group for one in found.values() if one.is_sweep_override()}
+    return [_of_one(text, found[text], swept) if text in found else text for text in arguments]
+
+
+def _of_one(text: str, override: Override, swept: Container[str]) -> str:
+    group, dot, _ = override.key_or_group.partition(".")
+    value = text.partition("=")[2]
+    single = override.type == OverrideType.CHANGE and not override.is_sweep_override() and value
+    return f"{override.key_or_group}=choice({value})" if dot and group in swept and single else text
 
 
 def check(arguments: Sequence[str]) -> None:

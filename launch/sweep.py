@@ -33,7 +33,7 @@ def main() -> int:
     try:
         given = arguments.with_pilot(arguments.completed(given))
         arguments.check(given)
-        sys.argv[1:] = prepared(given)
+        sys.argv[1:] = prepared(arguments.beside_sweeps(given))
         if {"--help", "-h"} & set(given):
             print(helping.text([CONF, *(plugin.conf for plugin in plugins.allowed().values())]))
             return 0

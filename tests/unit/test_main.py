@@ -123,3 +123,22 @@ def test_a_mistake_is_told_before_anything_heavy_is_imported(words: list[str], t
     assert json.loads(said.stdout) == [2, []], said.stderr
     assert said.stderr.startswith("error: ")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["planner=a,b", "planner.key=1"], ["planner=a,b", "planner.key=choice(1)"]),
+        (
+            ["-m", "planner.key=[1,2]", "planner=choice(a,b)"],
+            ["-m", "planner.key=choice([1,2])", "planner=choice(a,b)"],
+        ),
+        (["planner=a,b", "planner.key=1,2", "model.key=1"], ["planner=a,b", "planner.key=1,2", "model.key=1"]),
+        (["planner=a", "planner.key=1", "trials=1,2"], ["planner=a", "planner.key=1", "trials=1,2"]),
+        (["planner=a,b", "+planner.key=1", "planner.x="], ["planner=a,b", "+planner.key=1", "planner.x="]),
+    ],
+)
+def test_a_single_value_below_a_swept_group_is_given_to_each_of_its_files(
+    given: list[str], expected: list[str]
+) -> None:
+    assert arguments.beside_sweeps(given) == expected
