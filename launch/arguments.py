@@ -44,11 +44,14 @@ def with_pilot(arguments: Sequence[str]) -> list[str]:
 def beside_sweeps(arguments: Sequence[str]) -> list[str]:
     """Checked arguments, with single values below a swept group as sweeps of one: `planner=a,b planner.key=choice(1)`.
 
-    Hydra sets what is no sweep in the file that a group has by default, which may not have the key.
+    Hydra sets what is no sweep in the file that a group has by default, which may not have the key. A preset may sweep
+    any group.
     """
     given = [text for text in get_args_parser().parse_args(list(arguments)).overrides if text]
     found = dict(zip(given, OverridesParser.create().parse_overrides(given), strict=True))
     swept = {one.key_or_group for one in found.values() if one.is_sweep_override()}
+    if any(one.key_or_group == "experiment" for one in found.values()):
+        swept |= {*GROUPS, *FURTHER}
     return [_of_one(text, found[text], swept) if text in found else text for text in arguments]
 
 
