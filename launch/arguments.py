@@ -10,6 +10,7 @@ from typing import NoReturn
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType
+from hydra.errors import HydraException
 
 from grid.errors import ConfigError
 from grid.runner.cell import FURTHER, GROUPS
@@ -57,9 +58,15 @@ def beside_sweeps(arguments: Sequence[str]) -> list[str]:
 
 def _of_one(text: str, override: Override, swept: Container[str]) -> str:
     group, dot, _ = override.key_or_group.partition(".")
-    value = text.partition("=")[2]
-    single = override.type == OverrideType.CHANGE and not override.is_sweep_override() and value
-    return f"{override.key_or_group}=choice({value})" if dot and group in swept and single else text
+    if not dot or group not in swept or override.type != OverrideType.CHANGE or override.is_sweep_override():
+        return text
+    one = f"{override.key_or_group}=choice({text.partition('=')[2]})"
+    try:
+        (sweep,) = OverridesParser.create().parse_overrides([one])
+        same = [*sweep.sweep_string_iterator()] == [override.get_value_element_as_str()]
+    except HydraException:  # choice(null), choice()
+        same = False
+    return one if same else text
 
 
 def check(arguments: Sequence[str]) -> None:

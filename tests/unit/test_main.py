@@ -136,6 +136,7 @@ def test_a_mistake_is_told_before_anything_heavy_is_imported(words: list[str], t
         (["planner=a,b", "planner.key=1,2", "model.key=1"], ["planner=a,b", "planner.key=1,2", "model.key=1"]),
         (["+experiment=x", "planner.key=1", "store.a=1"], ["+experiment=x", "planner.key=choice(1)", "store.a=1"]),
         (["planner=a", "planner.key=1", "trials=1,2"], ["planner=a", "planner.key=1", "trials=1,2"]),
+        (["planner=a,b", "planner.key=null", "planner.x='1'"], ["planner=a,b", "planner.key=null", "planner.x='1'"]),
         (["planner=a,b", "+planner.key=1", "planner.x="], ["planner=a,b", "+planner.key=1", "planner.x="]),
     ],
 )
