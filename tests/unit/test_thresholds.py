@@ -110,6 +110,7 @@ def test_of_a_sweep(outline: str, tmp_path: Path) -> None:
         "egb_logits",
         cases=30,
         all_offered=True,
+        tool_skill=0.7,
         planner_values={"trajectories": 1},
         dataset_values={"outline": outline},
     )
