@@ -57,7 +57,7 @@ def rows(
         dataset_values={"limit": limit, "outline": outline},
         model_values=SURE | model,
     )
-    setting.config["retriever"] = setting.config["retriever"] | retriever
+    setting.config["retriever"].update(retriever)
     own = setting.config["robustness"].get(robustness, {})
     own |= {name: value for name, value in more.items() if name not in model}
     assert invalid_reason(setting) is None
