@@ -7,10 +7,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from itertools import permutations
 from typing import Any
 
-from grid.types import NO_TOOL, Json
+from grid.types import Json
 from tests.http_server import Asked, Reply, completion, models
 
 CHAT = "/v1/chat/completions"
@@ -86,23 +85,19 @@ def _tool(name: str, description: str, result: str) -> dict[str, Json]:
 
 
 def _plans(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
-    substep = schema["properties"]["steps"]["items"]["properties"]["substeps"]["items"]
-    names = [name for name in substep["properties"]["tool"]["enum"] if name != NO_TOOL]
+    parts = schema["properties"]
+    calling = [number for number, part in parts.items() if "tool" in part.get("properties", ())]
+    names = parts[calling[0]]["properties"]["tool"]["enum"]
     before = len(re.findall(r"^- Wish ", prompt, re.M))
-    pairs = [*permutations(names, 2)]
-    topic = _topic(prompt)
-    first, second = pairs[(before + 3 * len(topic)) % len(pairs)]
-    return {
-        "goal": f"Wish {_WORDS[before]} about {topic}",
-        "steps": [
-            {"step": "Look", "substeps": [_sub("Look at what there is", first), _sub("Think about it", NO_TOOL)]},
-            {"step": "Act", "substeps": [_sub("Do what is wanted", second)]},
-        ],
-    }
-
-
-def _sub(purpose: str, tool: str) -> dict[str, Json]:
-    return {"purpose": purpose, "tool": tool}
+    tools = {number: names[before + place] for place, number in enumerate(calling)}
+    answer: dict[str, Json] = {"goal": f"Wish {_WORDS[before]} about {_topic(prompt)}"}
+    for place, (number, part) in enumerate(parts.items()):
+        if "properties" in part:
+            made: dict[str, Json] = {"tool": tools[number]} if number in tools else {}
+            answer[number] = {"purpose": f"See to the {_WORDS[place]} side of it", **made}
+        elif number != "goal":
+            answer[number] = f"The {_WORDS[place]} part"
+    return answer
 
 
 def _queries(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
@@ -111,19 +106,16 @@ def _queries(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
     wish = re.search(r"The goal: (.+)", prompt)
     assert wish
     told = ", ".join(map(str, values.values()))
-    return {"values": values, "query": f"Hello, about {told}: I should like what you do there, since {wish[1]} matters"}
+    return {"query": f"Hello, about {told}: I should like what you do there, since {wish[1]} matters", "values": values}
 
 
 def _substeps(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
-    (given,) = re.findall(r"^Query: .*?(BK-\w+)", prompt, re.M)
     found: dict[str, Json] = {}
     for place, (number, part) in enumerate(schema["properties"].items()):
         written: dict[str, Json] = {"text": f"Look after the {_WORDS[place]} side of this for them"}
         if "arguments" in part["properties"]:
             values = part["properties"]["arguments"]["properties"]
-            written["arguments"] = {
-                name: one["anyOf"][0]["enum"][-1] if "anyOf" in one else given for name, one in values.items()
-            }
+            written["arguments"] = {name: one["anyOf"][0]["enum"][-1] for name, one in values.items()}
         found[number] = written
     return found
 

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from grid.datasets.slate.construct import shapes
 from grid.datasets.slate.construct.__main__ import main
 from grid.types import Json
 from tests.constructing import arguments, lines, run_in
 from tests.http_server import LocalServer
 from tests.scripted_slate import STAGES, Flaw, right, stage_of
+
+
+@pytest.fixture(autouse=True)
+def one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All plans have one shape, so that a flaw knows what it changes."""
+
+    def drawn(seed: int, topic: str, users: Sequence[str], shares: object, count: int) -> list[shapes.Shape]:
+        return [shapes.Shape(users[0], "simple", ((True, False), (True, True)))] * count
+
+    monkeypatch.setattr(shapes, "drawn", drawn)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -61,12 +72,8 @@ def arguments_of(step: str, value: Any) -> Callable[[dict[str, Any]], object]:
     return lambda answer: answer[step]["arguments"].update(item_code=value)
 
 
-def tool_of(place: int, tool: str) -> Callable[[dict[str, Any]], object]:
-    return lambda answer: answer["steps"][0]["substeps"][place].update(tool=tool)
-
-
-def neighbours(answer: dict[str, Any]) -> None:
-    answer["steps"][0]["substeps"][1]["tool"] = answer["steps"][1]["substeps"][0]["tool"]
+def tool_of(number: str, tool: str) -> Callable[[dict[str, Any]], object]:
+    return lambda answer: answer[number].update(tool=tool)
 
 
 def outcome(step: str, value: Any) -> Callable[[dict[str, Any]], object]:
@@ -83,9 +90,12 @@ FLAWS: list[tuple[str, str, Callable[[dict[str, Any]], object]]] = [
     ("tools", "description", first_tool(description="Finds it.")),
     ("tools", "count", lambda answer: answer["tools"].pop()),
     ("tools", "form", first_tool(results="x")),
-    ("plans", "shape", lambda answer: answer["steps"].pop()),
-    ("plans", "unknown tool", tool_of(0, "find_nothing")),
-    ("plans", "neighbours", neighbours),
+    ("plans", "shape", lambda answer: answer.pop("2")),
+    ("plans", "shape", tool_of("1.2", "find_repairs")),
+    ("plans", "unknown tool", tool_of("1.1", "find_nothing")),
+    ("plans", "neighbours", lambda answer: answer["2.2"].update(tool=answer["2.1"]["tool"])),
+    ("plans", "text", lambda answer: answer.update({"1": " "})),
+    ("plans", "form", lambda answer: answer.update({"1": 1})),
     (
         "plans",
         "example",
@@ -103,8 +113,7 @@ FLAWS: list[tuple[str, str, Callable[[dict[str, Any]], object]]] = [
         lambda answer: answer["1.1"].update(text="Settle which weather station is nearest to the meadow"),
     ),
     ("substeps", "duplicate", lambda answer: answer["1.2"].update(text=answer["1.1"]["text"])),
-    ("substeps", "first call", arguments_of("1.1", "BK-000000")),
-    ("substeps", "chain", lambda answer: answer["2.1"].update(arguments=answer["1.1"]["arguments"])),
+    ("substeps", "chain", lambda answer: answer["2.2"].update(arguments={"item_code": "you"})),
     ("substeps", "source", arguments_of("2.1", "BK-000000")),
     ("substeps", "reference", arguments_of("2.1", "OUTPUT_FROM_STEP_1.2.code")),
     ("substeps", "arguments", lambda answer: answer["2.1"].update(arguments={})),
@@ -112,7 +121,7 @@ FLAWS: list[tuple[str, str, Callable[[dict[str, Any]], object]]] = [
     ("outcomes", "fields", lambda answer: answer["1.1"].update(more=1)),
     ("outcomes", "empty", outcome("1.1", "")),
     ("outcomes", "type", outcome("1.1", 7)),
-    ("outcomes", "resolves", outcome("2.1", "It failed.")),
+    ("outcomes", "resolves", outcome("2.2", "It failed.")),
     ("outcomes", "reference", outcome("2.1", "OUTPUT_FROM_STEP_1.1.x")),
     ("equivalents", "mapping", lambda answer: answer["arguments"].clear()),
     ("equivalents", "duplicate", lambda answer: answer.update(name="find_repairs")),

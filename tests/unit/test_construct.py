@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.datasets.slate.construct import outcomes, plans, queries, substeps, tools
+from grid.datasets.slate.construct import outcomes, plans, queries, shapes, substeps, tools
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Journal, Line
 from grid.datasets.slate.construct.rules import fits, normal, stands_in
-from grid.datasets.slate.stock import SHAPES
+from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.strict import strict_schema
 from grid.types import NO_TOOL, Json, ToolCall
 from tests.scripted_slate import ANSWERS, STAGES
@@ -65,7 +65,8 @@ async def _written() -> Scripted:
         for one in await tools.of_topic(made.of("tools"), DOMAIN, topic, 5)
         for tool in one.products
     ]
-    (planned,) = await plans.of_topic(made.of("plans"), DOMAIN, "Repairs", library, [("customer", "simple")])
+    shape = shapes.Shape("customer", "simple", ((True, False), (True,)))
+    (planned,) = await plans.of_topic(made.of("plans"), DOMAIN, "Repairs", library, [shape])
     (said,) = await queries.of_workflow(made.of("queries"), DOMAIN, planned.products[0], 1)
     (outlined,) = await substeps.of_query(made.of("substeps"), DOMAIN, said.products[0])
     known = {tool.name: tool for tool in library}
@@ -236,14 +237,37 @@ def test_the_last_result_resolves_the_query(value: Json, resolves: bool) -> None
 
 
 @pytest.mark.parametrize("complexity", [*SHAPES])
-def test_drawn_workflows(complexity: str) -> None:
+def test_drawn_shapes_are_of_their_complexity(complexity: Complexity) -> None:
     only: Any = {kind: float(kind == complexity) for kind in SHAPES}
-    assert {kind for _, kind in plans.drawn(0, "Repairs", ["a", "b"], only, 9)} == {complexity}
+    steps, per_step, substeps, calls = SHAPES[complexity]
+    found = shapes.drawn(0, "Repairs", ["a", "b"], only, 300)
+    assert {shape.complexity for shape in found} == {complexity}
+    numbers = [[one for one, _ in shape.numbered()] for shape in found]
+    assert {len(shape.steps) for shape in found} == {*steps}
+    assert {len(part) for shape in found for part in shape.steps} == {*per_step}
+    assert {len(one) for one in numbers} == {*substeps}
+    assert {sum(made for _, made in shape.numbered()) for shape in found} == {*calls}
+    assert numbers[0][0] == "1.1"
+    assert numbers[0] == sorted(numbers[0])
+
+
+def test_the_place_of_a_substep_does_not_tell_whether_it_calls_a_tool() -> None:
+    only: Any = {kind: float(kind == "complex") for kind in SHAPES}
+    found = [[made for _, made in shape.numbered()] for shape in shapes.drawn(0, "Hire", ["a"], only, 2000)]
+    share = sum(map(sum, found)) / sum(map(len, found))
+    error = (share * (1 - share) / len(found)) ** 0.5
+    for place in range(12):
+        assert abs(sum(made[place] for made in found) / len(found) - share) < 4 * error
+    assert abs(sum(made[-1] for made in found) / len(found) - share) < 4 * error
+
+
+def test_drawn_workflows() -> None:
     shares: Any = dict.fromkeys(SHAPES, 1.0)
-    few, many = (plans.drawn(0, "Repairs", ["a", "b"], shares, count) for count in (5, 50))
+    few, many = (shapes.drawn(0, "Repairs", ["a", "b"], shares, count) for count in (5, 50))
     assert many[:5] == few, "more workflows change none"
-    assert [user for user, _ in few] == ["a", "b", "a", "b", "a"]
-    assert {kind for _, kind in many} == set(SHAPES)
+    assert [shape.user for shape in few] == ["a", "b", "a", "b", "a"]
+    assert {shape.complexity for shape in many} == set(SHAPES)
+    assert shapes.drawn(1, "Repairs", ["a", "b"], shares, 50) != many
 
 
 def test_of_several_attempts_the_fullest_counts_and_of_equals_the_first() -> None:

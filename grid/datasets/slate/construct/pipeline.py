@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
-from grid.datasets.slate.construct import outcomes, plans, queries, substeps, tools
+from grid.datasets.slate.construct import outcomes, plans, queries, shapes, substeps, tools
 from grid.datasets.slate.construct.asking import Asker, How, Settled
 from grid.datasets.slate.construct.config import Construction
 from grid.datasets.slate.construct.journal import Broken, as_line, write
@@ -127,7 +127,7 @@ async def _plans(asker: Asker, wanted: Construction) -> tuple[list[ToolRecord], 
     if len(library) < 2:
         raise UnfinishedError("stage tools: a library of 1 tool leaves nothing to choose; raise sizes.tools")
     drawn = {
-        topic: plans.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows) for topic in topics
+        topic: shapes.drawn(wanted.seed, topic, domain.users, wanted.complexity, sizes.workflows) for topic in topics
     }
     planned = await asker.run(
         "plans", (plans.of_topic(asker, domain, topic, library, drawn[topic]) for topic in topics)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
-from grid.datasets.slate.construct.items import Checked, Item
+from grid.datasets.slate.construct.items import FORM, Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.rules import broken, copied, normal
+from grid.datasets.slate.construct.shapes import Shape
 from grid.datasets.slate.construct.tools import line, notes
 from grid.datasets.slate.records import ToolRecord
-from grid.datasets.slate.stock import SHAPES, Complexity
+from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
 from grid.engines.base import Section
 from grid.retrievers.bm25 import BM25
-from grid.seeds import derive_seed
 from grid.types import NO_TOOL, Json, to_json
 
 OFFERED = 30
@@ -39,17 +38,11 @@ _KINDS: Mapping[Complexity, str] = {
 
 class _Substep(BaseModel):
     purpose: str
-    tool: str
+    tool: str = NO_TOOL
 
 
-class _Step(BaseModel):
-    step: str
-    substeps: list[_Substep]
-
-
-class _Plan(BaseModel):
-    goal: str
-    steps: list[_Step]
+_SUBSTEPS = TypeAdapter(dict[str, _Substep])
+_GOAL = "goal"
 
 
 @dataclass(frozen=True)
@@ -88,16 +81,12 @@ class Workflow:
 
 
 async def of_topic(
-    asker: Asker,
-    domain: Domain,
-    topic: str,
-    library: Sequence[ToolRecord],
-    wanted: Sequence[tuple[str, Complexity]],
+    asker: Asker, domain: Domain, topic: str, library: Sequence[ToolRecord], shapes: Sequence[Shape]
 ) -> list[Settled[Workflow]]:
-    """Workflows of a topic, one after another, for the users and of the complexities `wanted`."""
+    """Workflows of a topic, one of each of the `shapes`, one after another."""
     offered = _offered(topic, domain.topics[topic], library)
     found: list[Settled[Workflow]] = []
-    for number, (user, complexity) in enumerate(wanted):
+    for number, shape in enumerate(shapes):
         before = [plan for one in found for plan in one.products]
         key = f"{slug(topic)}-{number:03}"
         goals = [f"- {plan.goal}" for plan in before]
@@ -110,25 +99,17 @@ async def of_topic(
                 "task",
                 (
                     f"Topic: {topic}: {domain.topics[topic]}.",
-                    f"The user is a {user}.",
-                    *_shape(complexity),
+                    f"The user is a {shape.user}.",
+                    f"The plan is {shape.complexity}. {_KINDS[shape.complexity]} Its parts are:",
+                    *_parts(shape),
                     *(shown if before else ()),
                 ),
             ),
         )
-        check = _checking(key, topic, user, complexity, offered, before)
-        item = Item(key, sections, _FORM, _schema(complexity, offered), check)
+        check = _checking(key, topic, shape, offered, before)
+        item = Item(key, sections, _FORM, _schema(shape, offered), check)
         found.append(await asker.settle(item))
     return found
-
-
-def drawn(
-    seed: int, topic: str, users: Sequence[str], shares: Mapping[Complexity, float], count: int
-) -> list[tuple[str, Complexity]]:
-    """User and complexity of each of a topic's workflows: users take turns, complexities are drawn by their shares."""
-    rng = random.Random(derive_seed(seed, "complexity", topic))
-    kinds = rng.choices([*shares], weights=[*shares.values()], k=count)
-    return [(users[number % len(users)], kind) for number, kind in enumerate(kinds)]
 
 
 def distinct() -> Callable[[Workflow], Broken | None]:
@@ -150,8 +131,8 @@ def distinct() -> Callable[[Workflow], Broken | None]:
 
 _RULES = (
     "Rules:",
-    "- High-level steps, each with substeps. A substep says what it is for; it calls one tool, or none "
-    f"({NO_TOOL}) where something is decided, compared or told.",
+    "- High-level steps, each with substeps. A substep says what it is for; it calls one tool, or none where something "
+    "is decided, compared or told.",
     "- The first call needs nothing but what the user says.",
     "- Each later call takes something that an earlier one returned: the plan is a chain.",
     "- Two neighbouring substeps never call the same tool, and different calls use different tools where they can.",
@@ -159,20 +140,23 @@ _RULES = (
     "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
 )
 _EXAMPLE: Mapping[str, Any] = {
-    "goal": "A farmer wants to know whether a meadow can be mown on a day.",
-    "steps": [
-        {
-            "step": "Learn how wet it will be",
-            "substeps": [
-                {"purpose": "Choose the weather station nearest to the meadow", "tool": NO_TOOL},
-                {"purpose": "Get the rain at that station on the day", "tool": "foretell_rainfall"},
-            ],
-        },
-        {"step": "Answer", "substeps": [{"purpose": "Tell whether so much rain spoils the hay", "tool": NO_TOOL}]},
-    ],
+    _GOAL: "A farmer wants to know whether a meadow can be mown on a day.",
+    "1": "Learn how wet it will be",
+    "1.1": {"purpose": "Choose the weather station nearest to the meadow"},
+    "1.2": {"purpose": "Get the rain at that station on the day", "tool": "foretell_rainfall"},
+    "2": "Answer",
+    "2.1": {"purpose": "Tell whether so much rain spoils the hay"},
 }
-_PURPOSES = [sub["purpose"] for step in _EXAMPLE["steps"] for sub in step["substeps"]]
+_PURPOSES = [part["purpose"] for part in _EXAMPLE.values() if isinstance(part, dict)]
 _FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_EXAMPLE)}",)
+
+
+def _parts(shape: Shape) -> Iterator[str]:
+    for i, substeps in enumerate(shape.steps, 1):
+        yield f"{i} a high-level step"
+        for j, calls in enumerate(substeps, 1):
+            told = "calls a tool" if calls else "has no tool: something is decided, compared or told"
+            yield f"  {i}.{j} a substep that {told}"
 
 
 def _offered(topic: str, about: str, library: Sequence[ToolRecord]) -> list[ToolRecord]:
@@ -183,53 +167,28 @@ def _offered(topic: str, about: str, library: Sequence[ToolRecord]) -> list[Tool
     return [*own, *(tool for tool in others if tool.category != topic)][: max(OFFERED, len(own))]
 
 
-def _span(allowed: range) -> str:
-    return f"{allowed.start} to {allowed.stop - 1}"
-
-
-def _shape(complexity: Complexity) -> tuple[str, ...]:
-    steps, per_step, substeps, _ = SHAPES[complexity]
-    return (
-        f"The plan is {complexity}: {_span(steps)} high-level steps with {_span(per_step)} substeps each, "
-        f"{_span(substeps)} substeps in all. {_calling(complexity)} {_KINDS[complexity]}",
-    )
-
-
-def _calling(complexity: Complexity) -> str:
-    """How many substeps call a tool, and what the others are: models that are told no more give every substep one."""
-    _, _, substeps, calls = SHAPES[complexity]
-    others = max(substeps.start - calls.stop + 1, 0)
-    rest = f"at least {others}" if others else "others"
-    return f"{_span(calls)} substeps call a tool, and {rest} have {NO_TOOL}: they decide, compare or tell something."
-
-
 def _checking(
-    key: str,
-    topic: str,
-    user: str,
-    complexity: Complexity,
-    offered: Sequence[ToolRecord],
-    before: Sequence[Workflow],
+    key: str, topic: str, shape: Shape, offered: Sequence[ToolRecord], before: Sequence[Workflow]
 ) -> Callable[[Mapping[str, Json]], Checked[Workflow]]:
     tools = {tool.name: tool for tool in offered}
+    numbers = [number for number, _ in shape.numbered()]
+    heads = [str(place) for place, _ in enumerate(shape.steps, 1)]
 
     def check(answer: Mapping[str, Json]) -> Checked[Workflow]:
-        given = _Plan.model_validate(answer)
-        rows = [(f"{i}.{j}", sub) for i, step in enumerate(given.steps, 1) for j, sub in enumerate(step.substeps, 1)]
-        problems = [*_shape_problems(given, complexity), *_call_problems(rows, tools)]
-        problems += copied(given.goal, (_EXAMPLE["goal"],), "The goal")
-        for number, sub in rows:
-            problems += copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
-        if not given.goal.strip() or any(not sub.purpose.strip() for _, sub in rows):
-            problems.append(broken("text", "The goal and every purpose are sentences."))
+        parts = [_GOAL, *heads, *numbers]
+        if answer.keys() != {*parts}:
+            return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
+        texts = {name: answer[name] for name in (_GOAL, *heads)}
+        given = _SUBSTEPS.validate_python({number: answer[number] for number in numbers})
+        problems = [*_text_problems(texts, given), *_call_problems(shape, given, tools)]
         if problems:
             return Checked((), tuple(problems))
-        numbered = {number: Planned(number, sub.purpose, tools.get(sub.tool)) for number, sub in rows}
+        numbered = {number: Planned(number, sub.purpose, tools.get(sub.tool)) for number, sub in given.items()}
         steps = tuple(
-            (step.step, tuple(numbered[f"{i}.{j}"] for j in range(1, len(step.substeps) + 1)))
-            for i, step in enumerate(given.steps, 1)
+            (str(texts[head]), tuple(numbered[f"{head}.{j}"] for j, _ in enumerate(substeps, 1)))
+            for head, substeps in zip(heads, shape.steps, strict=True)
         )
-        plan = Workflow(key, topic, user, complexity, given.goal, steps)
+        plan = Workflow(key, topic, shape.user, shape.complexity, str(texts[_GOAL]), steps)
         rule = distinct()
         for other in before:
             rule(other)
@@ -239,39 +198,37 @@ def _checking(
     return check
 
 
-def _shape_problems(plan: _Plan, complexity: Complexity) -> Iterator[Broken]:
-    steps, per_step, substeps, calls = SHAPES[complexity]
-    counts = [len(step.substeps) for step in plan.steps]
-    made = sum(sub.tool != NO_TOOL for step in plan.steps for sub in step.substeps)
-    for label, number, allowed in [
-        ("high-level steps", len(counts), steps),
-        ("substeps", sum(counts), substeps),
-        ("substeps that call a tool", made, calls),
-        *((f"substeps in step {place}", count, per_step) for place, count in enumerate(counts, 1)),
-    ]:
-        if number not in allowed:
-            told = f"The plan has {number} {label}, and needs {_span(allowed)}."
-            yield broken("shape", f"{told} {_calling(complexity)}")
+def _text_problems(texts: Mapping[str, Json], given: Mapping[str, _Substep]) -> Iterator[Broken]:
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
+        elif not text.strip():
+            yield broken("text", f"{name} is a sentence.")
+    yield from copied(str(texts[_GOAL]), (_EXAMPLE[_GOAL],), "The goal")
+    for number, sub in given.items():
+        yield from copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
+        if not sub.purpose.strip():
+            yield broken("text", f"The purpose of {number} is a sentence.")
 
 
-def _call_problems(rows: Sequence[tuple[str, _Substep]], tools: Mapping[str, ToolRecord]) -> Iterator[Broken]:
-    for number, sub in rows:
-        if sub.tool != NO_TOOL and sub.tool not in tools:
-            yield broken("unknown tool", f"Substep {number} calls {sub.tool!r:.60}, which is not in the list.")
-    for (first, one), (second, other) in pairwise(rows):
+def _call_problems(shape: Shape, given: Mapping[str, _Substep], tools: Mapping[str, ToolRecord]) -> Iterator[Broken]:
+    for number, calls in shape.numbered():
+        tool = given[number].tool
+        if not calls and tool != NO_TOOL:
+            yield broken("shape", f"Substep {number} has no tool: something is decided, compared or told.")
+        elif calls and tool not in tools:
+            yield broken("unknown tool", f"Substep {number} calls {tool!r:.60}, which is not in the list.")
+    for (first, one), (second, other) in pairwise(given.items()):
         if one.tool == other.tool != NO_TOOL:
             yield broken("neighbours", f"Substeps {first} and {second} both call {one.tool:.60}.")
 
 
-def _schema(complexity: Complexity, offered: Sequence[ToolRecord]) -> dict[str, Any]:
-    steps, per_step, _, _ = SHAPES[complexity]
-    tool = {"enum": [*(one.name for one in offered), NO_TOOL]}
-    substep = {"purpose": text_schema(_LENGTH), "tool": tool}
-    substeps = _list(object_schema(substep, [*substep]), per_step)
-    step = {"step": text_schema(_LENGTH), "substeps": substeps}
-    plan = {"goal": text_schema(_LENGTH), "steps": _list(object_schema(step, [*step]), steps)}
-    return object_schema(plan, [*plan])
-
-
-def _list(items: dict[str, Any], allowed: range) -> dict[str, Any]:
-    return {"type": "array", "items": items, "minItems": allowed.start, "maxItems": allowed.stop - 1}
+def _schema(shape: Shape, offered: Sequence[ToolRecord]) -> dict[str, Any]:
+    purpose, tool = text_schema(_LENGTH), {"enum": [one.name for one in offered]}
+    whole: dict[str, Any] = {_GOAL: text_schema(_LENGTH)}
+    for i, substeps in enumerate(shape.steps, 1):
+        whole[str(i)] = text_schema(_LENGTH)
+        for j, calls in enumerate(substeps, 1):
+            written = {"purpose": purpose, "tool": tool} if calls else {"purpose": purpose}
+            whole[f"{i}.{j}"] = object_schema(written, [*written])
+    return object_schema(whole, [*whole])

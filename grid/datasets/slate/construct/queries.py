@@ -35,9 +35,9 @@ _WORDS: Mapping[Complexity, tuple[int, str]] = {
 _VALUE = 100
 _ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
 _EXAMPLE: Mapping[str, Any] = {
-    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
     "much is going to come down there?",
+    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
 }
 _RULES = (
     "Rules:",
@@ -55,11 +55,12 @@ class _Query(BaseModel):
 
 @dataclass(frozen=True)
 class Query:
-    """What a user writes; `key` is the case's id."""
+    """What a user writes; `key` is the case's id, `values` are the first call's arguments."""
 
     key: str
     workflow: Workflow
     text: str
+    values: Mapping[str, Json]
 
 
 async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) -> list[Settled[Query]]:
@@ -131,10 +132,11 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
 
     def check(answer: Mapping[str, Json]) -> Checked[Query]:
         given = _Query.model_validate(answer)
-        query = Query(f"{plan.key}-{number:03}", plan, given.query)
+        values = {one.name: given.values.get(one.name) for one in first.arguments}
+        query = Query(f"{plan.key}-{number:03}", plan, given.query, values)
         problems = [*copied(query.text, (_EXAMPLE["query"],), "The query")]
         for argument in first.arguments:
-            value = given.values.get(argument.name)
+            value = query.values[argument.name]
             if not fits(value, argument.type):
                 problems.append(broken("type", f"The value of {argument.name} is a {argument.type}."))
             elif not stands_in(value, query.text):
@@ -155,5 +157,5 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
 
 def _schema(first: ToolRecord) -> dict[str, Any]:
     values = {one.name: value_schema(one) for one in first.arguments}
-    whole = {"values": object_schema(values, [*values]), "query": _ANY_TEXT}
+    whole = {"query": _ANY_TEXT, "values": object_schema(values, [*values])}
     return object_schema(whole, [*whole])

@@ -13,7 +13,7 @@ from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
-from grid.datasets.slate.construct.plans import Planned, Workflow
+from grid.datasets.slate.construct.plans import Workflow
 from grid.datasets.slate.construct.queries import Query, value_schema
 from grid.datasets.slate.construct.rules import broken, copied, fits, normal, stands_in
 from grid.datasets.slate.construct.tools import notes
@@ -30,10 +30,7 @@ _LEAST_CHAINED = 0.75
 # Its numbers are none of a plan's: small models repeat what stands under a number of theirs.
 _EXAMPLE: Mapping[str, Mapping[str, Any]] = {
     "6.1": {"text": "Settle which weather station is nearest to the meadow"},
-    "6.2": {
-        "text": "Find out how wet it will get at WS-118 on 14 May 2026",
-        "arguments": {"station_code": "WS-118", "target_day": "2026-05-14"},
-    },
+    "6.2": {"text": "Find out how wet it will get at WS-118 on 14 May 2026"},
     "7.1": {
         "text": "Ask how sure the people at the station are of that",
         "arguments": {"prediction": reference("6.2", "forecast_id")},
@@ -43,9 +40,8 @@ _RULES = (
     "Rules:",
     "- A substep's text says for what it is done in this case, as a colleague would write it: with its details, not "
     "in the words of its tool's name.",
-    "- The first call's arguments are values of the query, as they stand there; dates as YYYY-MM-DD.",
     "- Later calls take results of earlier ones wherever one fits, written as OUTPUT_FROM_STEP_i.j.field, and nothing "
-    "around it. Only what no result gives is taken from the query. Nothing is made up.",
+    "around it. Only what no result gives is taken from the query; dates as YYYY-MM-DD. Nothing is made up.",
     "- The last call takes an earlier result.",
 )
 
@@ -70,34 +66,39 @@ class Outlined:
 async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[Outlined]]:
     """The substeps of one case."""
     plan = query.workflow
+    later = [number for number, _ in plan.calls[1:]]
     sections = (
         Section("role", ("You write how an assistant resolves a user's query, substep by substep.", *_RULES)),
         notes(domain),
-        Section("task", (f"Query: {query.text}", f"Goal: {plan.goal}", "Substeps:", *_outline(plan))),
+        Section(
+            "task",
+            (f"Query: {query.text}", f"Goal: {plan.goal}", "Substeps:", *_outline(plan), "Calls:", *_calls(query)),
+        ),
     )
     form = (
         f"Answer with JSON only, as in this part of an example of another domain: {to_json(_EXAMPLE)}",
-        f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}. One without a tool has no arguments.",
+        f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}."
+        + (f" Those with arguments are {', '.join(later)}." if later else " None has arguments."),
     )
     return [await asker.settle(Item(query.key, sections, form, _schema(plan), _checking(query)))]
 
 
 def _outline(plan: Workflow) -> Iterator[str]:
-    results: list[str] = []
     for number, (step, substeps) in enumerate(plan.steps, 1):
         yield f"{number} {step}"
         for sub in substeps:
-            yield f"  {sub.id} {sub.purpose} {_call(sub, results)}"
-            if sub.tool:
-                results += [reference(sub.id, field) for field in sub.tool.results]
+            yield f"  {sub.id} {sub.purpose}"
 
 
-def _call(sub: Planned, results: list[str]) -> str:
-    if sub.tool is None:
-        return "[no tool]"
-    arguments = "; ".join(f"{one.name}, {one.type}: {one.description}" for one in sub.tool.arguments)
-    taken = f" May take {', '.join(results)}." if results else " Takes values of the query only."
-    return f"[tool {sub.tool.name} with {arguments}.{taken}]"
+def _calls(query: Query) -> Iterator[str]:
+    results: list[str] = []
+    for place, (number, tool) in enumerate(query.workflow.calls):
+        if place:
+            takes = "; ".join(f"{one.name}, {one.type}: {one.description.rstrip('.')}" for one in tool.arguments)
+            yield f"- {number} calls {tool.name}, which takes {takes}. Earlier results: {', '.join(results)}."
+        else:
+            yield f"- {number} calls {tool.name} with values of the query: {to_json(dict(query.values))}."
+        results += [reference(number, field) for field in tool.results]
 
 
 def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]:
@@ -109,11 +110,13 @@ def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]
         if missing:
             return Checked((), (broken("form", f"Every substep stands in the answer; {', '.join(missing)} does not."),))
         texts = {sub.id: given[sub.id].text for sub in plan.substeps}
-        calls = {number: ToolCall(tool.name, given[number].arguments) for number, tool in plan.calls}
+        (first, start), *later = plan.calls
+        calls = {first: ToolCall(start.name, dict(query.values))}
+        results = {first: start.results}
         problems = [*_text_problems(plan, texts)]
-        results = dict[str, list[str]]()
-        for place, (number, tool) in enumerate(plan.calls):
-            problems += _call_problems(number, tool, calls[number], results, query.text, first=place == 0)
+        for number, tool in later:
+            calls[number] = ToolCall(tool.name, given[number].arguments)
+            problems += _call_problems(number, tool, calls[number], results, query.text)
             results[number] = tool.results
         problems += _chain_problems(list(calls.values()))
         return Checked((), tuple(problems)) if problems else Checked((Outlined(query, texts, calls),), ())
@@ -129,13 +132,14 @@ def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]
         if len(text.split()) < _LEAST_WORDS or "OUTPUT_FROM" in text:
             yield broken("text", f"The text of {sub.id} is a sentence of at least {_LEAST_WORDS} words, in words only.")
         if sub.tool and (names_tool(text, sub.tool.name) or sub.tool.name in text):
-            yield broken("names tool", f"The text of {sub.id} says it without the words of {sub.tool.name}.")
+            words = ", ".join(sub.tool.name.split("_"))
+            yield broken("names tool", f"The text of {sub.id} says it in other words than {words}.")
         if (other := seen.setdefault(normal(text), sub.id)) != sub.id:
             yield broken("duplicate", f"The texts of {other} and {sub.id} say the same.")
 
 
 def _call_problems(
-    number: str, tool: ToolRecord, call: ToolCall, results: Mapping[str, list[str]], query: str, first: bool
+    number: str, tool: ToolRecord, call: ToolCall, results: Mapping[str, list[str]], query: str
 ) -> Iterator[Broken]:
     wanted = {one.name: one for one in tool.arguments}
     if wanted.keys() != call.arguments.keys():
@@ -149,8 +153,6 @@ def _call_problems(
         if taken and taken[2] not in results.get(taken[1], ()):
             known = ", ".join(reference(step, field) for step, fields in results.items() for field in fields)
             yield broken("reference", f"{number}: {value} is no earlier result; those are {known or 'none'}.")
-        elif taken and first:
-            yield broken("first call", f"{number}: the first call's {name} is a value of the query.")
         elif taken:
             continue
         elif any(found_in(ToolCall("", {name: value}))):
@@ -158,8 +160,7 @@ def _call_problems(
         elif not fits(value, wanted[name].type):
             yield broken("type", f"{number}: {name} is a {wanted[name].type}, or an earlier result.")
         elif not stands_in(value, query):
-            gate = "first call" if first else "source"
-            yield broken(gate, f"{number}: {name}={value!r:.60} stands neither in the query nor in a result.")
+            yield broken("source", f"{number}: {name}={value!r:.60} stands neither in the query nor in a result.")
 
 
 def _chain_problems(calls: list[ToolCall]) -> Iterator[Broken]:
@@ -177,10 +178,9 @@ def _schema(plan: Workflow) -> dict[str, Any]:
     for sub in plan.substeps:
         written = {"text": text_schema(_LENGTH)}
         if sub.tool:
-            taken = [{"enum": [*results]}] if results else []
-            values = {one.name: {"anyOf": [*taken, value_schema(one)]} if taken else value_schema(one)
-                      for one in sub.tool.arguments}  # fmt: skip
-            written["arguments"] = object_schema(values, [*values])
+            if results:
+                values = {one.name: {"anyOf": [{"enum": [*results]}, value_schema(one)]} for one in sub.tool.arguments}
+                written["arguments"] = object_schema(values, [*values])
             results += [reference(sub.id, field) for field in sub.tool.results]
         whole[sub.id] = object_schema(written, [*written])
     return object_schema(whole, [*whole])
