@@ -152,6 +152,18 @@ def test_each_gate_refuses_and_a_repair_is_told_the_rule(
     assert re.search(rf"{stage} +{gate}  +\d+ +\d+ +0", told)
 
 
+def test_a_draft_that_came_back_unchanged_is_not_shown_again(tmp_path: Path) -> None:
+    def flaw(at: str, repair: bool, answer: dict[str, Any]) -> Json:
+        return {"values": {"item_code": "BK-1"}, "query": "Only BK-1"} if at == "queries" else answer
+
+    _, server = run_in(tmp_path, right(flaw), "out", "repairs=3", "sizes.queries=1")
+    texts = [one.body["messages"][1]["content"] for one in server.asked if stage_of(one) == "queries"]
+    first, *repairs = [text for text in texts if "customer. The goal: Wish early about Repairs" in text]
+    told = [("Your last answer was" in text, "Write a query of at least" in text) for text in repairs]
+    assert told == [(True, True), (False, True), (False, True)]
+    assert "It was refused" not in first
+
+
 def test_workflows_that_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def flaw(at: str, repair: bool, answer: dict[str, Any]) -> Json:
         if at == "plans":

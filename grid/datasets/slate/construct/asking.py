@@ -40,6 +40,11 @@ class Settled(Generic[T]):
         """The attempt that counts."""
         return max(range(len(self.tries)), key=lambda index: (len(self.tries[index][1].kept), -index))
 
+    def draft(self) -> str | None:
+        """The last answer, to be mended; not one that repeats an earlier one: it would only be copied again."""
+        answers = [line.answer for line, _ in self.tries]
+        return answers[-1] if answers and answers[-1] not in answers[:-1] else None
+
     @property
     def products(self) -> tuple[T, ...]:
         """What it holds that breaks no rule."""
@@ -139,8 +144,8 @@ class Asker:
         found = Settled(item, [])
         stage.settled.append(found)
         for attempt in range(self._how.repairs + 1):
-            before = (found.tries[-1][0].answer, found.tries[-1][1].broken) if found.tries else None
-            line, checked = await self._attempt(stage, item, attempt, prompt_of(item, before))
+            broken = found.tries[-1][1].broken if found.tries else ()
+            line, checked = await self._attempt(stage, item, attempt, prompt_of(item, broken, found.draft()))
             found.tries.append((line, checked))
             if not checked.broken:
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -50,13 +50,13 @@ class Item(Generic[T]):
     wanted: int = 1
 
 
-def prompt_of(item: Item[Any], before: tuple[str, tuple[Broken, ...]] | None = None) -> Prompt:
-    """An item's prompt; behind an answer that was refused, with that answer and the rules that it broke."""
+def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None = None) -> Prompt:
+    """An item's prompt; behind an answer that was refused, with the rules that it broke, and with it as a draft."""
     sections = [*item.sections]
-    if before:
-        answer, broken = before
+    if draft is not None:
+        sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
+    if broken:
         rules = [f"- {one.text}" for one in broken[:_SHOWN]]
-        sections.append(Section("draft", ("Your last answer was:", answer or "(nothing)")))
         sections.append(Section("errors", ("It was refused, because of these rules:", *rules)))
         sections.append(Section("retry", ("Write the whole answer again, so that it keeps all rules.",)))
     sections.append(Section("instruction", item.form))

@@ -35,9 +35,9 @@ _WORDS: Mapping[Complexity, tuple[int, str]] = {
 _VALUE = 100
 _ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
 _EXAMPLE: Mapping[str, Any] = {
+    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
     "much is going to come down there?",
-    "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
 }
 _RULES = (
     "Rules:",
@@ -102,7 +102,7 @@ def distinct(before: Sequence[Query] = ()) -> Callable[[Query], Broken | None]:
     def rule(query: Query) -> Broken | None:
         text = normal(query.text)
         if text in texts:
-            return broken("duplicate", "Another query says the same.")
+            return broken("duplicate", "Another query says the same: write another one.")
         texts.add(text)
         return None
 
@@ -138,16 +138,16 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
         for argument in first.arguments:
             value = query.values[argument.name]
             if not fits(value, argument.type):
-                problems.append(broken("type", f"The value of {argument.name} is a {argument.type}."))
+                problems.append(broken("type", f"Write a value of {argument.name} that is a {argument.type}."))
             elif not stands_in(value, query.text):
-                problems.append(broken("value", f"The query states the value of {argument.name}, {value!r:.60}."))
+                problems.append(broken("value", f"Write the value of {argument.name}, {value!r:.60}, into the query."))
             elif set(stems(argument.name)) <= set(stems(query.text)):
-                said = f"The query says {value!r:.60} without the words of {argument.name}, as people do."
+                said = f"Say {value!r:.60} without the words of {argument.name}, as people do."
                 problems.append(broken("argument name", said))
         if len(query.text.split()) < least:
-            problems.append(broken("length", f"The query has at least {least} words and all details."))
+            problems.append(broken("length", f"Write a query of at least {least} words, with all details."))
         named = [tool.name for _, tool in plan.calls if tool.name in query.text]
-        problems += [broken("names tool", f"The query does not name {name}.") for name in named]
+        problems += [broken("names tool", f"Do not name {name} in the query.") for name in named]
         repeated = distinct(before)(query)
         problems += [repeated] if repeated else []
         return Checked((), tuple(problems)) if problems else Checked((query,), ())
@@ -157,5 +157,5 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
 
 def _schema(first: ToolRecord) -> dict[str, Any]:
     values = {one.name: value_schema(one) for one in first.arguments}
-    whole = {"query": _ANY_TEXT, "values": object_schema(values, [*values])}
+    whole = {"values": object_schema(values, [*values]), "query": _ANY_TEXT}
     return object_schema(whole, [*whole])

@@ -130,12 +130,14 @@ def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]
         text = texts[sub.id]
         yield from copied(text, (one["text"] for one in _EXAMPLE.values()), f"The text of {sub.id}")
         if len(text.split()) < _LEAST_WORDS or "OUTPUT_FROM" in text:
-            yield broken("text", f"The text of {sub.id} is a sentence of at least {_LEAST_WORDS} words, in words only.")
+            yield broken("text", f"Write a sentence of at least {_LEAST_WORDS} words for {sub.id}, in words only.")
         if sub.tool and (names_tool(text, sub.tool.name) or sub.tool.name in text):
             words = ", ".join(sub.tool.name.split("_"))
-            yield broken("names tool", f"The text of {sub.id} says it in other words than {words}.")
+            yield broken("names tool", f"Write the text of {sub.id} in other words than {words}.")
         if (other := seen.setdefault(normal(text), sub.id)) != sub.id:
-            yield broken("duplicate", f"The texts of {other} and {sub.id} say the same.")
+            yield broken(
+                "duplicate", f"The texts of {other} and {sub.id} say the same: write another one for {sub.id}."
+            )
 
 
 def _call_problems(
