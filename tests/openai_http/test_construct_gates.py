@@ -107,6 +107,7 @@ FLAWS: list[tuple[str, str, Callable[[dict[str, Any]], object]]] = [
     ("queries", "names tool", lambda answer: answer.update(query=answer["query"] + " by weigh_repairs, paint_repairs")),
     ("queries", "length", lambda answer: answer.update(query=" ".join(answer["query"].split()[:5]))),
     ("substeps", "names tool", lambda answer: answer["1.1"].update(text="Weigh or paint, for repairs and bikehire")),
+    ("substeps", "names tool", lambda answer: answer["1.2"].update(text="See what find_bikehire or find_repairs told")),
     (
         "substeps",
         "example",

@@ -16,7 +16,7 @@ from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Journal, Line
-from grid.datasets.slate.construct.rules import fits, normal, stands_in
+from grid.datasets.slate.construct.rules import copied, fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.strict import strict_schema
 from grid.types import NO_TOOL, Json, ToolCall
@@ -193,6 +193,24 @@ def test_types() -> None:
 def test_texts_that_say_the_same() -> None:
     assert normal("Booking the BIKES!") == normal("booked bike") != normal("book")
     assert normal("order 3") != normal("order 4")
+
+
+EXAMPLE = "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road."
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        (EXAMPLE, True),
+        (EXAMPLE.replace("14 May 2026", "5 October 2023").replace("WS-118", "BK-20417"), True),
+        ("I have a meadow to mow on 5 October 2023, and wet hay is no use to my cows", True),
+        ("I have a bicycle to mend on 14 May 2026, and a flat tyre is no use to my children. BK-1 is the card.", False),
+        ("Is WS-118 just up the road from here, or do I have to take the bus into the other town?", False),
+        ("", False),
+    ],
+)
+def test_what_repeats_the_example_with_other_values_is_refused(text: str, refused: bool) -> None:
+    assert [one.gate for one in copied(text, ["Another example", EXAMPLE], "The query")] == ["example"] * refused
 
 
 def calls(*made: tuple[str, str, str]) -> tuple[dict[str, ToolCall], dict[str, dict[str, Json]]]:

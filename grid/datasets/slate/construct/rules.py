@@ -13,6 +13,7 @@ from grid.worlds.equivalence import equivalent
 NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"
 FIELD = r"[a-z][a-z0-9]*(_[a-z0-9]+){0,4}"
 LONGEST = 64  # characters of a name
+_FEW_RUNS = 3  # of three words, that two texts have in common by chance
 TYPES = ("string", "integer", "number", "boolean", "date")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATES = re.compile(
@@ -42,9 +43,20 @@ def normal(text: str) -> str:
 
 
 def copied(text: str, examples: Iterable[str], label: str) -> Iterator[Broken]:
-    """Whether a text is one of a prompt's example, which small models repeat."""
-    if normal(text) in {normal(example) for example in examples}:
-        yield broken("example", f"{label} is the example's: {text:.60}. It is written for this domain.")
+    """Whether a text is a prompt's example, or has much of its wording: small models repeat it with other values."""
+    said = _runs(text)
+    for example in examples:
+        there = _runs(example)
+        shared = len(said & there)
+        if normal(text) == normal(example) or (shared >= _FEW_RUNS and 2 * shared >= min(len(said), len(there))):
+            yield broken("example", f"{label} repeats the example's: {text:.60}. Write it for this domain.")
+            return
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    """All runs of three words."""
+    words = re.findall(r"\w+", text.casefold())
+    return {*zip(words, words[1:], words[2:], strict=False)}
 
 
 def name_problems(name: str) -> Iterator[Broken]:

@@ -131,9 +131,11 @@ def _text_problems(plan: Workflow, texts: Mapping[str, str]) -> Iterator[Broken]
         yield from copied(text, (one["text"] for one in _EXAMPLE.values()), f"The text of {sub.id}")
         if len(text.split()) < _LEAST_WORDS or "OUTPUT_FROM" in text:
             yield broken("text", f"Write a sentence of at least {_LEAST_WORDS} words for {sub.id}, in words only.")
-        if sub.tool and (names_tool(text, sub.tool.name) or sub.tool.name in text):
+        if sub.tool and names_tool(text, sub.tool.name):
             words = ", ".join(sub.tool.name.split("_"))
             yield broken("names tool", f"Write the text of {sub.id} in other words than {words}.")
+        for name in sorted({tool.name for _, tool in plan.calls if tool.name in text}):
+            yield broken("names tool", f"Do not name {name} in the text of {sub.id}.")
         if (other := seen.setdefault(normal(text), sub.id)) != sub.id:
             yield broken(
                 "duplicate", f"The texts of {other} and {sub.id} say the same: write another one for {sub.id}."
