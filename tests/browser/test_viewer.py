@@ -117,7 +117,7 @@ def test_the_keyboard_walks_from_the_sweep_to_the_prompt_and_back(page: Page, ro
         opened(page, "Enter", "tooltree")
         case = page.title().split(" · ")[0]
         opened(page, "t", "tree")
-        assert page.locator("svg .node").count() == 4
+        expect(page.locator("svg .node")).to_have_count(4, timeout=PATIENCE)
         press(page, "j", "j")
         assert page.evaluate("document.activeElement.closest('svg') !== null")
         press(page, "Enter")
@@ -135,9 +135,9 @@ def test_the_keyboard_walks_from_the_sweep_to_the_prompt_and_back(page: Page, ro
         page.keyboard.type("case-3")
         press(page, "Enter")
         page.wait_for_url("**case=case-3*")
-        assert page.locator(".matrix tbody tr").count() == 1
+        expect(page.locator(".matrix tbody tr")).to_have_count(1, timeout=PATIENCE)
         press(page, "?")
-        assert page.locator("#help dl").is_visible()
+        expect(page.locator("#help dl")).to_be_visible(timeout=PATIENCE)
         opened(page, "u", "small · agent-grid")
 
 
@@ -146,7 +146,7 @@ def test_links_of_a_report_lead_to_the_cases(page: Page, root: Path) -> None:
         page.goto(at + link("small", "made_up", "none", "tooltree"))
         assert page.locator("th.chosen").inner_text().startswith("tooltree")
         page.goto(at + link(dataset="made_up"))
-        assert page.locator(".matrix").count() == 1
+        expect(page.locator(".matrix")).to_have_count(1, timeout=PATIENCE)
 
 
 def test_without_javascript_everything_is_there(browser: Browser, root: Path) -> None:
@@ -159,11 +159,11 @@ def test_without_javascript_everything_is_there(browser: Browser, root: Path) ->
         page.select_option("select[name=outcome]", "resolved")
         page.select_option("select[name=planner]", "react")
         page.click("text=Show")
-        assert page.locator(".matrix tbody tr").count() == 2
+        expect(page.locator(".matrix tbody tr")).to_have_count(2, timeout=PATIENCE)
         page.locator(".cell a").first.click()
-        assert page.locator(".decision").count() == 2
+        expect(page.locator(".decision")).to_have_count(2, timeout=PATIENCE)
         page.click("text=prompts and answers")
-        assert page.locator("pre.prompt").first.is_visible()
+        expect(page.locator("pre.prompt").first).to_be_visible(timeout=PATIENCE)
     context.close()
 
 
@@ -221,9 +221,9 @@ def test_an_export_opens_from_the_disk(page: Page, root: Path, tmp_path: Path) -
     press(page, "j", "ArrowRight", "ArrowRight")
     opened(page, "Enter", "tooltree")
     opened(page, "t", "tree")
-    assert page.locator("svg .node").count() == 4
+    expect(page.locator("svg .node")).to_have_count(4, timeout=PATIENCE)
     opened(page, "m", "prompts")
-    assert page.locator(".request").count() == 1
+    expect(page.locator(".request")).to_have_count(1, timeout=PATIENCE)
     opened(page, "u", "tooltree")
 
 
@@ -241,7 +241,7 @@ def test_a_running_sweep_refreshes_by_itself(page: Page, tmp_path: Path) -> None
         assert focused(page) == "react", "focus stays"
         _tell(tmp_path / "r", "ended", 24)
         expect(page.locator(".progress")).to_contain_text("ended", timeout=PATIENCE)
-        assert page.locator(".running").count() == 0
+        expect(page.locator(".running")).to_have_count(0, timeout=PATIENCE)
 
 
 def _tell(root: Path, state: str, done: int) -> None:
