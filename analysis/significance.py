@@ -44,12 +44,13 @@ def _two_sided(statistic: float, freedom: float) -> float:
 
 
 def holm(p: pd.Series[float]) -> pd.Series[float]:
-    """Values of p by Holm's correction (1979) over all that are known; NaN stays NaN."""
-    from statsmodels.stats.multitest import multipletests  # it takes a second to import
+    """Values of p by Holm's correction (1979) over all that are known; NaN stays NaN.
 
-    known = p[p.notna()].astype(np.float64)
-    corrected = multipletests(known, method="holm")[1] if len(known) else []
-    return pd.Series(corrected, index=known.index, dtype=np.float64).reindex(p.index)
+    Not by `statsmodels`, which collects all garbage at every call: seconds where a process holds much.
+    """
+    known = p.dropna().astype(np.float64).sort_values()
+    steps = known * np.arange(len(known), 0, -1)
+    return steps.cummax().clip(upper=1.0).reindex(p.index)
 
 
 def cohens_h(own: float, theirs: float) -> float:
