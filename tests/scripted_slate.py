@@ -51,7 +51,7 @@ def right(flaw: Flaw | None = None) -> Callable[[Asked], Reply]:
         prompt = "\n".join(message["content"] for message in asked.body["messages"])
         schema = asked.body["response_format"]["json_schema"]["schema"]
         answer = ANSWERS[stage](prompt, schema)
-        changed = flaw(stage, "It was refused" in prompt, answer) if flaw else answer
+        changed = flaw(stage, "was refused, because" in prompt, answer) if flaw else answer
         return completion(changed if isinstance(changed, str) else json.dumps(changed))
 
     return play

@@ -147,7 +147,7 @@ def test_each_gate_refuses_and_a_repair_is_told_the_rule(
     assert gate in {broken["gate"] for line in refused for broken in line["refused"]}
     assert len(found) == len({line["item"] for line in found}) + len(refused)
     rules = {broken["text"] for line in refused for broken in line["refused"]}
-    repairs = [one.body["messages"][1]["content"] for one in server.asked if "It was refused" in str(one.body)]
+    repairs = [one.body["messages"][1]["content"] for one in server.asked if "was refused, because" in str(one.body)]
     assert len(repairs) == len(refused)
     assert all(any(f"- {rule}" in text for rule in rules) for text in repairs)
     assert re.search(rf"{stage} +{gate}  +\d+ +\d+ +0", told)
@@ -162,7 +162,7 @@ def test_a_draft_that_came_back_unchanged_is_not_shown_again(tmp_path: Path) -> 
     first, *repairs = [text for text in texts if "customer. The goal: Wish early about Repairs" in text]
     told = [("Your last answer was" in text, "Write a query of at least" in text) for text in repairs]
     assert told == [(True, True), (False, True), (False, True)]
-    assert "It was refused" not in first
+    assert "was refused, because" not in first
 
 
 def test_workflows_that_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def prompt_of(item: Item[Any], broken: Sequence[Broken] = (), draft: str | None 
         sections.append(Section("draft", ("Your last answer was:", draft or "(nothing)")))
     if broken:
         rules = [f"- {one.text}" for one in broken[:_SHOWN]]
-        sections.append(Section("errors", ("It was refused, because of these rules:", *rules)))
+        sections.append(Section("errors", ("Your last answer was refused, because of these rules:", *rules)))
         sections.append(Section("retry", ("Write the whole answer again, so that it keeps all rules.",)))
     sections.append(Section("instruction", item.form))
     return Prompt(tuple(sections), SchemaAnswer(to_json(item.schema)))

@@ -80,7 +80,7 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
                     "The assistant will go this way:",
                     *(f"- {sub.purpose}{_takes(sub.tool)}" for sub in plan.substeps),
                     f"The query holds {_WORDS[plan.complexity][1]}.",
-                    "It must state, for the first call: " + "; ".join(map(_described, first.arguments)) + ".",
+                    "It must state, for the first call: " + "; ".join(map(described, first.arguments)) + ".",
                     *((*told, *(f"- {query.text}" for query in before)) if before else ()),
                 ),
             ),
@@ -119,10 +119,11 @@ def value_schema(argument: ArgumentRecord) -> dict[str, Any]:
 def _takes(tool: ToolRecord | None) -> str:
     if tool is None:
         return ""
-    return f" (a tool takes {'; '.join(map(_described, tool.arguments))}; it returns {', '.join(tool.results)})"
+    return f" (a tool takes {'; '.join(map(described, tool.arguments))}; it returns {', '.join(tool.results)})"
 
 
-def _described(argument: ArgumentRecord) -> str:
+def described(argument: ArgumentRecord) -> str:
+    """An argument's name, type and meaning, as prompts show it."""
     return f"{argument.name}, {argument.type}: {argument.description.rstrip('.')}"
 
 

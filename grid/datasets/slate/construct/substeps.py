@@ -14,7 +14,7 @@ from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import Checked, Item
 from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.plans import Workflow
-from grid.datasets.slate.construct.queries import Query, value_schema
+from grid.datasets.slate.construct.queries import Query, described, value_schema
 from grid.datasets.slate.construct.rules import broken, copied, fits, normal, stands_in
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import ToolRecord
@@ -94,7 +94,7 @@ def _calls(query: Query) -> Iterator[str]:
     results: list[str] = []
     for place, (number, tool) in enumerate(query.workflow.calls):
         if place:
-            takes = "; ".join(f"{one.name}, {one.type}: {one.description.rstrip('.')}" for one in tool.arguments)
+            takes = "; ".join(map(described, tool.arguments))
             yield f"- {number} calls {tool.name}, which takes {takes}. Earlier results: {', '.join(results)}."
         else:
             yield f"- {number} calls {tool.name} with values of the query: {to_json(dict(query.values))}."
