@@ -160,7 +160,7 @@ def test_a_draft_that_came_back_unchanged_is_not_shown_again(tmp_path: Path) -> 
     _, server = run_in(tmp_path, right(flaw), "out", "repairs=3", "sizes.queries=1")
     texts = [one.body["messages"][1]["content"] for one in server.asked if stage_of(one) == "queries"]
     first, *repairs = [text for text in texts if "customer. The goal: Wish early about Repairs" in text]
-    told = [("Your last answer was" in text, "Write a query of at least" in text) for text in repairs]
+    told = [("Your last answer was:" in text, "Write a query of at least" in text) for text in repairs]
     assert told == [(True, True), (False, True), (False, True)]
     assert "was refused, because" not in first
 
