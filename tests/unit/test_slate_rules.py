@@ -250,6 +250,28 @@ def test_rules_see_what_is_broken(old: str, new: str, said: str) -> None:
     assert any(said in line for line in found) if said else found == []
 
 
+@pytest.mark.parametrize(
+    ("field", "allowance", "told"),
+    [
+        ("new_amount", "1.1.eligibility_code", True),
+        ("amount_left", "1.1.eligibility_code", True),
+        ("amount", "1.1.eligibility_code", False),
+        ("new_amount", "order.id", False),
+    ],
+)
+def test_what_is_left_of_a_thing_is_told_once(field: str, allowance: str, told: bool) -> None:
+    twice = """{allowance: 1.1.eligibility_code, pieces: pieces}
+          - say: [Note the sum, Keep the sum in mind]
+          - say: [Count what more pieces are worth, See what the others cost]
+            call: reckon_refund_sum
+            with: {allowance: ALLOWANCE, pieces: pieces}""".replace("ALLOWANCE", allowance)
+    made = stock("{allowance: 1.1.eligibility_code, pieces: pieces}", twice)
+    results = made.tools["reckon_refund_sum"].results
+    results[field] = results.pop("refund_amount")
+    wanted = f"2.4 tells {field} of {allowance} as if 2.2 had not changed it"
+    assert any(wanted in line for line in problems(made, shop(0))) == told
+
+
 def test_names_that_come_twice_are_told() -> None:
     found = repeated([stock(), stock()])
     assert "tool reckon_refund_sum is named 2 times" in found

@@ -103,6 +103,7 @@ def _neighbour_problems(neighbour: Neighbour, types: Sequence[str]) -> Iterator[
 
 def _workflow_problems(stock: Stock, name: str, workflow: Workflow, shop: Shop) -> Iterator[str]:
     yield from _shape_problems(workflow)
+    yield from _overtaken(stock, workflow)
     needed: set[str] = set()
     before = ""
     for substep in (substep for step in workflow.plan for substep in step.substeps):
@@ -137,6 +138,20 @@ def _shape_problems(workflow: Workflow) -> Iterator[str]:
     ]:
         if number not in allowed:
             yield f"{number} {label}, {allowed.start} to {allowed.stop - 1} for {workflow.complexity}"
+
+
+def _overtaken(stock: Stock, workflow: Workflow) -> Iterator[str]:
+    """Calls that tell anew what is left of the same thing: no outcome knows of an earlier change, so they clash."""
+    told: dict[tuple[str, str], str] = {}
+    for place, substep in workflow.calls():
+        tool = stock.tools.get(substep.call or "")
+        for field, rule in tool.results.items() if tool else ():
+            owner = next((name for name in re.findall(r"[a-z_]+", rule) if name in substep.arguments), None)
+            if owner is None or not (field.startswith("new_") or field.endswith("_left")):
+                continue
+            first = told.setdefault((field, substep.arguments[owner]), place)
+            if first != place:
+                yield f"{place} tells {field} of {substep.arguments[owner]} as if {first} had not changed it"
 
 
 def _call_problems(substep: Substep, tool: StockTool) -> Iterator[str]:
