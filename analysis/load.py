@@ -90,7 +90,7 @@ def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
         planner = planner.where(further == UNCHANGED, planner + f" / {group} " + further.astype(str))
     for role in ASKED:
         asked = frame.loc[first, role].set_axis(settings.index).astype(object)
-        if asked.nunique() > 1:
+        if asked.groupby(settings["model"]).nunique().max() > 1:  # two models that judge themselves say so already
             planner = planner.where(asked.isna(), planner + f" / {role} " + asked.astype(str))
     setting = settings["setting_id"].str[:6] + "-" + settings["dataset_version"].str[-4:]
     labels = [settings["model"], settings["dataset"], settings["robustness"], planner]

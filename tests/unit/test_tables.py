@@ -555,6 +555,28 @@ def test_settings_with_equal_labels_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("judged", "labels"),
+    [
+        ([("small", "small"), ("large", "large")], ["best_first", "best_first"]),
+        ([("small", "large"), ("large", "large")], ["best_first", "best_first"]),
+        ([("small", "small"), ("small", "large")], ["best_first / judge large", "best_first / judge small"]),
+        ([("small", "large"), ("small", None)], ["best_first", "best_first"]),
+    ],
+)
+def test_a_judge_is_named_where_a_model_has_several(
+    tmp_path: Path, judged: list[tuple[str, str | None]], labels: list[str]
+) -> None:
+    rows = [
+        row("best_first", 0, 0, 1.0)
+        | {"cell_id": str(n), "cell_key": str(n), "model": model, "judge": judge, "dataset": f"d{n}"}
+        | {"success": True, "created_at": NOON, "attempt_id": "a", "setting_id": str(n) * 16}
+        for n, (model, judge) in enumerate(judged)
+    ]
+    store.write(tmp_path, {"episodes": rows})
+    assert sorted(episodes(tmp_path)["planner"]) == labels
+
+
+@pytest.mark.parametrize(
     ("planner", "planners", "expected"),
     [
         ("egb", ["react", "egb"], "react"),
