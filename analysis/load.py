@@ -73,7 +73,7 @@ def _ordered(texts: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def told_apart(frame: pd.DataFrame) -> pd.Series[Any]:
-    """The planners' labels, with retriever and roles where these vary, and what settings have besides.
+    """The planners' labels, with the retriever where it varies, roles where a model has several, and what settings add.
 
     That is the pool where it is not all, refinement and memory. Where labels do not suffice, the setting's id too;
     behind it stands the code's where several made rows of one setting.
