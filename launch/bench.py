@@ -39,7 +39,7 @@ BENCHMARKS = {
     "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
     "mutations": "the symbolic scorer of plans: errors made on purpose, and which of them it finds",
     "viewer": "the viewer on a million episodes: seconds to the first page, and of cases and one case",
-    "gpu": "the transformers engine on random weights: choice, prefill, sampling, memory",
+    "gpu": "a GPU machine: exactness, choice over prefill, sweeps beside their replay, kills, memory",
 }
 
 

@@ -37,7 +37,7 @@ class Tried:
     sides: tuple[Side, ...] = ()
     start: float = 0.0
     loading: float = 0.0
-    gpus: int = 0
+    gpus: float = 0
 
 
 def describe(checked: Checked, dry_run: bool | DryRun) -> None:

@@ -21,8 +21,8 @@ class HostedEngine(Engine, Protocol):
     """An engine that an actor holds. Its `sample` and `choose` may raise EngineDiedError: the actor then ends."""
 
     @property
-    def gpus(self) -> int:
-        """Whole GPUs that one replica takes; 0 on a CPU."""
+    def gpus(self) -> float:
+        """GPUs that one replica takes: a whole number, a share of one, or 0 on a CPU."""
         ...
 
     @property

@@ -107,7 +107,7 @@ class Fleet:
         return [total for total in self._totals.values() if total.processes]
 
     @property
-    def gpus(self) -> int:
+    def gpus(self) -> float:
         """GPUs that all its replicas take."""
         every = self.pools.values()
         return sum(len(one.names) * cast(HostedEngine, build_engine(one.model)).gpus for one in every)

@@ -12,28 +12,30 @@ _SETTLE_SECONDS = 10.0  # in which GPUs of replicas that have just ended become 
 _LOOK_SECONDS = 0.5
 
 
-def check(wanted: Sequence[tuple[str, int, int]]) -> None:
+def check(wanted: Sequence[tuple[str, int, float]]) -> None:
     """Raise ConfigError where (label, replicas, GPUs per replica) ask for more GPUs than the cluster has free.
 
     The error names running pools that hold some, and the line that stops each.
     """
     import ray
 
-    asked = ", ".join(f"{replicas} x {gpus} for {label}" for label, replicas, gpus in wanted if gpus)
+    asked = ", ".join(f"{replicas} x {gpus:g} for {label}" for label, replicas, gpus in wanted if gpus)
     nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
     total, most = sum(replicas * gpus for _, replicas, gpus in wanted), max((one[1] for one in wanted), default=0)
     if total > sum(nodes):
-        allowed = f"{total} GPUs are needed ({asked}), the cluster has {sum(nodes):g}; lower it, or sweep fewer models"
+        allowed = (
+            f"{total:g} GPUs are needed ({asked}), the cluster has {sum(nodes):g}; lower it, or sweep fewer models"
+        )
         raise ConfigError("cluster.replicas", most, allowed)
     largest = max((gpus for _, _, gpus in wanted), default=0)
     if largest > max(nodes, default=0):
-        allowed = f"a replica needs {largest} GPUs on one machine, the largest has {max(nodes, default=0):g}"
+        allowed = f"a replica needs {largest:g} GPUs on one machine, the largest has {max(nodes, default=0):g}"
         raise ConfigError("model.serving.tensor_parallel", largest, allowed)
     until = time.monotonic() + _SETTLE_SECONDS
     while total > sum(free := _free()) or largest > max(free, default=0):
         if time.monotonic() > until:
             told = f"{sum(free):g} of {sum(nodes):g} GPUs are free, {max(free, default=0):g} on one machine"
-            allowed = f"{total} GPUs are needed ({asked}), {told}{_holders()}"
+            allowed = f"{total:g} GPUs are needed ({asked}), {told}{_holders()}"
             raise ConfigError("cluster.replicas", most, allowed)
         time.sleep(_LOOK_SECONDS)
 
@@ -57,5 +59,5 @@ def _holders() -> str:
         held = sum(one.gpus for one in stats)
         if held:
             line = f"agent-grid replicas stop {stem} cluster=address cluster.address={address}"
-            told += f"; a pool of {stats[0].label} holds {held}, which `{line}` frees"
+            told += f"; a pool of {stats[0].label} holds {held:g}, which `{line}` frees"
     return told

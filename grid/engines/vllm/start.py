@@ -68,6 +68,21 @@ class Started:
         return float(used.user + used.system)
 
 
+def request_errors() -> tuple[type[Exception], ...]:
+    """What `AsyncLLM.generate` raises where it cannot answer one request: all that differs between vLLM 0.26 and 0.33.
+
+    Later versions derive these errors from `VLLMError`, which 0.26 does not have. The death of the engine's process is
+    `EngineDeadError`, in later versions one of them: catch it first.
+    """
+    from vllm import exceptions
+
+    if hasattr(exceptions, "VLLMError"):
+        return (exceptions.VLLMError,)
+    from vllm.v1.engine.exceptions import EngineGenerateError
+
+    return EngineGenerateError, ValueError
+
+
 async def start(folder: Path, device: str, arguments: Mapping[str, Any], lora: str | None, steps: LastStep) -> Started:
     """An engine that is ready to answer. Its process is spawned, so a script needs a main guard.
 
