@@ -213,7 +213,7 @@ def _model(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         context = min(SHAPES[arguments.shape]["max_position_embeddings"], 16_384)
         target = "grid.engines.vllm.engine.VLLM"
         found = {"_target_": target, "path": str(path), "dtype": "bfloat16", "context": context}
-    share = {"gpu_memory_utilization": 0.4} if arguments.device == "cuda" else {}
+    share = {"gpu_memory_utilization": 0.3} if arguments.device == "cuda" else {}
     serving = {"device": arguments.device, "kv_cache_gib": arguments.kv_cache_gib, "max_batch": 512, **share}
     if arguments.device == "cpu":
         serving["max_batch"] = 16

@@ -92,7 +92,7 @@ def _in_a_process(bench: Bench, model: dict[str, Any], variant: str) -> dict[str
     engine, dtype, *rest = variant.split("-")
     device = bench.arguments.device
     if engine == "vllm":
-        share = {"gpu_memory_utilization": 0.3} if device == "cuda" else {}
+        share = {"gpu_memory_utilization": 0.2} if device == "cuda" else {}
         serving = {"device": device, "kv_cache_gib": min(bench.arguments.kv_cache_gib, 4.0), **share}
         model = model | {"_target_": "grid.engines.vllm.engine.VLLM", "serving": serving}
     else:

