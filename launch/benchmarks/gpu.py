@@ -265,7 +265,7 @@ def choice(bench: Bench) -> None:
     for tokens in bench.arguments.tokens:
         for options in bench.arguments.options:
             prompts = _prompts(bench, options, tokens, bench.arguments.repeats + 2)
-            found = ray.get(replica.choice_over_prefill.remote(prompts))[2:]  # without the warm-up
+            found = ray.get(replica.choice_over_prefill.remote([(as_text(one), one) for one in prompts]))[2:]  # without the warm-up
             ratios = [one["choice"] / one["prefill"] for one in found]
             bench.figures.add(
                 "choice",
@@ -275,6 +275,7 @@ def choice(bench: Bench) -> None:
                 prefill_ms=spread([1000 * one["prefill"] for one in found], "{:.1f}"),
                 choice_ms=spread([1000 * one["choice"] for one in found], "{:.1f}"),
                 first_round_ms=spread([1000 * one["first_round"] for one in found], "{:.1f}"),
+                prefill_cached_tokens=max(one["cached"] for one in found),
                 passes=found[0]["passes"],
                 computed_tokens=found[0]["computed"],
             )

@@ -10,7 +10,6 @@ from typing import Any
 from grid.engines.base import Prompt
 from grid.replicas.replica import Hosting
 from launch.benchmarks.gpu_model import weightless
-from launch.benchmarks.prompts import as_text
 from launch.benchmarks.throughput import RecordingReplica
 
 
@@ -36,13 +35,16 @@ class MeasuredReplica(RecordingReplica):
         blocks = cache.num_gpu_blocks or 0
         return {"kv_cache_tokens": blocks * cache.block_size, "engine_process": started.process}
 
-    async def choice_over_prefill(self, prompts: Sequence[Prompt]) -> list[dict[str, float]]:
-        """For each prompt the seconds of a prefill of one as long and of a choice, and of the choice's first round."""
+    async def choice_over_prefill(self, pairs: Sequence[tuple[Prompt, Prompt]]) -> list[dict[str, float]]:
+        """Of each pair the seconds of a prefill of the first and of a choice of the second, and of its first round.
+
+        Both are equally long, and none of them was asked before: else the prefix cache would answer.
+        """
         engine: Any = self._engine
         found = []
-        for prompt in prompts:
+        for text, prompt in pairs:
             began = time.perf_counter()
-            plain = await engine.sample(as_text(prompt), n=1, temperature=0.0, max_tokens=1, seed=0)
+            plain = await engine.sample(text, n=1, temperature=0.0, max_tokens=1, seed=0)
             middle = time.perf_counter()
             before = len(self.recorded)
             chosen = await engine.choose(prompt, seed=0)
@@ -51,6 +53,7 @@ class MeasuredReplica(RecordingReplica):
             found.append(
                 {
                     "tokens": plain.usage.input_tokens,
+                    "cached": plain.usage.cached_input_tokens,
                     "prefill": middle - began,
                     "choice": ended - middle,
                     "first_round": first.ended - first.began,
