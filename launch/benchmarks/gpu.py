@@ -22,7 +22,8 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from grid.engines.base import Prompt
+from grid import store
+from grid.engines.base import Prompt, ScoreAnswer
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.replicas import pool
@@ -30,7 +31,7 @@ from grid.replicas.fleet import Fleet
 from grid.runner import cluster as ray_cluster
 from grid.runner.build import build_engine
 from grid.runner.config import BudgetConfig, ClusterConfig
-from launch.benchmarks import gpu_exact, gpu_kills
+from launch.benchmarks import gpu_exact, gpu_kills, gpu_masks
 from launch.benchmarks.choose import spread
 from launch.benchmarks.gpu_model import SHAPES, Memory, make_shape
 from launch.benchmarks.gpu_replica import MeasuredReplica
@@ -52,6 +53,7 @@ PARTS = {
     "choice": "an exact choice over a prefill, by options and tokens of the prompt",
     "cells": "cells, requests and tokens per second by cells in flight",
     "replay": "a sweep against an offline replay of its own requests",
+    "masks": "what sampling under a schema costs a CPU between two steps of the GPU",
     "exact": "exact choices against brute force from full log-probabilities",
     "kills": "SIGKILL of the engine's process and of the replica in a sweep, rows compared",
     "share": "two replicas on one GPU beside one",
@@ -170,6 +172,7 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         "choice": choice,
         "cells": cells,
         "replay": replay,
+        "masks": gpu_masks.masks,
         "exact": gpu_exact.exact,
         "kills": gpu_kills.kills,
         "share": share,
@@ -241,17 +244,23 @@ def machine(bench: Bench) -> None:
 
 
 def ready(bench: Bench) -> None:
-    """Load a replica, then one sample and one choice of it."""
+    """Load a replica, then free samples, a choice, and a sample under a schema, which needs more of vLLM's packages."""
     import ray
 
     replica = bench.replica()
     prompt = _prompts(bench, 10, 600, 1)[0]
     text, _ = ray.get(replica.sample.remote("a", as_text(prompt), n=2, temperature=1.0, max_tokens=16, seed=0))
+    schema, how = Prompt(as_text(prompt).sections, ScoreAnswer()), {"n": 1, "temperature": 1.0, "max_tokens": 64}
+    began = time.perf_counter()
+    scored, _ = ray.get(replica.sample.remote("a", schema, seed=0, **how))
+    first_schema = time.perf_counter() - began
     found, _ = ray.get(replica.choose.remote("a", prompt, seed=0))
     told = ray.get(replica.told.remote())
     bench.figures.add(
         "ready",
         sampled=[one[:60] for one in text.completions],
+        under_a_schema=scored.completions[0][:60],
+        first_under_a_schema_seconds=first_schema,
         probabilities=[round(one, 4) for one in found.probabilities],
         **told,
     )
@@ -265,7 +274,9 @@ def choice(bench: Bench) -> None:
     for tokens in bench.arguments.tokens:
         for options in bench.arguments.options:
             prompts = _prompts(bench, options, tokens, bench.arguments.repeats + 2)
-            found = ray.get(replica.choice_over_prefill.remote([(as_text(one), one) for one in prompts]))[2:]  # without the warm-up
+            found = ray.get(replica.choice_over_prefill.remote([(as_text(one), one) for one in prompts]))[
+                2:
+            ]  # without the warm-up
             ratios = [one["choice"] / one["prefill"] for one in found]
             bench.figures.add(
                 "choice",
@@ -325,6 +336,9 @@ def _swept(bench: Bench, part: str, model: dict[str, Any], count: int) -> None:
         recorders = list(fleet.handles(model).values())
         swept = _together(plan, fleet, recorders)
     taken, seconds = swept.requests, swept.seconds
+    if not taken:
+        kept = store.read(root, "episodes", ["error_message"])["error_message"].to_pylist()
+        raise RuntimeError(f"no request was answered; the first cell says: {kept[:1]}")
     answered = max(request.ended for request in taken) - min(request.began for request in taken)
     written = sum(request.generated for request in taken)
     read = sum(len(request.tokens) for request in taken)

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which variants, how many prompts, and what other machines found."""
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="of the part exact")
     parser.add_argument("--exact-prompts", type=int, default=3, help="for each number of options")
-    parser.add_argument("--variant-seconds", type=float, default=240, help="after which a variant is ended")
+    parser.add_argument("--variant-seconds", type=float, default=400, help="after which a variant is ended")
     parser.add_argument("--against", type=Path, help="distributions.json of another machine, to compare with")
 
 
