@@ -91,14 +91,15 @@ def adopt(source: Wheels, file: Path) -> Path:
     """The converted model from its GGUF file, joined already, for a machine that reaches no package registry.
 
     Raises:
-        ConfigError: another file than the wheels', or one that transformers cannot read.
+        ConfigError: another file than the wheels' (of a single wheel no hash of its file is known), or one that
+            transformers cannot read.
     """
     target = source.folder
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"), tempfile.TemporaryDirectory(dir=target.parent) as folder:
         if not is_whole(target):
             shutil.rmtree(target, ignore_errors=True)
-            if source.joined not in (None, found := _sha256(file)):
+            if source.joined != (found := _sha256(file)):
                 raise ConfigError("model.wheels.joined", source.joined, f"the SHA-256 of {file}, which is {found}")
             draft = Path(folder)
             (draft / _GGUF).symlink_to(file.resolve())

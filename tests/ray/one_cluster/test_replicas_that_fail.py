@@ -168,8 +168,13 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
             if sys.argv[2] == "hold":
                 held = pool.start("llama", model, build_engine(model), 2, ready_seconds=600, detached=True)
                 assert all(pool.stats_of([held], 60).values())
+            if sys.argv[2] == "share":
+                serving = {"gpus": 0.5, "gpu_memory_utilization": 0.5}
+                half = {"_target_": "grid.engines.vllm.engine.VLLM", "path": "x", "serving": serving}
+                held = pool.start("half", half, build_engine(half), 4, ready_seconds=600, detached=False)
+                assert [one.gpus for one in pool.stats_of([held], 60).values()] == [0.5] * 4
             try:
-                gpus.check([("qwen", 1, 1)])
+                gpus.check([("qwen", 1, float(sys.argv[3]))])
                 print("free")
             except ConfigError as error:
                 print(error)
@@ -189,11 +194,12 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
         return done.stdout
 
     with head("--num-gpus=2") as address:
-        told = command(str(script), address, "hold")
+        told = command(str(script), address, "hold", "1")
         assert "cluster.replicas=1: 1 GPUs are needed (1 x 1 for qwen), 0 of 2 GPUs are free" in told
         line = told.split("`")[1]
         assert "a pool of llama holds 2" in told
         assert line.startswith("agent-grid replicas stop pool-")
         words = line.split()[2:]
         assert "2 replicas stopped" in command(str(ROOT / "launch" / "replicas.py"), *words, "cluster.auth=disabled")
-        assert "free" in command(str(script), address, "look")
+        assert "free" in command(str(script), address, "look", "1")
+        assert "1 x 0.5 for qwen), 0 of 2 GPUs are free" in command(str(script), address, "share", "0.5")
