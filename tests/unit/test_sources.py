@@ -158,7 +158,11 @@ def test_two_processes_make_one_conversion(wheel: Wheels) -> None:
 
 def test_a_file_that_was_carried_here_is_what_its_wheels_would_be(links: Path, converted: Path) -> None:
     digest = hashlib.sha256((links / "tiny.gguf").read_bytes()).hexdigest()
-    parts = {"requirement": "tiny-part{part}==0.1.0", "member": "tiny{part}.bin", "sha256": ["0" * 64] * 2}
+    parts: dict[str, Any] = {
+        "requirement": "tiny-part{part}==0.1.0",
+        "member": "tiny{part}.bin",
+        "sha256": ["0" * 64] * 2,
+    }
     source = Wheels(**parts, joined=digest)
     folder = adopt(source, links / "tiny.gguf")
     assert (folder, is_whole(folder)) == (source.folder, True)

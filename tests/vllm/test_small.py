@@ -276,7 +276,9 @@ def test_a_stopped_engine_process_is_noticed(small: Running, monkeypatch: pytest
 def test_a_start_that_fails_says_why(folders: tuple[Path, Path, Path]) -> None:
     small = VLLM(path=str(folders[0]), context=CONTEXT, serving=Serving(device="cpu", kv_cache_gib=1e-6))
     before = active_children()
-    with pytest.raises(EngineDiedError, match=r"(?s)See root cause above.*\n  .*(No a|a)vailable (memory for the|KV) cache"):
+    with pytest.raises(
+        EngineDiedError, match=r"(?s)See root cause above.*\n  .*(No a|a)vailable (memory for the|KV) cache"
+    ):
         asyncio.run(small.load())
     assert not [child for child in active_children() if child not in before and "EngineCore" in child.name]
 

@@ -18,7 +18,7 @@ from grid.runner.make import make
 from grid.text.answers import read_call
 from grid.types import NO_TOOL, Parameter, ToolSpec
 from tests.teacher_forcing import COUNTS, teacher_forced, varied_prompts
-from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt
+from tests.vllm.running import SERVING, Running, needs_vllm, running, text_prompt, unseeded
 
 pytestmark = needs_vllm
 YAML = Path(__file__).parents[2] / "conf" / "model" / "smollm2-135m-vllm.yaml"
@@ -144,6 +144,7 @@ def test_samples_follow_their_schema(smol: Running) -> None:
         assert call.arguments.keys() <= named[call.tool]
 
 
+@unseeded
 def test_seeds_make_the_samples(smol: Running) -> None:
     def draw(n: int, seed: int, temperature: float = 1.0) -> Any:
         return smol.engine.sample(text_prompt("A fox and"), n=n, temperature=temperature, max_tokens=16, seed=seed)

@@ -69,10 +69,10 @@ class Started:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """What `AsyncLLM.generate` raises where it cannot answer one request: all that differs between vLLM 0.26 and 0.33.
+    """What `AsyncLLM.generate` raises where it cannot answer one request; it differs between vLLM 0.26 and 0.33.
 
     Later versions derive these errors from `VLLMError`, which 0.26 does not have. The death of the engine's process is
-    `EngineDeadError`, in later versions one of them: catch it first.
+    `EngineDeadError`, in later versions one of them: catch it first. The only other difference is in `_rank`.
     """
     from vllm import exceptions
 
@@ -147,7 +147,8 @@ def _rank(folder: str) -> int:
     ranks: tuple[int, ...] = get_args(MaxLoRARanks)
     try:
         helper = PEFTHelper.from_local_dir(folder, None)
-        rank = max(helper.r, *helper.rank_pattern.values(), 1)
+        ranks_of_layers = getattr(helper, "rank_pattern", {})  # vLLM 0.26 knows one rank for all
+        rank = max(helper.r, *ranks_of_layers.values(), 1)
         return min(allowed for allowed in ranks if allowed >= rank)
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
