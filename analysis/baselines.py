@@ -42,8 +42,9 @@ def baselines(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     `solvable cases` is their share. `constant answer` gives every question the commonest answer of the training
     questions; by last function it is told in which function the question's program ends, and gives the commonest
     answer of the training questions that end in it. `doing nothing` ends the work without a call, `transfer at once`
-    behind the one call that hands the user over to a person. Columns: `SETTING`, `cases` and the rates,
-    NaN where not defined. No row where nothing is known: no outline was followed, or the column of no case is known.
+    behind the one call that hands the user over to a person; the former has a row where it resolves any case. Columns:
+    `SETTING`, `cases` and the rates, NaN where not defined. No row where nothing is known: no outline was followed, or
+    the column of no case is known.
     """
     found = [_of_retrieval(decisions(root, episodes)), *(_of_cases(episodes, name) for name in OF_CASES)]
     return pd.concat(found, ignore_index=True).reindex(columns=_COLUMNS)
@@ -97,4 +98,6 @@ def _of_cases(episodes: pd.DataFrame, name: str) -> pd.DataFrame:
     column = OF_CASES[name]
     known = episodes.dropna(subset=[column]).groupby([*PLACE, "case_id"], observed=True)[column].max()
     grouped = known.groupby(PLACE, observed=True)
+    if name == NOTHING:  # stands where nothing can be right
+        grouped = known[grouped.transform("max").astype(bool)].groupby(PLACE, observed=True)
     return grouped.mean().rename("success_mean").to_frame().assign(cases=grouped.size(), planner=name).reset_index()

@@ -49,7 +49,7 @@ def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Sheet:
         unprinted=frozenset(_UNPRINTED if asked else {*_UNPRINTED, "checks"}),
         values=differences,
         query=queries.differences(root, *place),
-        notes=[*_one_cluster(differences), *_open(differences)],
+        notes=_open(differences),
         breaks=breaks_of(differences),
     )
 
@@ -91,11 +91,6 @@ def _rounded(cases: float) -> str:
         return f"more than {MOST:,}"
     step: int = 10 ** max(math.floor(math.log10(cases)) + 1 - _DIGITS, 0)
     return f"about {math.ceil(cases / step) * step:,}"
-
-
-def _one_cluster(differences: pd.DataFrame) -> list[str]:
-    alone = differences[differences["clusters"] == 1]
-    return ["no interval where all cases are of one cluster: it needs several"] if len(alone) else []
 
 
 def _interval(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:

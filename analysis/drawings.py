@@ -63,7 +63,7 @@ def _of_study(root: Path) -> list[Drawing]:
             found.append(Drawing(column, title, f"{told}; more than 8 values are binned by quantiles", svg, query))
     query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
-    told = f"{about}95% intervals: {intervals.TOLD}"
+    told = f"{about}95% intervals: {intervals.AMOUNTS}"
     found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
     return [*found, *_heatmaps(root, episodes, about)]
 

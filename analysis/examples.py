@@ -131,10 +131,10 @@ def _calls(steps: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def _plans(steps: pd.DataFrame) -> Iterator[list[str]]:
-    """A row a plan: it begins with the step that has an answer's tokens."""
+    """A row a plan: it begins with the step that has an answer's tokens, of which nobody may know how many."""
     plans: list[list[tuple[dict[Any, Any], bool]]] = []
     for row, again in _marked(steps):
-        if not plans or row["output_tokens"] > 0:
+        if not plans or row["output_tokens"] != 0:
             plans.append([])
         plans[-1].append((row, again))
     for place, plan in enumerate(plans):

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis.horizon import FH, PLACE, SH
-from analysis.intervals import CLUSTER, Interval, interval, share
+from analysis.intervals import CLUSTER, Interval, amount, share
 from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
@@ -74,7 +74,7 @@ def success_against(episodes: pd.DataFrame, column: str) -> str:
 def tokens(comparisons: pd.DataFrame, episodes: pd.DataFrame) -> str:
     """Mean input and output tokens a case for FH and SH; `comparisons` are table 2's rows, the lines; an SVG element.
 
-    Bars are 95% intervals (Student's t over clusters).
+    Bars are 95% intervals (Student's t over clusters, of the logarithm of the mean).
     """
     places = [tuple(row) for row in comparisons[PLACE].to_numpy()]
     groups = {tuple(map(str, key)): group for key, group in episodes.groupby(PLACE, observed=True)}
@@ -136,7 +136,7 @@ def _binned(values: pd.Series[float]) -> pd.Series[Any]:
 def _interval(group: pd.DataFrame, planner: str, column: str) -> Interval:
     own = group[group["planner"].astype(str) == planner]
     cases = own.groupby([CLUSTER, "case_id"], observed=True)[column].mean().dropna()
-    return share(cases) if column == "success" else interval(cases)
+    return share(cases) if column == "success" else amount(cases)
 
 
 def _label(place: Any) -> str:

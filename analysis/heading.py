@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis import provenance
+from analysis import left_out, provenance
 from grid import store
 
 _FACTS = ["model", "engine", "engine_version", "git_commit", "config"]
@@ -34,6 +34,7 @@ def of(root: Path) -> list[tuple[str, str]]:
         return []
     runs = store.runs(root)["runs"]
     facts = rows.group_by(_FACTS).aggregate([]).to_pylist()
+    skipped = left_out.of(root).values()
     return [
         ("date", _dates(rows["created_at"], len(runs))),
         ("command", _listed(dict.fromkeys(run["command"] for run in reversed(runs)), _COMMANDS)),
@@ -42,6 +43,8 @@ def of(root: Path) -> list[tuple[str, str]]:
         ("seed", _listed(_seed(fact["config"]) for fact in facts)),
         ("machine", _listed(_machine(run) for run in reversed(runs))),
         ("engine", _listed(_engine(fact) for fact in facts)),
+        *([("answers", told)] if (told := _cut(runs)) else []),
+        *([("left out", _listed(skipped))] if skipped else []),
     ]
 
 
@@ -50,6 +53,12 @@ def _listed(texts: Iterable[str], most: int | None = None) -> str:
     found = list(dict.fromkeys(text for text in texts if text))
     more = [f"and {len(found) - most:,} more"] if most and len(found) > most else []
     return "\n".join([*found[:most], *more]) or _UNKNOWN
+
+
+def _cut(runs: Iterable[store.RunRecord]) -> str | None:
+    """What bounded models' answers, a line each."""
+    lines = [line for run in runs for line in run.get("cut", [])]
+    return _listed(lines) if lines else None
 
 
 def _dates(made: pa.ChunkedArray, runs: int) -> str:

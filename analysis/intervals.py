@@ -1,9 +1,13 @@
 """95% intervals over clusters of cases: cases that share a template are no independent draws.
 
 The standard error is CR2 (Bell and McCaffrey 2002), the quantile Student's t at their degrees of freedom, which are few
-where clusters are few or unequal; for a mean both have the closed form below. Differences and amounts have Student's t
-interval; where each case is a cluster of its own, it is Student's over cases. Shares have Wilson's with the number of
-cases that this error stands for (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%.
+where clusters are few or unequal; for a mean both have the closed form below. Differences have Student's t interval;
+where each case is a cluster of its own, it is Student's over cases. Shares have Wilson's with the number of cases that
+this error stands for (Franco et al. 2019): near 0 and 1 Student's covers as little as 30%.
+
+Amounts that cannot be negative (tokens, seconds, calls, costs) have Student's t interval of the logarithm of their mean
+(delta method): no bound is below 0, and skewed amounts of few clusters are covered better. Of Poisson counts with a
+mean of 3 in 8 clusters it holds the truth in 94% of samples, Student's of the mean itself, cut at 0, in 89%.
 
 Where no case differs from another, there is no error to be estimated, and yet no certainty: with n clusters that all
 agree, a share of up to t² / (n + t²) of all clusters may disagree (Wilson's bound of 0 out of n; near 3.8 / n).
@@ -22,13 +26,20 @@ from scipy.special import stdtrit
 CLUSTER = "cluster"
 """The level of an index that holds each case's cluster."""
 TOLD = "Student's t over clusters of cases (CR2), each case its mean over trials"
-"""What a caption says of the intervals of differences and amounts."""
+"""What a caption says of the intervals of differences."""
+AMOUNTS = (
+    "Student's t over clusters of cases (CR2) on the logarithm of the mean, so that no bound is below 0, each case its "
+    "mean over trials"
+)
+"""What a caption says of the intervals of amounts."""
 SHARES = "Wilson's over clusters of cases (their effective number by CR2), each case its mean over trials"
 """What a caption says of the intervals of shares."""
 BRIEFLY = "over clusters of cases"
 """What a terminal says of them."""
 ALIKE = "where no case differs from another, what Wilson's bound of 0 out of so many clusters leaves possible"
 """What a caption says of the intervals of differences that do not vary."""
+MOST_TIMES = 1000.0
+"""An amount's upper bound of more times the mean says nothing: there is no interval then."""
 ROUNDING = 1e-12
 """Below it a deviation is no variation."""
 
@@ -72,9 +83,9 @@ def share(values: pd.Series[float], most: float = 1.0, degrees: float | None = N
 
 
 def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
-    """The mean of cases' values: amounts or, with `reach`, differences, none of which can be below -reach or above it.
+    """The mean of cases' differences, with `reach` of such as cannot be below -reach or above it.
 
-    Without bounds (NaN) where the cases are of one cluster, and for amounts that do not vary: what bounds these?
+    Without bounds (NaN) where the cases are of one cluster and, without a `reach`, where they do not vary.
     """
     if values.empty:
         return UNKNOWN
@@ -89,10 +100,27 @@ def interval(values: pd.Series[float], reach: float | None = None) -> Interval:
     return Interval(mean, mean - unseen * (reach + mean), mean + unseen * (reach - mean))
 
 
+def amount(values: pd.Series[float]) -> Interval:
+    """The mean of cases' amounts, none of which can be negative, and bounds that are above 0, on the log scale.
+
+    Without bounds (NaN) where the cases are of one cluster or do not vary, and where there are too few clusters for any
+    (`MOST_TIMES`). Amounts of which some are negative after all (costs of a user's own tools) have `interval`'s.
+    """
+    if (values < 0).any():
+        return interval(values)
+    return ratio(values, pd.Series(1.0, index=values.index)) if values.sum() > 0 else _nothing(values)
+
+
+def _nothing(values: pd.Series[float]) -> Interval:
+    """All are 0, or there are none: what else there could be, nothing tells."""
+    return UNKNOWN if values.empty else Interval(0.0, math.nan, math.nan)
+
+
 def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     """The ratio of two means over the same cases, with its interval (delta method on its logarithm).
 
-    NaN where a mean is not positive; without bounds where the cases are of one cluster or do not vary.
+    NaN where a mean is not positive; without bounds where the cases are of one cluster or do not vary, and where the
+    upper one would be more than `MOST_TIMES` the ratio.
     """
     top, bottom = float(above.mean()), float(below.mean())
     if not (top > 0 and bottom > 0):
@@ -101,6 +129,8 @@ def ratio(above: pd.Series[float], below: pd.Series[float]) -> Interval:
     if error is None:
         return Interval(top / bottom, math.nan, math.nan)
     half = float(stdtrit(error.freedom, 0.975)) * error.size
+    if half > math.log(MOST_TIMES):
+        return Interval(top / bottom, math.nan, math.nan)
     return Interval(top / bottom, top / bottom * math.exp(-half), top / bottom * math.exp(half))
 
 

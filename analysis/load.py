@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis import unknowns
 from analysis.apart import APART
 from grid import store
 from grid.datasets.base import BASELINES
@@ -27,7 +28,7 @@ _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "money", "wall_seconds", "unassigned",
     "solvable", "resolved_checks", "branched_steps", *BASELINES,
-    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes",
+    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", *unknowns.UNREAD,
 ]  # fmt: skip
 _FACTORS = ["last_step", "controls", "engine", "config", "budget_reached"]  # further texts that are categories
 _FLAGS = [
@@ -38,11 +39,17 @@ _FLAGS = [
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 
 
-def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | None = None) -> pd.DataFrame:
+def episodes(
+    root: Path,
+    further: Sequence[str] = (),
+    where: pc.Expression | None = None,
+    unknown: unknowns.Unknown | None = None,
+) -> pd.DataFrame:
     """One row per cell, setting by setting, undisturbed ones first; flags as floats, NaN where not known.
 
-    Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns of
-    the table to read besides, `where` says which rows (`grid.store.read`).
+    Where success is not known, it is as `unknown` says (None: as `unknowns.counted` does), and the column `unknown` is
+    true. Texts are categories, in their alphabet's order: a million rows hold few different ones. `further` are columns
+    of the table to read besides, `where` says which rows (`grid.store.read`).
     """
     names = list(dict.fromkeys([*_EPISODES, *further]))
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
@@ -52,6 +59,8 @@ def episodes(root: Path, further: Sequence[str] = (), where: pc.Expression | Non
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
         disturbed=frame["robustness"] != "none",
     )
+    with unknowns.counted(unknown):
+        frame = unknowns.applied(frame)
     frame = frame.assign(planner=told_apart(frame))
     frame = frame.sort_values(["model", "dataset", "disturbed", "robustness", "planner", "trial", "case_id"])
     pa.default_memory_pool().release_unused()  # what the table took

@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis import load, partial
 from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC, TICKET, TOLD_ALL
+from grid.engines.roles import ASKED
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""
@@ -19,6 +20,11 @@ _ENGINES = {
     "null": "{}: an engine that makes no real answer, no language model",
 }
 """Engines that are no language models, and what is to be said of them."""
+_FOLLOWS = {
+    "temperature": "the server's own temperature holds, whatever planners and roles ask for",
+    "seed": "trials cannot be repeated",
+}
+"""What is to be known where requests leave out a key."""
 _READ = "read from released or own files"
 _GENERATED = ("kqa_synthetic", "gta_generated", "apb_synthetic", "slate", "null_cases")
 """Data sets that this project generates from a seed; SLATE may be read from a folder instead."""
@@ -34,9 +40,29 @@ def of(root: Path) -> str:
 
 
 def lines(root: Path) -> list[str]:
-    """The first line, and behind it which settings are not complete; raises StoreError."""
+    """The first line, then what requests left out and which settings are not complete; raises StoreError."""
     episodes = load.episodes(root, COLUMNS)
-    return [first_line(episodes), *partial.lines(partial.planned(root, episodes))]
+    return [first_line(episodes), *unsent(episodes), *partial.lines(partial.planned(root, episodes))]
+
+
+def unsent(episodes: pd.DataFrame) -> list[str]:
+    """A line for each model whose requests leave out the temperature or the seed (`model.omit`): what follows."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for text in episodes["config"].dropna().unique():
+        config = json.loads(text)
+        for role in ("model", *ASKED):
+            part = config.get(role)
+            omitted = part.get("omit") if isinstance(part, dict) else None
+            if omitted:
+                found.setdefault((role, str(part.get("model"))), set()).update(omitted)
+    lines = []
+    for (role, name), omitted in sorted(found.items()):
+        follows = [_FOLLOWS[key] for key in sorted(omitted) if key in _FOLLOWS]
+        of = name if role == "model" else f"{name}, the {role}"
+        lines.append(
+            f"requests to {of} leave out {', '.join(sorted(omitted))}" + "".join(f"; {told}" for told in follows)
+        )
+    return lines
 
 
 def first_line(episodes: pd.DataFrame) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from analysis import spending, unknowns
 from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
@@ -58,11 +59,12 @@ def _text(value: object) -> str:
 
 
 def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell, where a condition holds."""
-    return (
-        f"WITH e AS (SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n"
-        "  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC) = 1)"
+    """The common table expression `e`: one row per cell, where a condition holds; success as it is counted now."""
+    cells = (
+        f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n"
+        "  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC) = 1"
     )
+    return f"WITH e AS ({unknowns.sql(cells)})"
 
 
 def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
@@ -73,7 +75,8 @@ def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
         f"{latest(root, _of(model, dataset))}{decisions}\nSELECT {_SETTING}, trial,\n"
         "  count(DISTINCT case_id) AS cases, count(DISTINCT cluster) AS clusters, count(*) AS cells,\n"
         "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
-        "  avg(success::INT) FILTER (solvable) AS success_solvable, count(*) - count(success) AS unknown,\n"
+        "  avg(success::INT) FILTER (solvable) AS success_solvable,\n"
+        f"  {unknowns.COUNTED[unknowns.how_counted()]} AS unknown,\n"
         "  avg(tool_match_rate) AS tool_match_rate, avg(action_accuracy) AS action_accuracy,\n"
         "  avg(input_tokens) AS input_tokens, avg(cached_input_tokens) AS cached_input_tokens,\n"
         "  avg(output_tokens) AS output_tokens, avg(llm_calls) AS llm_calls,\n"
@@ -81,6 +84,7 @@ def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
         "  avg(judge_output_tokens) AS judge_output_tokens, avg(judge_calls) AS judge_calls,\n"
         "  avg(judge_passes) AS judge_passes, avg(money) AS money, avg(wall_seconds) AS wall_seconds,\n"
         "  avg(resolved_checks) AS resolved_checks, avg(branched_steps) AS branched_steps,\n"
+        "  sum(cut_answers) / nullif(sum(llm_calls), 0) AS cut,\n"
         f"  avg(unassigned) AS unassigned\nFROM e GROUP BY ALL\n{''.join(f'UNION ALL BY NAME{part}' for part in parts)}"
         "ORDER BY ALL"
     )
@@ -179,7 +183,6 @@ def tool_counts(root: Path, model: str, dataset: str, small: float) -> str:
     )
 
 
-_ALL_TOKENS = "input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0)"
 _ALL_CALLS = "llm_calls + forward_passes + coalesce(judge_calls, 0) + coalesce(judge_passes, 0)"
 _TERMS = f"{_SETTING}, config->'budget' AS budget"
 
@@ -193,7 +196,7 @@ def search_costs(root: Path, model: str, dataset: str) -> str:
     return (
         f"{latest(root, _of(model, dataset))}\nSELECT {_TERMS}, cluster, case_id, count(*) AS cells,\n"
         "  count(*) FILTER (status <> 'ok') AS failed, avg(success::INT) AS success,\n"
-        f"  avg(tool_match_rate) AS tool_match_rate, avg({_ALL_TOKENS}) AS tokens,\n"
+        f"  avg(tool_match_rate) AS tool_match_rate, avg({spending.OF_JUDGED}) AS tokens,\n"
         f"  avg({_ALL_CALLS}) AS calls, avg(tool_calls) AS executed,\n"
         "  avg(case_seconds) AS seconds, avg(n_nodes) AS n_nodes, avg(resolved_checks) AS checks,\n"
         f"  {stopped}\nFROM e GROUP BY ALL ORDER BY ALL"

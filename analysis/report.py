@@ -13,6 +13,7 @@ from analysis import (
     disturbances,
     kinds,
     lacking,
+    left_out,
     load,
     made_up,
     partial,
@@ -25,10 +26,13 @@ from analysis import (
     restoration,
     results,
     rewards,
+    served,
     sheets,
     spending,
     study,
     tables,
+    unbounded,
+    unknowns,
     unreadable,
     win_rates,
 )
@@ -56,7 +60,13 @@ _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER,
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
 
 
-def print_report(root: Path, console: Console, analysis: Spec | None = None, all_columns: bool = False) -> list[Sheet]:
+def print_report(
+    root: Path,
+    console: Console,
+    analysis: Spec | None = None,
+    all_columns: bool = False,
+    unknown: unknowns.Unknown | None = None,
+) -> list[Sheet]:
     """Print every table that applies, and where data lie; returns the tables.
 
     Args:
@@ -65,20 +75,27 @@ def print_report(root: Path, console: Console, analysis: Spec | None = None, all
         analysis: a regression to fit besides.
         all_columns: print every table with all its columns, on lines as long as they need. Otherwise columns are left
             out, and tables that do not fit the console are named instead.
+        unknown: `left_out` or `failure`: how cells count of which nobody can tell whether they succeeded. None: as
+            `unknowns.counted` says, left out where it says nothing.
 
     Raises:
         AnalysisError: `analysis` names a column that is not there.
         StoreError: the folder cannot be read.
     """
+    with unknowns.counted(unknown):
+        return _print_report(root, console, analysis, all_columns)
+
+
+def _print_report(root: Path, console: Console, analysis: Spec | None, all_columns: bool) -> list[Sheet]:
     console = wide(console, _READABLE)
-    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT])
+    episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
         return []
     plan = partial.planned(root, episodes)
-    for line in (provenance.first_line(episodes), *partial.lines(plan)):
+    for line in (provenance.first_line(episodes), *provenance.unsent(episodes), *partial.lines(plan)):
         console.print(shown(line), markup=False)
-    for line in unreadable.warnings(root):
+    for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
     found = _tables(root, episodes, plan, analysis)
@@ -107,7 +124,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
     of_plans = [replace(sheet, section=plans.SECTION) for sheet in beside if sheet.name.startswith(plans.OF_PAPER)]
     found += [sheet for sheet in beside if not sheet.name.startswith((study.OF_PAPER, plans.OF_PAPER))]
-    found += [*plans.sheets(root), *of_plans]
+    found += [*left_out.under(plans.sheets(root), left_out.of(root)), *of_plans]
     found += failures.sheets(root)
     found += calibration.sheets(root)
     found += [*_trajectories(root), *kinds.sheets(root), *patterns.sheets(root), *replacements.sheets(root)]
@@ -115,7 +132,8 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += study.sheets(root, analysis, of_study)
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
-    return [replace(sheet, caption=told + sheet.caption, short=sheet.short and told + sheet.short) for sheet in found]
+    captioned = [replace(one, caption=told + one.caption, short=one.short and told + one.short) for one in found]
+    return unbounded.told(captioned)
 
 
 def _trajectories(root: Path) -> list[Sheet]:
@@ -133,16 +151,17 @@ def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Shee
     """For each model and dataset: rates with the baselines, differences, pass^k, costs, entropy and branches."""
     needing_no_model = baselines(root, episodes)
     rates = partial.with_planned(tables.ranked(tables.results(episodes)), plan)
+    rates = rates.merge(unreadable.shares(root, episodes), "left", load.SETTING)
     episodes = tables.in_order(episodes, rates)
     entropies = load.first_pass_entropies(root, episodes)
     corrected = mechanisms.by_setting(mechanisms.cells(root, episodes))
     prefixes = load.answer_prefixes(root)
-    found = []
+    found, skipped = [], left_out.of(root)
     for (model, dataset), own in rates.groupby(_PLACE, sort=False, observed=True):
         place = (str(model), str(dataset))
         cells = _of(episodes, place)
         repeated = pass_k.by_case(cells)
-        found.append(results.sheet(root, own, _of(needing_no_model, place), repeated))
+        found += left_out.under([results.sheet(root, own, _of(needing_no_model, place), repeated)], skipped)
         found += _differences(root, cells)
         found += pass_k.sheets(root, repeated)
         costs = own.merge(tables.token_ratios(cells), "left", load.SETTING)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import queries
+from analysis import queries, unknowns
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.render import Sheet
 from grid import store
@@ -31,7 +31,7 @@ SHOWN = {
 """The rows of a table, in their order, by the values of `judge.restored`."""
 PLACE = ["model", "judge", "dataset", "robustness", "planner"]
 _ROW = ["setting_id", "dataset_version", "code", *PLACE, "config"]
-_EPISODES = [*_ROW, "cell_id", "case_id", CLUSTER, "success"]
+_EPISODES = list(dict.fromkeys([*_ROW, "cell_id", "case_id", CLUSTER, "success", *unknowns.SETTING, *unknowns.READ]))
 _SCORES = [("r_pre", "pre_right", "pre_threshold"), ("r_post", "post_right", "post_threshold")]
 _CAPTION = (
     "rows below the first of a block: wrong decisions set right from the reference, on the same seeds, no result of "
@@ -84,6 +84,7 @@ def table(root: Path) -> pd.DataFrame:
     episodes: pd.DataFrame = store.read(
         root, "episodes", _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
     ).to_pandas()
+    episodes = unknowns.applied(episodes.assign(success=episodes["success"].astype("float64")))
     settings = episodes[_ROW].drop_duplicates()
     how = {text: _restoring(text) for text in settings["config"].unique()}
     settings = settings.assign(

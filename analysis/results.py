@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis import intervals, pass_k, queries, tables
+from analysis import intervals, pass_k, queries, tables, unknowns, unreadable
 from analysis.baselines import BY_FUNCTION, CEILING, CHANCE, CONSTANT, FIRST, NOTHING, OF_CASES, SOLVABLE, TRANSFER
 from analysis.load import SETTING
 from analysis.render import Sheet
@@ -40,7 +40,17 @@ _ENDS = (
     f"{NOTHING}: ends without a call; {TRANSFER}: hands the user over to a person and does nothing else; neither asks "
     "a model"
 )
-_UNKNOWN = "unknown: cells of which nobody can tell whether they succeeded; success leaves them out"
+_UNKNOWN = {
+    unknowns.LEFT_OUT: "unknown: cells of which nobody can tell whether they succeeded; success leaves them out",
+    unknowns.FAILURE: "unknown: cells of which nobody can tell whether they succeeded; they count as failures",
+}
+_BOUNDS = "bounds"
+_BOUNDED = (
+    f"{_BOUNDS}: success if all unknown cells failed, and if all succeeded, where they are more than "
+    f"{100 * unknowns.MOST:.0f}% of the row's cells"
+)
+_UNREADABLE = "unreadable: answers of the acting model that could not be read"
+_CUT = "cut: answers that a limit on tokens, or a filter, ended"
 _MONEY = "USD: US dollars per case, all roles together, by their models' prices; engines that run in the task are free"
 
 
@@ -108,6 +118,9 @@ class _Columns:
 
     partial: bool
     unknown: bool
+    bounded: bool
+    unreadable: bool
+    cut: bool
     solvable: bool
     priced: bool
     trials: int
@@ -118,6 +131,9 @@ class _Columns:
         return cls(
             partial=bool((results["cells"] < results["planned"]).any()),
             unknown=bool(results["unknown"].any()),
+            bounded=bool(_bounded(results).any()),
+            unreadable=_many(results, "unreadable"),
+            cut=_many(results, "cut"),
             solvable=bool(results["success_solvable"].notna().any()),
             priced=bool((results["money"].fillna(0) > 0).any()),
             trials=trials,
@@ -131,14 +147,18 @@ class _Columns:
     def figures(self) -> list[str]:
         """Their headers."""
         return [
-            "cases", "cells", "failed", *["unknown"] * self.unknown, "success", _INTERVAL,
+            "cases", "cells", "failed", *["unreadable"] * self.unreadable, *["cut"] * self.cut,
+            *["unknown"] * self.unknown, "success", *[_BOUNDS] * self.bounded, _INTERVAL,
             *["solvable"] * self.solvable, "tool match", "action acc.", *self._together, *["USD"] * self.priced,
         ]  # fmt: skip
 
     @property
     def unprinted(self) -> frozenset[str]:
         """Those that a terminal leaves out."""
-        return frozenset({"solvable", "action acc.", *self._together} | ({"cells"} if not self.partial else set()))
+        left_out = {"solvable", "action acc.", *self._together} | ({"cells"} if not self.partial else set())
+        warned = self.unreadable + self.cut + self.bounded  # what there is to be seen first, in 100 columns
+        dropped = warned if warned < 2 else warned + self.partial
+        return frozenset([*left_out, *("tool match", "USD", "failed", _INTERVAL)[:dropped]])
 
     def row(self, row: Mapping[Any, Any], of_trials: Mapping[Any, Any], brief: bool) -> list[str]:
         """A setting's texts; `brief` ones have no deviations."""
@@ -152,8 +172,11 @@ class _Columns:
             f"{row['cases']:,}",
             f"{done:,}/{planned:,}" if done < planned else f"{done:,}",
             f"{row['failed']:,}",
+            *[figure(row.get("unreadable", np.nan))] * self.unreadable,
+            *[figure(row.get("cut", np.nan))] * self.cut,
             *[f"{row['unknown']:,}"] * self.unknown,
             success,
+            *[_left_open(row)] * self.bounded,
             _bounds(row["success_low"], row["success_high"]),
             *[figure(row["success_solvable"])] * self.solvable,
             match,
@@ -179,7 +202,10 @@ class _Columns:
             *[_PARTIAL] * self.partial,
             *[_DEVIATIONS, pass_k.brief(self.trials)] * (several and not brief),
             *[_OF_SOLVABLE] * (self.solvable and not brief),
-            *[_UNKNOWN] * self.unknown,
+            *[_UNREADABLE] * self.unreadable,
+            *[_CUT] * self.cut,
+            *[_UNKNOWN[unknowns.how_counted()]] * self.unknown,
+            *[_BOUNDED] * self.bounded,
             *[_MONEY] * self.priced,
         ]
         return "; ".join(told)
@@ -187,6 +213,24 @@ class _Columns:
 
 def _has(baselines: pd.DataFrame, name: str) -> bool:
     return any(str(label).startswith(name) for label in baselines["planner"])
+
+
+def _many(results: pd.DataFrame, share: str) -> bool:
+    """Whether any row's share has a column of its own."""
+    return share in results and bool((results[share] > unreadable.MANY).any())
+
+
+def _bounded(results: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows have so many unknown cells that what they leave open is told."""
+    known = results[unknowns.LEAST].notna() if unknowns.LEAST in results else pd.Series(False, index=results.index)
+    return known & (results["unknown"] > unknowns.MOST * results["cells"])
+
+
+def _left_open(row: Mapping[Any, Any]) -> str:
+    """What success is if all unknown cells failed, and if all succeeded."""
+    if not row["unknown"] > unknowns.MOST * row["cells"]:
+        return _NOT_DEFINED
+    return _bounds(row[unknowns.LEAST], row[unknowns.LARGEST])
 
 
 def _rate(mean: float, deviation: float) -> str:

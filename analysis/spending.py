@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ROLES = ("", "judge_", "critic_")
-SPENT = [f"{role}{way}_tokens" for role in _ROLES for way in ("input", "output")]
-"""Columns of episodes: those of the acting model, of its judge and of its critic.
+_TOKENS = [f"{role}{way}_tokens" for role in _ROLES for way in ("input", "output")]
+SPENT = [*_TOKENS, "judge_calls", "critic_calls"]
+"""Columns of episodes: tokens of the acting model, of its judge and of its critic, and whether there are these.
 
 Not those of an evaluator, a simulator or a user: these are the environment's.
 """
 TOLD = "tokens: in and out, of the acting model, its judge and its critic"
 """What a caption says of them."""
-SQL = " + ".join(f"coalesce({name}, 0)" for name in SPENT)
 _TOGETHER = {
     **{f"all_{way}_tokens": [f"{role}{way}_tokens" for role in _ROLES] for way in ("input", "output")},
     "all_calls": ["llm_calls", *(f"{role}calls" for role in _ROLES if role)],
 }
 ADDED_UP = [name for names in _TOGETHER.values() for name in names]
 """Columns of episodes that are added up over roles."""
-DERIVED: Mapping[str, str] = {
-    total: f"{names[0]} + {' + '.join(f'coalesce({name}, 0)' for name in names[1:])}"
-    for total, names in _TOGETHER.items()
-}
+
+
+def sql(names: Sequence[str]) -> str:
+    """The sum of such columns: a role that a setting does not have took 0, one whose answers are uncounted NULL."""
+    parts = []
+    for name in names:
+        role = name.partition("_")[0] + "_"
+        parts.append(f"coalesce({name}, CASE WHEN {role}calls IS NULL THEN 0 END)" if role in _ROLES else name)
+    return " + ".join(parts)
+
+
+SQL = sql(_TOKENS)
+OF_JUDGED = sql(_TOKENS[:4])
+"""Without the critic's."""
+DERIVED: Mapping[str, str] = {total: sql(names) for total, names in _TOGETHER.items()}
 """What the acting model, its judge and its critic were asked together, and the same in SQL."""
 
 
 def tokens(cells: pd.DataFrame) -> pd.Series[float]:
-    """Of each cell all of SPENT together; NaN where what was asked is not known."""
-    return cells[SPENT].fillna(0).sum(axis=1).where(cells["input_tokens"].notna()).astype("float64")
+    """Of each cell those of SPENT together; NaN where they are not known, as nobody counted them."""
+    return added(cells, _TOKENS)
+
+
+def of_judged(cells: pd.DataFrame) -> pd.Series[float]:
+    """The same without the critic's."""
+    return added(cells, _TOKENS[:4])
 
 
 def added_up(cells: pd.DataFrame) -> pd.DataFrame:
-    """With the columns DERIVED; NaN where what the acting model was asked is not known."""
-    sums = {
-        total: cells[names].astype("float64").fillna(0).sum(axis=1).where(cells[names[0]].notna())
-        for total, names in _TOGETHER.items()
-    }
-    return cells.assign(**sums)
+    """With the columns DERIVED; NaN where what was asked is not known."""
+    return cells.assign(**{total: added(cells, names) for total, names in _TOGETHER.items()})
+
+
+def added(cells: pd.DataFrame, names: Sequence[str]) -> pd.Series[float]:
+    """The sum of columns as `sql` has it."""
+    total = cells[names[0]].astype("float64")
+    for name in names[1:]:
+        values, role = cells[name].astype("float64"), name.partition("_")[0] + "_"
+        if role in _ROLES:
+            values = values.fillna(0.0).where(values.notna() | cells[f"{role}calls"].isna())
+        total = total + values
+    return total

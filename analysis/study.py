@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,11 @@ _REPEATED = (
     f"code, which made its table); 95% intervals of shares: {intervals.SHARES}; of differences: {intervals.TOLD}; "
     f"{intervals.ALIKE}"
 )
+_HOLD_OUT = "demonstrations_hold_out"
+_HELD_OUT = {
+    "template": "of other templates than the case's own; the paper takes those of its own too",
+    "question": "those of the case's own template too, as in the paper; the question itself is left out",
+}
 
 
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
@@ -127,7 +133,7 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
                 breaks=breaks,
                 values=group,
                 query=queries.by_case(root, ["success", "input_tokens", "output_tokens"], _where(str(robustness))),
-                notes=_unpaired(group),
+                notes=[*_unpaired(group), *held_out(episodes[episodes["robustness"] == robustness])],
                 reading=reading.accuracy(group),
             )
         )
@@ -232,3 +238,18 @@ def _bounded(row: Mapping[Any, Any], name: str, form: str, scale: float = 1) -> 
 
 def _figure(value: float, form: str) -> str:
     return "none" if pd.isna(value) else f"{value:{form}}" if np.isfinite(value) else f"{value:+}"
+
+
+def held_out(episodes: pd.DataFrame) -> list[str]:
+    """A line for each data set and what its demonstrations left out: near copies of a question make it easier.
+
+    None where there are none, or nothing tells. `episodes` have `dataset` and `config`.
+    """
+    found: dict[str, None] = {}
+    for dataset, text in episodes[["dataset", "config"]].dropna().drop_duplicates().itertuples(index=False, name=None):
+        config: Mapping[str, Mapping[str, object]] = json.loads(text)
+        left_out = config.get("dataset", {}).get(_HOLD_OUT)
+        if left_out in _HELD_OUT and config.get("planner", {}).get("demonstrations"):
+            told = f"{_HELD_OUT[str(left_out)]} (dataset.{_HOLD_OUT}={left_out})"
+            found[f"{dataset}: demonstrations are the nearest solved questions, {told}"] = None
+    return [*found]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from analysis import spending
+from analysis import spending, unknowns
 from analysis.intervals import CLUSTER, count, interval, ratio, share
 from analysis.load import SETTING
 from analysis.power.pilot import Counts
@@ -39,18 +39,22 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
     Each rate has its mean over cases (each its mean over trials) and its standard deviation over trials (of the trial's
     mean over cases; ddof 1, NaN with one trial or where `repeated`: every case has the same rates in all trials, so
     that there is nothing to deviate). `success_low` and `success_high` are the bounds of its 95% interval
-    (`intervals.share`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean per case.
-    NaN where nothing is known.
+    (`intervals.share`), `success_least` and `success_most` what it is if all unknown cells failed, and if all succeeded
+    (of cells of `load.episodes`). `success_solvable` is the mean on the cases that are solvable. Each cost has its mean
+    per case. NaN where nothing is known.
     """
     solvable = episodes["success"].where(episodes["solvable"] == 1.0)
-    rated = episodes.assign(success_solvable=solvable)
+    left_open = episodes["success"].isna()
+    if unknowns.COLUMN in episodes:
+        left_open |= episodes[unknowns.COLUMN]
+    rated = episodes.assign(success_solvable=solvable, _unknown=left_open)
     grouped = rated.groupby(SETTING, sort=False)
     found = grouped.agg(
         cases=("case_id", "nunique"),
         clusters=(CLUSTER, "nunique"),
         cells=("cell_id", "size"),
         failed=("status", lambda s: int((s != "ok").sum())),
-        unknown=("success", lambda s: int(s.isna().sum())),
+        unknown=("_unknown", "sum"),
     )
     by_case = rated.groupby([*SETTING, CLUSTER, "case_id"], sort=False)[[*RATES, "success_solvable"]].mean()
     means = by_case.groupby(SETTING, sort=False).mean().rename(columns={rate: f"{rate}_mean" for rate in RATES})
@@ -59,6 +63,8 @@ def results(episodes: pd.DataFrame) -> pd.DataFrame:
     repeated = _repeated(rated)
     deviations = deviations.mask(repeated.reindex(deviations.index))
     found = found.join(means).join(deviations).join(_bounds(by_case["success"])).join(grouped[COSTS].mean())
+    if unknowns.COLUMN in episodes:
+        found = found.join(unknowns.bounds(episodes, SETTING)[[unknowns.LEAST, unknowns.LARGEST]])
     return found.assign(repeated=repeated).reset_index()
 
 

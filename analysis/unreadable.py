@@ -16,6 +16,10 @@ from grid.errors import ErrorKind
 
 MOST = 0.5
 """A larger share of a setting's answers is a warning."""
+MANY = 0.01
+"""A larger share of any row's answers is a column of its table."""
+COLUMNS = ("n_messages", "cut_answers")
+"""The columns of `episodes` that `shares` needs, besides those that every table reads."""
 _COUNTS = ["cell_id", "role", "answers", "unread"]
 
 
@@ -44,7 +48,23 @@ def by_setting(root: Path) -> pd.DataFrame:
     Of a cell of which it was not kept what it asked (`store.transcripts`), each decision on any branch counts as an
     answer of the acting model, and so does a plan that could not be read after all tries.
     """
-    episodes = load.episodes(root, ["n_messages"])
+    return _by_setting(root, load.episodes(root, ["n_messages"]))
+
+
+def shares(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
+    """By setting, of the acting model's answers the shares that are `unreadable` and that were `cut`; NaN without any.
+
+    `cut` are those that the limit on tokens, or a filter, ended before the model did.
+    """
+    counted = _by_setting(root, episodes)
+    acting = counted[counted["role"] == ACTOR].set_index(SETTING)
+    sums = episodes.groupby(SETTING, sort=False, observed=True)[["cut_answers", "llm_calls"]].sum()
+    cut = sums["cut_answers"] / sums["llm_calls"].where(sums["llm_calls"] > 0)
+    unread = acting["unread"] / acting["answers"].where(acting["answers"] > 0)
+    return pd.DataFrame({"cut": cut}).join(unread.rename("unreadable")).reset_index()
+
+
+def _by_setting(root: Path, episodes: pd.DataFrame) -> pd.DataFrame:
     counts = [_asked(root)]
     unkept = episodes[episodes["n_messages"].isna()]
     if len(unkept):

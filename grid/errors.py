@@ -80,8 +80,23 @@ class ModelError(GridError):
     """The model's answer cannot be used at all; a result, never retried."""
 
 
+class VerdictError(ModelError):
+    """No answer of a judge's can be read: what it was to say is not known, and fails nothing."""
+
+
 class ContextError(GridError):
-    """The prompt does not fit the model's context; a result, never retried."""
+    """The prompt does not fit the model's context; a result, never retried.
+
+    `room`: the tokens that the context has beside the prompt, fewer than were asked for; None where nobody tells.
+    """
+
+    def __init__(self, message: str, room: int | None = None) -> None:
+        self.message, self.room = message, room
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[ContextError], tuple[str, int | None]]:
+        """So that it travels between processes."""
+        return type(self), (self.message, self.room)
 
 
 class ToolError(GridError):

@@ -34,7 +34,8 @@ class Reference:
     are a set (traject_bench §3.2, parallel queries). `answer` is the final one, where there is one. `failing` are the
     substeps whose calls are right and return a failure all the same, as they did when they were recorded. Where there
     is no outline, None is the end of a turn. `unsolvable`: a refusal is right, and the calls, where there are any, are
-    those of whoever does not see it. `substitutes`: by the name of a tool that is out of service what replaces it.
+    those of whoever does not see it. `told`: the answer is what whoever ends the work has to tell, word for word.
+    `substitutes`: by the name of a tool that is out of service what replaces it.
     """
 
     calls: Mapping[str, ToolCall | None]
@@ -45,6 +46,7 @@ class Reference:
     failing: frozenset[str] = frozenset()
     unsolvable: bool = False
     substitutes: Mapping[str, Substitute] = field(default_factory=dict)
+    told: bool = False
 
     def unfollowed(self) -> Reference:
         """The same where nobody is given its substeps: those without a call are no steps then."""

@@ -27,6 +27,8 @@ BETWEEN = "; "
 """What parts the values of an answer."""
 USER = "The user: "
 """What stands before the user's later messages in a history, at the beginning of a line."""
+TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+"""A Usage's counts of tokens."""
 UNKNOWN = "unknown"
 """The value of the arguments of a call that is made wrong on purpose."""
 
@@ -65,9 +67,10 @@ def hashed_once(cls: T) -> T:
 @hashed_once
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a tool; `type` is a JSON type name, `date`, or RESULT.
+    """One argument of a tool; `type` is a JSON type name, several of them (`boolean|number`), `date`, or RESULT.
 
-    `values` are those that its schema lists; without any it may have others than the known ones.
+    `values` are those that its schema lists; without any it may have others than the known ones. `schema` is its whole
+    JSON schema where that says more than type and description.
     """
 
     name: str
@@ -75,6 +78,12 @@ class Parameter:
     description: str
     required: bool = True
     values: tuple[str, ...] = ()
+    schema: str = ""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The types that it may have."""
+        return tuple(self.type.split("|"))
 
 
 @hashed_once
@@ -212,7 +221,7 @@ class Step:
     an answered case `written` is then the finish, and the observation what the world took for the answer. A finish that
     it refused is a failed `call`, and ended nothing.
     `candidates` are the tools that it was offered, as they stood; those of the `whole_query` or of the substep, and
-    found by what was `sought` besides.
+    found by what was `sought` besides. Tokens are None where nobody told how many there were.
     """
 
     branch: int
@@ -230,9 +239,9 @@ class Step:
     sought: str = ""
     unassigned: float | None = None
     error_bound: float | None = None
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
+    input_tokens: int | None = 0
+    cached_input_tokens: int | None = 0
+    output_tokens: int | None = 0
 
     @property
     def chosen(self) -> str | None:
@@ -250,7 +259,8 @@ class Trajectory:
     decision that was taken on any branch, each once; `branches` counts the trajectories tried after the first, and
     `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
     `chain` is the plan that a planner predicts without running it, and then the result; `planned` the one that it wrote
-    before it ran anything, where what it ran is the result. `unrefined` is either before a critique.
+    before it ran anything, where what it ran is the result. `unrefined` is either before a critique. `told_after`: the
+    answer was asked for behind the last step.
     """
 
     steps: tuple[Step, ...]
@@ -263,6 +273,7 @@ class Trajectory:
     chain: Chain | None = None
     planned: Chain | None = None
     unrefined: Chain | None = None
+    told_after: bool = False
 
 
 @dataclass(frozen=True)
@@ -270,7 +281,9 @@ class Usage:
     """What an engine spent: completions generated, scoring passes, and tokens (cached input counted in input).
 
     `resent_requests` were lost with a replica, or not answered by a server, and sent again; what they cost there is not
-    known. `empty_answers` ended at the limit on tokens before their first word: all of it went into thinking.
+    known. `cut_answers` ended at the limit on tokens, `empty_answers`, of them, before their first word: all of it went
+    into thinking. `reasoning_tokens`, of the output's, were thought. Of `uncounted_answers` nobody told the tokens: the
+    sums lack theirs.
     """
 
     llm_calls: int = 0
@@ -280,17 +293,17 @@ class Usage:
     output_tokens: int = 0
     resent_requests: int = 0
     empty_answers: int = 0
+    cut_answers: int = 0
+    reasoning_tokens: int = 0
+    uncounted_answers: int = 0
+
+    def known(self) -> dict[str, int | None]:
+        """Its counts by name; None for those of tokens where answers are uncounted: sums would be too low."""
+        unknown = TOKENS if self.uncounted_answers else ()
+        return {name: None if name in unknown else count for name, count in vars(self).items()}
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.llm_calls + other.llm_calls,
-            self.forward_passes + other.forward_passes,
-            self.input_tokens + other.input_tokens,
-            self.cached_input_tokens + other.cached_input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.resent_requests + other.resent_requests,
-            self.empty_answers + other.empty_answers,
-        )
+        return Usage(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
 @dataclass(frozen=True)

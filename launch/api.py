@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grid import store
-from grid.errors import GridError
-from launch import arguments, command
+from grid.errors import ConfigError, GridError
+from launch import arguments, command, quoting
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import pyarrow as pa
 
+    from analysis.unknowns import Unknown
     from launch.folders import Setting
 
 
@@ -50,13 +51,17 @@ class Results:
 
         return duckdb.from_arrow(self.arrow(table, columns))
 
-    def report(self) -> None:
-        """Print the tables of `agent-grid report`."""
+    def report(self, unknown: Unknown = "left_out") -> None:
+        """Print the tables of `agent-grid report`.
+
+        Args:
+            unknown: how cells count of which nobody can tell whether they succeeded: `left_out`, or `failure`.
+        """
         from rich.console import Console
 
         from analysis.report import print_report
 
-        print_report(self.folder, Console())
+        print_report(self.folder, Console(), unknown=unknown)
 
 
 def load(folder: str | Path) -> Results:
@@ -101,6 +106,8 @@ def settings_of(*overrides: str) -> list[Setting]:
         arguments.check(given)
         with multirun(prepared(arguments.beside_sweeps(given))) as composed:
             return settings(composed)
+    except ConfigError as error:
+        raise quoting.kept(error, overrides) from None
     except GridError:
         raise
     except Exception as error:

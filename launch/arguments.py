@@ -32,6 +32,24 @@ def completed(arguments: Sequence[str]) -> list[str]:
     return found
 
 
+def flags_first(arguments: Sequence[str]) -> list[str]:
+    """All flags with their values before all overrides: argparse takes no override behind a flag that stands between.
+
+    So `planner=react --cfg job name=mine` is what `--cfg job planner=react name=mine` is.
+    """
+    known = get_args_parser()._option_string_actions
+    flags, overrides, rest = list[str](), list[str](), iter(arguments)
+    for one in rest:
+        if not one.startswith("-"):
+            overrides.append(one)
+            continue
+        flags.append(one)
+        names = [one] if one in known else [name for name in known if one.startswith("--") and name.startswith(one)]
+        if any(known[name].nargs != 0 for name in names):
+            flags += [value] if (value := next(rest, None)) is not None else []
+    return [*flags, *overrides]
+
+
 def with_pilot(arguments: Sequence[str]) -> list[str]:
     """`dry_run.pilot=N` as a value of `dry_run`, whatever else is given for it: Hydra sets no key below a boolean."""
     given = [text for text in arguments if text.startswith(_PILOT)]
@@ -101,6 +119,8 @@ def _check_flags(given: Namespace) -> None:
         if value is not None:
             allowed = "nothing: a sweep has one config; --config-dir adds a folder with files of your own"
             raise ConfigError("--" + name.replace("_", "-"), value, allowed)
+    if given.multirun and given.cfg:
+        raise ConfigError("--cfg", given.cfg, "without -m: it shows one setting")
 
 
 def _check_size(text: str) -> None:

@@ -7,7 +7,7 @@ import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,17 @@ from rich.progress import Progress
 
 from grid import store
 from grid.datasets.base import Dataset
-from grid.engines.base import Engine
+from grid.engines.base import SAMPLE, Engine
 from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe, Probed
+from grid.engines.roles import EVALUATOR
 from grid.planners.judging import Judging
 from grid.replicas.answering import Answering, answering
 from grid.runner.check import git_commit
 from grid.runner.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
 from grid.runner.config import ClusterConfig
 from grid.runner.make import make
+from grid.runner.roles import asked
 from launch.pairs import Pair, pairs, shown
 
 _AT_ONCE = 32
@@ -48,7 +51,7 @@ class Evaluating:
     @property
     def config(self) -> Mapping[str, Any]:
         """All that tells one evaluator from another."""
-        return {**asdict(self.how), **self.model}
+        return {**asked(self.how), **self.model}
 
 
 def compare_all(root: Path, against: str, evaluating: Evaluating, console: Console) -> str:
@@ -104,6 +107,9 @@ class _Work:
         """Compare the pairs, file by file; returns how many were decided by what."""
         if self.engine.home == "gateway":
             await cast(HostedEngine, self.engine).load()
+            if isinstance(self.engine, Probed) and self.evaluating.how.verb == SAMPLE:
+                rules = {self.evaluating.how.at(rule.temperature) for rule in self.rules.values()}
+                await self.engine.probe([Probe(EVALUATOR, temperature) for temperature in sorted(rules)])
         by: Counter[str] = Counter()
         part: list[tuple[Pair, Shown, Shown]] = []
         for one in shown(self.root, left):
@@ -139,7 +145,7 @@ class _Work:
 
     def _row(self, pair: Pair, verdict: Verdict) -> dict[str, Any]:
         cell, other = pair.cells
-        usage = verdict.usage
+        spent = verdict.usage.known()
         return {
             "comparison_id": self.ids[pair.cells],
             "cell_id": cell,
@@ -154,10 +160,7 @@ class _Work:
             "decided_by": verdict.by,
             "shown_first": verdict.first,
             "shown_second": verdict.second,
-            "llm_calls": usage.llm_calls,
-            "forward_passes": usage.forward_passes,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
+            **{name: spent[name] for name in ("llm_calls", "forward_passes", "input_tokens", "output_tokens")},
             "git_commit": git_commit(),
             "created_at": dt.datetime.now(dt.UTC),
         }

@@ -83,7 +83,8 @@ def settings_table(
         cases, one = len(plan.case_ids[setting.id]), forecasts.get(setting.id)
         counts = [f"{count:,}" for count in (cases, cases * plan.trials, pending[setting.id])]
         missing = UNKNOWN if pending[setting.id] else _NOTHING
-        cells = [told(one.input_tokens), told(one.output_tokens)] if one else [missing] * 2
+        tokens = [one.input_tokens, one.output_tokens] if one else []
+        cells = [told(part) if part else UNKNOWN for part in tokens] or [missing] * 2
         cells += [clock(times[setting.id]) if one and asked else missing] * asked
         cells += [(told(one.money, 2) if one.money else UNKNOWN) if one else missing] * priced
         table.add_row(*(escape(shown(setting.labels.get(name, ""))) for name in names), *counts, *cells)
@@ -118,11 +119,13 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
     if not known:
         return []
     places = "in all" if len(known) == len(forecasts) else f"in all, of the {len(known):,} settings that are known"
-    tokens = (told(total(one.input_tokens for one in known)), told(total(one.output_tokens for one in known)))
-    parts = [f"{tokens[0]} tokens in, {tokens[1]} out"]
+    read, written = ([part for part in parts if part] for parts in zip(*map(_tokens, known), strict=True))
+    parts = [f"{told(total(read))} tokens in, {told(total(written))} out"] if read else []
+    if len(read) < len(known):
+        parts.append(f"tokens unknown of {len(known) - len(read):,} settings, as the server tells none")
     money = [one.money for one in known if one.money]
     if len(money) < len(known):
-        parts.append(f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price")
+        parts.append(f"US dollars unknown: {len(known) - len(money):,} settings have a model without a price or tokens")
     elif any(one.value for one in money):
         parts.append(f"{told(total(money), 2)} US dollars")
     lines = [f"{places}: {'; '.join(parts)}"]
@@ -137,6 +140,10 @@ def _sums(tried: Tried, pending: Mapping[str, int], forecasts: Mapping[str, Fore
         lines.append(line)
         lines.append(f"the pilot made {sum(pilot.calls for pilot in tried.pilots.values()):,} calls, and keeps no row")
     return lines
+
+
+def _tokens(one: Forecast) -> tuple[Estimate | None, Estimate | None]:
+    return one.input_tokens, one.output_tokens
 
 
 def told(one: Estimate, digits: int = 0) -> str:

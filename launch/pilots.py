@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis import load
+from analysis import load, spending, unknowns
 from analysis.intervals import CLUSTER
 from analysis.power.pilot import Counts, counts
 from analysis.tables import reference_of
@@ -26,8 +26,7 @@ from launch.power_arguments import PLACE
 from launch.refusals import nearest
 
 UNDISTURBED = "none"
-_TOKENS = ("input_tokens", "output_tokens", "judge_input_tokens", "judge_output_tokens")
-_READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *_TOKENS, "money", "config")
+_READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *spending.SPENT, "money", "config")
 _NAME = "power"
 _ALL = 10**9
 _GIVEN = {"robustness": "none", "trials": "3", "dataset.limit": "200", "model": "simulated"}
@@ -39,8 +38,9 @@ class Pilot:
     """Two planners on the same cases.
 
     `told` says where they come from. `order` is the cluster of each case of the whole dataset, in the order in which
-    `dataset.limit` takes them, and None where it cannot be read (`unread` says why). `tokens` and `money` (US dollars;
-    None: not known) are of one trial of a case by both planners.
+    `dataset.limit` takes them, and None where it cannot be read (`unread` says why). `tokens` (0: not known) and
+    `money` (US dollars; None: not known) are of one trial of a case by both planners. `warnings` tell of cells of which
+    it is not known whether they succeeded, where they are many.
     """
 
     told: str
@@ -52,10 +52,13 @@ class Pilot:
     unread: str
     tokens: float
     money: float | None
+    warnings: Sequence[str] = ()
 
 
-def of_folder(root: Path, place: Mapping[str, str], planners: Sequence[str]) -> Pilot:
-    """The pilot that a results folder holds.
+def of_folder(
+    root: Path, place: Mapping[str, str], planners: Sequence[str], unknown: unknowns.Unknown | None = None
+) -> Pilot:
+    """The pilot that a results folder holds; `unknown` is how its unknown cells count (`unknowns.counted`).
 
     Raises:
         ConfigError: the place or the planners are none of its, or not two, or have no case in common.
@@ -63,7 +66,8 @@ def of_folder(root: Path, place: Mapping[str, str], planners: Sequence[str]) -> 
     """
     store.check_there(root)
     store.check(root)
-    return _pilot(load.episodes(root, ["config"]), str(root), place, planners)
+    with unknowns.counted(unknown):
+        return _pilot(load.episodes(root, ["config", *spending.SPENT]), str(root), place, planners)
 
 
 def of_policy(overrides: Sequence[str], planners: Sequence[str]) -> Pilot:
@@ -99,14 +103,19 @@ def _pilot(episodes: pd.DataFrame, source: str, place: Mapping[str, str], planne
         raise ConfigError("planners", f"{reference},{other}", f"two with a case in common in {source}; these have none")
     own = episodes[episodes["planner"].isin([reference, other])]
     order, unread = _order(str(own["config"].iloc[0]))
-    means = own.groupby("planner", observed=True)[[*_TOKENS, "money"]].mean()
-    money = float(means["money"].sum(min_count=2))
+    own = own.assign(tokens=spending.tokens(own), money=own["money"].astype("float64"))
+    means = own.groupby("planner", observed=True)[["tokens", "money"]].mean()
+    tokens, money = (float(means[name].sum(min_count=2)) for name in ("tokens", "money"))
     named = " on ".join(str(own[key].iloc[0]) for key in PLACE[:2])
     robustness = str(own["robustness"].iloc[0])
     told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
-    tokens = float(means[list(_TOKENS)].fillna(0).to_numpy().sum())
     dataset = str(own["dataset"].iloc[0])
-    return Pilot(told, dataset, reference, other, found, order, unread, tokens, None if np.isnan(money) else money)
+    warnings = unknowns.warnings(own) if unknowns.COLUMN in own else ()
+    return Pilot(told, dataset, reference, other, found, order, unread, *_known(tokens, money), warnings)
+
+
+def _known(tokens: float, money: float) -> tuple[float, float | None]:
+    return 0.0 if np.isnan(tokens) else tokens, None if np.isnan(money) else money
 
 
 def _one_of(key: str, wanted: str | None, there: Sequence[str], source: str) -> str:

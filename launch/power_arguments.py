@@ -76,6 +76,8 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
     add("--icc", type=_number("icc", "a share from 0 to 1", part), help=icc)
     add("--studies", type=_whole("studies", 200, 100_000), default=2_000, help="simulated for each row; default: 2000")
     add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="of what is drawn; default: 0")
+    how = "how a pilot's cells count of which nobody can tell whether they succeeded; default: left_out"
+    add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
     add("--simulated", action="store_true", help="the pilot is the simulated policy's, made now")
     _add_design(parser.add_argument_group("without a pilot").add_argument, _number("rate", of_share, share))
     return parser

@@ -74,7 +74,7 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
     else:
         place = dict(one.split("=", 1) for one in given if "=" in one)
         (folder,) = (Path(one) for one in given if "=" not in one)
-        pilot = pilots.of_folder(folder, place, arguments.planners)
+        pilot = pilots.of_folder(folder, place, arguments.planners, arguments.unknown)
     counts, rate = pilot.counts, pilot.counts.rates[0]
     if not 0 < rate < 1:
         many = "all" if rate else "none"
@@ -95,7 +95,7 @@ def _of_pilot(arguments: argparse.Namespace) -> _Question:
         cases = f"taken to be of further clusters like the pilot's: its dataset cannot be read here ({pilot.unread})"
     else:
         cases = f"the dataset's {len(order):,} of {int(order.max()) + 1:,} clusters, as dataset.limit takes them"
-    told = [_pilot(pilot), f"further cases: {cases}"]
+    told = [_pilot(pilot), *pilot.warnings, f"further cases: {cases}"]
     return _Question(
         pilot.reference, pilot.other, rate, latent, order, _wanted(arguments, trials), told,
         arguments.icc, counts, pilot.tokens, pilot.money

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -22,8 +22,11 @@ _BEHIND = {"grid.engines.transformers": ("torch", "transformers"), "grid.engines
 """Packages whose versions can change what an engine answers, by where its class lies."""
 
 
-def record(plan: Plan) -> None:
-    """Write down a run that begins, on the cluster that it has joined; raises StoreError."""
+def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, cut: Sequence[str] = ()) -> None:
+    """Write down a run that begins, on the cluster that it has joined; raises StoreError.
+
+    `skipped`: by data set, how many records of it are no cases, by the reason. `cut`: what bounds models' answers.
+    """
     started = dt.datetime.now(dt.UTC)
     run: store.RunRecord = {
         "started_at": started.isoformat(timespec="seconds"),
@@ -36,6 +39,8 @@ def record(plan: Plan) -> None:
         "cpus": cluster.cpus(),
         "gpus": cluster.gpus(),
     }
+    if cut:
+        run["cut"] = list(cut)
     settings: dict[str, store.PlannedSetting] = {
         setting.id: {
             "model": setting.labels["model"],
@@ -46,7 +51,7 @@ def record(plan: Plan) -> None:
         }
         for setting in plan.settings
     }
-    store.record_run(plan.root, run, settings)
+    store.record_run(plan.root, run, settings, skipped or {})
 
 
 def _targets(setting: Setting) -> Iterable[str]:

@@ -10,19 +10,22 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import OmegaConfBaseException
 
 from grid.errors import ConfigError, GridError, one_line
+from launch import quoting
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
+_SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)'(?:\n| requires)", re.DOTALL)
 
 
 def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
     """One line for whatever was raised before a sweep was composed and checked."""
+    if isinstance(error, ConfigError):
+        return one_line(quoting.kept(error, overrides))
     if isinstance(error, GridError):
         return one_line(error)
     if isinstance(error, RecursionError):
         return one_line(ConfigError("arguments", list(overrides), "less deep nesting"))
     if isinstance(error, OverrideParseException):
-        key, _, value = str(error.override).partition("=")
-        return one_line(ConfigError(key, value, f"Hydra's grammar of overrides ({error.message.splitlines()[0]})"))
+        return one_line(quoting.unreadable(str(error.override), error.message.splitlines()[0]))
     if isinstance(error, MissingConfigException) and error.options:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         return one_line(
@@ -36,6 +39,8 @@ def refusal(error: Exception, overrides: Sequence[str] = ()) -> str:
 
 def _of_hydra(error: Exception, overrides: Sequence[str]) -> str:
     """Hydra names the key, what it is given as, or the file; the reason may be in the error's cause."""
+    if sweep := _SEVERAL.search(str(error)):
+        return one_line(quoting.several(sweep[1]))
     cause = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
     reason = str(cause).splitlines()[0] if cause and str(cause) else ""
     found = _NO_SUCH_KEY.search(str(error))

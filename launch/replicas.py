@@ -33,6 +33,7 @@ from grid.runner.config import SweepConfig, sweep_config
 from grid.runner.make import unpriced
 from grid.text.untrusted import shown_lines
 from launch.plugins import prepared
+from launch.refusals import refusal
 from launch.summary import replicas_table
 
 
@@ -108,7 +109,8 @@ def main() -> int:
             found = pool.named(stem) if stem else pool.find(label, model)
             {"status": status, "stop": stop}[arguments.command](stem or label, found, console)
     except (GridError, HydraException) as error:
-        console.print(f"[bold red]error:[/] {escape(shown_lines(str(error)))}", soft_wrap=True)
+        told = refusal(error, overrides) if isinstance(error, ConfigError | HydraException) else str(error)
+        console.print(f"[bold red]error:[/] {escape(shown_lines(told))}", soft_wrap=True)
         return 2
     return 0
 

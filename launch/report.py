@@ -44,6 +44,12 @@ def main() -> int:
         "--analysis", help="a regression to fit: a file of conf/analysis by its name, or a path that ends in .yaml"
     )
     parser.add_argument("--wide", action="store_true", help="print every table with all its columns, however wide")
+    parser.add_argument(
+        "--unknown",
+        choices=("left_out", "failure"),
+        default="left_out",
+        help="how cells count of which nobody can tell whether they succeeded; default: left_out, with bounds beside",
+    )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
@@ -76,7 +82,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from launch import two_runs
 
     first, second = arguments.results
-    sheets = two_runs.report(first, second, Console())
+    sheets = two_runs.report(first, second, Console(), arguments.unknown)
     if arguments.tables:
         write_tables(arguments.tables, sheets)
 
@@ -110,24 +116,28 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     from analysis.report import print_report
 
     store.check(folder)
-    sheets = print_report(folder, Console(), wanted, arguments.wide)
-    if arguments.tables:
-        write_tables(arguments.tables, sheets)
-    print(f"page: {one_line(write_page(folder, sheets))}")
+    from analysis import unknowns
+
+    with unknowns.counted(arguments.unknown):
+        sheets = print_report(folder, Console(), wanted, arguments.wide)
+        if arguments.tables:
+            write_tables(arguments.tables, sheets)
+        print(f"page: {one_line(write_page(folder, sheets))}")
 
 
 def write_page(folder: Path, sheets: Sequence[Sheet], drawn: Sequence[Drawing] | None = None) -> Path:
     """Write `report.html` into a results folder, whole or not at all; returns its path.
 
-    Its figures are `drawn`, or drawn here.
+    Its figures are `drawn`, or drawn here; they count unknown cells as `analysis.unknowns.counted` says.
 
     Raises:
         StoreError: the folder cannot be read or written to.
     """
-    from analysis import drawings, heading, html, lacking, provenance, unreadable
+    from analysis import drawings, heading, html, lacking, load, provenance, served, unknowns, unreadable
     from analysis.viewer import links
 
-    lines = [*provenance.lines(folder), *unreadable.warnings(folder), *lacking.of(folder)]
+    warned = [*unreadable.warnings(folder), *unknowns.warnings(load.episodes(folder)), *served.warnings(folder)]
+    lines = [*provenance.lines(folder), *warned, *lacking.of(folder)]
     figures = drawings.of(folder) if drawn is None else drawn
     page = html.page(folder, sheets, figures, lines, heading.of(folder), links.whole)
     write_whole(folder / PAGE, page)

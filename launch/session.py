@@ -14,7 +14,7 @@ from types import FrameType
 import pyarrow.compute as pc
 from rich.console import Console
 
-from analysis import unreadable
+from analysis import served, unreadable
 from analysis.report import print_report, wide
 from grid import store
 from grid.errors import ErrorKind, StoreError
@@ -24,6 +24,7 @@ from grid.runner.cell import Setting
 from grid.runner.check import Checked
 from grid.runner.keeping import REST_SHARE
 from grid.runner.plan import Plan
+from grid.runner.prices import expect_counts
 from grid.runner.transcripts import TABLES
 from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
@@ -63,7 +64,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                 needing = [setting for setting in plan.settings if pending[setting.id]]
                 fleet = fleet or engines.enter_context(fleet_of(plan, needing, console))
                 if not again:
-                    record(plan)
+                    record(plan, checked.skipped_by_reason(), checked.cut)
                 stopped = _run(checked, console, fleet, done, pending, tally, spending)
                 engines.close()
                 fleet, lost = None, _put_aside(plan, console)
@@ -84,10 +85,16 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
 
 @contextmanager
 def fleet_of(plan: Plan, settings: Sequence[Setting], console: Console) -> Iterator[Fleet]:
-    """The cluster, with the models of these settings loaded."""
+    """The cluster, with the models of these settings loaded.
+
+    Raises:
+        ConfigError: a model that can never work, or not under the plan's budget.
+        EngineError: one that does not become ready.
+    """
     say(console, cluster.connect(plan.cluster))
     try:
         with Fleet(settings, plan.cluster.replicas, plan.cluster.ready_seconds, partial(say, console)) as fleet:
+            expect_counts(settings, fleet.uncounted, plan.budget.tokens, plan.money)
             yield fleet
     finally:
         cluster.disconnect()
@@ -104,7 +111,7 @@ def announce(checked: Checked, console: Console, already_done: int) -> None:
         place = " x ".join(setting.labels[group] for group in ("model", "planner", "dataset"))
         lines.append(f"left out {place}: {reason}")
     for dataset, reasons in checked.skipped_by_reason().items():
-        lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.most_common()]
+        lines += [f"{dataset}: {count} records skipped: {reason}" for reason, count in reasons.items()]
     for line in (*lines, *checked.unasked, *checked.cut, *checked.remembered):
         say(console, line)
     tell_other_code(plan, console)
@@ -229,7 +236,7 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
-    for line in unreadable.warnings(plan.root):
+    for line in (*unreadable.warnings(plan.root), *served.warnings(plan.root)):
         say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")

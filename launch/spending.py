@@ -22,14 +22,18 @@ class Spending:
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self._limit, self.dollars = plan.money, 0.0
+        self._say, self._told = say, False
         if plan.money is not None:
             self.dollars, unknown = spent(plan.root)
             if unknown:
-                say(f"budget.money leaves out {unknown:,} earlier tries: their models had no price")
+                say(f"budget.money leaves out {unknown:,} cells of earlier runs: their price or tokens are not known")
 
     def count(self, report: Report) -> None:
         """Take in what a try of a chunk reports."""
         self.dollars += report.money or 0.0
+        if self._limit is not None and report.usage.uncounted_answers and not self._told:
+            self._told = True
+            self._say("budget.money does not hold: a server told no tokens of some answers, whose cells it leaves out")
 
     def reached(self, run: Run | None = None) -> str | None:
         """What to tell once the limit is reached, by the chunks of `run` in flight too; None before."""
@@ -43,12 +47,13 @@ class Spending:
 
 
 def spent(root: Path) -> tuple[float, int]:
-    """The US dollars of all tries of a results folder, and of cells whose try was killed before it could say.
+    """The US dollars of all tries of a results folder; of those that do not say, of the cells that do.
 
-    And of how many tries these are not known.
+    Such tries were killed before they could, or some of their cells have no price or uncounted tokens. And of how many
+    cells these are not known.
     """
-    tries = store.read(root, "attempts", ["attempt_id", "money"])
+    tries = store.read(root, "attempts", ["attempt_id", "money"], pc.field("money").is_valid())
     untold = ~pc.field("attempt_id").isin(tries["attempt_id"].combine_chunks())
     cells = store.read(root, "episodes", ["money"], untold)
     dollars = math.fsum(value or 0.0 for table in (tries, cells) for value in table["money"].to_pylist())
-    return dollars, int(tries["money"].null_count)
+    return dollars, int(cells["money"].null_count)

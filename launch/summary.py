@@ -22,6 +22,8 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
         "tokens of prompts computed (prefill) and read from a cache, and generated (decoded); /s: over all the time / "
         "over the time in which the replica computed; batch: mean number of requests computed at once; KV: peak use"
     )
+    if any(total.stats.usage.uncounted_answers for total in totals):
+        table.caption += "; ≥: of some answers the server told no tokens"
     gpus = sum(total.stats.gpus * total.seconds for total in totals)
     if gpus:
         table.caption += f"; {gpus:,.0f} GPU seconds since they were ready"
@@ -31,6 +33,7 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
     for total in totals:
         stats, usage = total.stats, total.stats.usage
         computed = usage.input_tokens - usage.cached_input_tokens
+        least = "≥ " if usage.uncounted_answers else ""
         table.add_row(
             escape(shown(total.label)),
             total.name.rpartition("-")[2],
@@ -38,9 +41,7 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
             f"{stats.failed:,}",
             f"{total.restarts:,}",
             f"{stats.batch:.1f}",
-            f"{computed:,}",
-            f"{usage.cached_input_tokens:,}",
-            f"{usage.output_tokens:,}",
+            *(f"{least}{tokens:,}" for tokens in (computed, usage.cached_input_tokens, usage.output_tokens)),
             *(_rates(tokens, total.seconds, stats.busy_seconds) for tokens in (computed, usage.output_tokens)),
             "" if stats.kv_cache is None else f"{100 * stats.kv_cache:.0f}%",
         )

@@ -31,7 +31,7 @@ def main() -> int:
     program = "python launch/sweep.py" if sys.argv[0].endswith(".py") else "agent-grid sweep"
     command.GIVEN.set(command.line(program, given))
     try:
-        given = arguments.with_pilot(arguments.completed(given))
+        given = arguments.with_pilot(arguments.flags_first(arguments.completed(given)))
         arguments.check(given)
         sys.argv[1:] = prepared(arguments.beside_sweeps(given))
         if {"--help", "-h"} & set(given):

@@ -12,6 +12,7 @@ from grid.errors import one_line
 
 if TYPE_CHECKING:
     from analysis.render import Sheet
+    from analysis.unknowns import Unknown
 
 PAGE = "comparison.html"
 """Its page, in the second folder: a run is compared with those before it."""
@@ -19,7 +20,7 @@ _WIDTHS = (100, 160, 10_000)
 """Columns: the first in which a table has room; lists stay short in each."""
 
 
-def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
+def report(first: Path, second: Path, console: Console, unknown: Unknown | None = None) -> Sequence[Sheet]:
     """Print the comparison and write its page into the second folder; returns its tables.
 
     Raises:
@@ -32,7 +33,7 @@ def report(first: Path, second: Path, console: Console) -> Sequence[Sheet]:
     from grid.text.untrusted import shown
     from launch.report import write_whole
 
-    found = compare(first, second)
+    found = compare(first, second, unknown)
     for line in found.lines:
         console.print(shown(line), markup=False)
     for sheet in found.sheets:

@@ -55,6 +55,29 @@ NESTED = {
     },
     "outputSchema": {"type": "object", "properties": {"id": {"type": "integer"}, "total": {"type": "number"}}},
 }
+EITHER: dict[str, Any] = {
+    "name": "either",
+    "description": "Has parts of several kinds.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "b": {"anyOf": [{"type": "boolean"}, {"type": "number"}], "description": "a flag or a share"},
+            "t": {"type": ["integer", "array", "null"], "items": {"type": "integer"}},
+            "o": {
+                "oneOf": [
+                    {"properties": {"x": {"type": "number", "minimum": 0}}, "required": ["x"]},
+                    {"properties": {"name": TEXT}, "required": ["name"], "additionalProperties": False},
+                ]
+            },
+            "a": {"allOf": [{"properties": {"p": {"type": "integer"}}, "required": ["p"]}, {"$ref": "#/$defs/Q"}]},
+            "n": {"type": "integer", "minimum": 1, "maximum": 5},
+            "l": {"type": "array"},
+        },
+        "allOf": [{"properties": {"z": {"anyOf": [TEXT, {"type": "null"}]}}, "required": ["z"]}],
+        "anyOf": [{"required": ["b"]}, {"required": ["o", "a"]}],
+        "$defs": {"Q": {"properties": {"q": {"type": "boolean"}}, "required": ["q"]}},
+    },
+}
 BROKEN = [
     {"name": "typed", **schema({"a": {"type": 7}})},
     {"name": "lost", **schema({"a": {"$ref": "#/$defs/none"}})},
@@ -164,6 +187,8 @@ def listing(mode: str, cursor: str | None) -> dict[str, Any]:
         tools.append({"name": "odd"})
     if mode == "nested":
         tools.append(NESTED)
+    if mode == "either":
+        tools.append(EITHER)
     if mode == "broken":
         tools += BROKEN
     if mode == "odd":

@@ -101,6 +101,8 @@ class Oracle:
         finished: dict[str, Any] = {"tool": FINISH, "arguments": {}}
         if takes_answer(getattr(prompt.answer, "tools", ())):
             finished["arguments"] = {"answer": answering([places[step] for step in known.resolution])}
+        elif known.told and known.answer:
+            finished["arguments"] = {"answer": known.answer}
         return [*(_written(call, places) for call in calls), *([] if outline else [finished])]
 
     def _calls(self, prompt: Prompt) -> list[ToolCall]:

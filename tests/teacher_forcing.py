@@ -99,10 +99,10 @@ def teacher_forced(
 ) -> list[np.ndarray]:
     """Each prompt's distribution over its options, float64, shape (options,), from float32 forward passes.
 
-    An option scores the probability of its label's tokens; where the label begins another option's, times the
-    probability that the next token does not begin with a digit. `cached`: the prompt is computed once and the labels
+    An option scores the probability of its label's tokens; where it must end, times the probability that the next
+    token does not begin with a digit: where the labels' `form` is `natural` a number of one digit, of more than 100
+    options also of two; where it is `terminated` every number. `cached`: the prompt is computed once and the labels
     go on from its keys and values, copied for each; else every label is one whole sequence with nothing reused.
-    `form` is that of the labels: where `terminated`, what follows each does not begin with a digit.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -115,17 +115,16 @@ def teacher_forced(
     for prompt in prompts:
         assert isinstance(prompt.answer, ChoiceAnswer)
         labels = renderer.labels(len(prompt.answer.options))
-        begins = [any(other != label and other[: len(label)] == label for other in labels) for label in labels]
-        if form == "terminated":
-            begins = [True] * len(labels)
-        fed = [label if more else label[:-1] for label, more in zip(labels, begins, strict=True)]
+        first = {"natural": 10 if len(labels) <= 100 else 100, "terminated": len(labels), "padded": 0}[form]
+        ends = [number < first for number in range(len(labels))]
+        fed = [label if end else label[:-1] for label, end in zip(labels, ends, strict=True)]
         with torch.inference_mode():
             behind = (_continued if cached else _whole)(model, renderer.encode(prompt), fed)
         scores = np.zeros(len(labels))
-        for index, (label, more) in enumerate(zip(labels, begins, strict=True)):
+        for index, (label, end) in enumerate(zip(labels, ends, strict=True)):
             logs = behind[index]
             scores[index] = np.exp(sum(float(logs[place, token]) for place, token in enumerate(label)))
-            if more:
+            if end:
                 scores[index] *= 1.0 - float(logs[len(label), digits].exp().sum())
         found.append(scores / scores.sum())
     return found

@@ -57,7 +57,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    return read_jsonl(path)
+    return read_jsonl(path, own=True)
 
 
 def _csv(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -35,7 +35,8 @@ def sheet(root: Path, table: pd.DataFrame) -> Sheet:
     return Sheet(
         name=f"branching {place.model} {place.dataset}",
         title=f"{place.title}: what branches corrected, by mechanism (egb_slate, B.2)",
-        caption=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t",
+        caption=f"{_MEANINGS}; in brackets 95% intervals: {intervals.SHARES}; of later steps Student's t of the mean's "
+        "logarithm",
         short=_MEANINGS,
         labels=LABELS,
         figures=[*_COUNTS.values(), *(measure.header for measure in rows.shown)],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis import made_up, planted, provenance
+from analysis import made_up, planted, provenance, unbounded, unknowns
 from analysis.comparison import drawings, measures, runs, sheets
 from analysis.errors import AnalysisError
 from analysis.figures import Drawing
@@ -25,8 +25,10 @@ class Comparison:
     drawings: list[Drawing]
 
 
-def compare(first: Path, second: Path) -> Comparison:
+def compare(first: Path, second: Path, unknown: unknowns.Unknown | None = None) -> Comparison:
     """Compare the run in `first` (A) with the one in `second` (B).
+
+    `unknown` is how cells count of which nobody can tell whether they succeeded (`unknowns.counted`).
 
     Raises:
         AnalysisError: they are the same folder, one is empty, or they have no setting or no case in common.
@@ -34,6 +36,11 @@ def compare(first: Path, second: Path) -> Comparison:
     """
     if first.resolve() == second.resolve():
         raise AnalysisError(f"{one_line(first, 200)}: named twice; a run is compared with another")
+    with unknowns.counted(unknown):
+        return _compared(first, second)
+
+
+def _compared(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
     table = measures.compared(matched.pairs)
@@ -43,13 +50,14 @@ def compare(first: Path, second: Path) -> Comparison:
     lines = [
         *(f"{name} is {run.root}. {provenance.of(run.root)}" for name, run in zip("AB", both, strict=True)),
         *sheets.alone_lines(both, matched),
+        *(f"{name}: {line}" for name, run in zip("AB", both, strict=True) for line in unknowns.warnings(run.cells)),
     ]
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=[
-            replace(sheet, caption=about + sheet.caption, short=sheet.short and about + sheet.short) for sheet in found
-        ],
+        sheets=unbounded.told(
+            [replace(one, caption=about + one.caption, short=one.short and about + one.short) for one in found]
+        ),
         drawings=[replace(one, caption=about + one.caption) for one in drawings.of(both, matched, table)],
     )
 

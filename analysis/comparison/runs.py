@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pandas as pd
 
-from analysis import spending
+from analysis import spending, unknowns
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from grid import store
@@ -24,7 +24,7 @@ PARTS = [*SAME, *ACROSS]
 VERSIONS = ["dataset_version", "code_parts", "engine", "engine_version", "sampler", "git_commit", "config"]
 _SETTING = [*PARTS, "setting_id", "dataset_version"]
 _TEXTS = [*PARTS, "setting_id", *VERSIONS, "case_id", "case_digest", CLUSTER]
-_COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", "case_seconds", *spending.SPENT]
+_COLUMNS = [*_TEXTS, "cell_id", "trial", "success", "money", "case_seconds", *spending.SPENT, *unknowns.READ]
 _NAMED = 6  # settings or cases that an error names
 _NONE = "none"
 Key: TypeAlias = "tuple[str, ...]"
@@ -76,6 +76,7 @@ def read(root: Path) -> Run:
     first = ~place.duplicated()
     settings = cells.loc[first, _SETTING].astype(object).set_index(place[first]).sort_index()
     cells = cells.assign(tokens=spending.tokens(cells), success=cells["success"].astype("float64"), place=place)
+    cells = unknowns.applied(cells, ["place"])
     cells = cells.drop(columns=spending.SPENT).rename(columns={"case_seconds": "seconds"})
     return Run(root, cells, settings.where(settings.notna(), _NONE).astype(str))
 

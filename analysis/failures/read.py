@@ -128,7 +128,7 @@ def _paths(steps: pa.Table) -> dict[str, list[Taken]]:
     ):
         offered = None if options is None or wanted is None else rank is not None
         found.setdefault(cell_id, []).append(
-            Taken(step, place, tool, written, arguments, observed, failed, offered, bool(tokens))
+            Taken(step, place, tool, written, arguments, observed, failed, offered, tokens != 0)
         )
     for path in found.values():
         path.sort(key=lambda taken: taken.step)

@@ -27,7 +27,7 @@ MEASURES = [
 _CAPTION = (
     "cost: the sum of what a plan's calls cost, in the tools' own units, means per case; all: over every case, solved: "
     "over those that this planner solves, common: over those that every planner and model compared solves in every "
-    f"trial; least: what the cheapest plan costs on the same cases; intervals of costs: {intervals.TOLD}"
+    f"trial; least: what the cheapest plan costs on the same cases; intervals of costs: {intervals.AMOUNTS}"
 )
 
 

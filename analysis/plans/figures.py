@@ -44,7 +44,7 @@ def drawings(root: Path, cells: pd.DataFrame) -> list[Drawing]:
             "plans-extraneous", numbered, "n_e", "extraneous_calls", "calls of extraneous tools per case", ["mode"]
         )
         title = "calls of extraneous tools by how many there are (agent_planning_benchmark, figure 4)"
-        about = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.TOLD}"
+        about = f"{planted.told(cells)}scored by: {scorers(cells)}; bars: 95% intervals, {intervals.AMOUNTS}"
         told = f"{about}; a panel a model, data set and kind of planning; points are moved apart"
         found.append(Drawing("plans-extraneous", title, told, svg, query(root, cells, ["extraneous_calls"]), SECTION))
     for column, title in _TITLES.items():

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.intervals import CLUSTER, Interval, count, interval, share
+from analysis.intervals import CLUSTER, Interval, amount, count, interval, share
 
 MISSING = "–"
 
@@ -17,7 +17,8 @@ MISSING = "–"
 class Measure:
     """A column of cells and how its mean over cases is shown.
 
-    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` has no bounds. What is shown is
+    A `share` lies between 0 and 1, a `change` is a difference of shares, an `amount` is not
+    negative. What is shown is
     `scale` times the mean. `of_some`: it is of some kind of cases alone, and a caption says of which.
     """
 
@@ -33,7 +34,7 @@ class Measure:
         if self.kind == "share":
             return share(cases)
         if self.kind == "amount":
-            return interval(cases)
+            return amount(cases)
         found = interval(cases, reach=1.0)
         if pd.isna(found.low):
             return found

@@ -19,7 +19,10 @@ NONE = "–"
 KEYS = ("task_family", "horizon_k", "stage", "n_extraneous", "unsolvable_kind")
 """The columns of `episodes` by which tables of plans tell cases apart."""
 _CELLS = "means over cases in %, in brackets 95% intervals"
-COMMON = f"{_CELLS} ({intervals.SHARES}; of differences and amounts Student's t; the terminal leaves some out)"
+COMMON = (
+    f"{_CELLS} ({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none "
+    "is below 0; the terminal leaves some out)"
+)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from analysis.horizon import only
-from analysis.intervals import CLUSTER, Interval, interval, ratio, share
+from analysis.intervals import CLUSTER, Interval, amount, interval, ratio, share
 from analysis.load import SETTING
 from analysis.published.files import Metric, Published, Row, Value, Wanted, value_at
 from analysis.search.comparing import name_of
@@ -69,7 +69,7 @@ class Block:
         if metric.unit == "points":
             return Measured(len(means), interval(means, reach=1.0))
         most = HIGHEST.get(metric.unit)
-        return Measured(len(means), share(means, most) if most else interval(means))
+        return Measured(len(means), share(means, most) if most else amount(means))
 
     def values(self, model: str, metric: Metric) -> pd.Series[float]:
         """Each case's mean over trials of a metric, by cluster and case; empty where a model has none of it."""

@@ -37,8 +37,9 @@ _UNDISTURBED = "none"
 _OURS = ("cells", "decisions")
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
-    f"({intervals.SHARES}; of amounts and differences Student's t); all other columns: as the paper has them, with its "
-    f"cases, prompts and judges; {MISSING}: not measured here, or not in the paper"
+    f"({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none is below "
+    f"0); all other columns: as the paper has them, with its cases, prompts and judges; {MISSING}: not measured here, "
+    "or not in the paper"
 )
 
 

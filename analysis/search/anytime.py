@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.intervals import interval, ratio, share
+from analysis.intervals import UNKNOWN, Interval, amount, interval, share
 from analysis.search import cells as rows_of
 from grid import store
 
@@ -36,27 +36,41 @@ def improvements(root: Path) -> pd.DataFrame:
 def curve(group: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int] = LIMITS) -> pd.DataFrame:
     """One row a planner, robustness setting and limit that is within the budget.
 
-    Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `per_second` (mean success
-    over mean seconds), each with `_low` and `_high` (95%, over clusters). See `at_limits`.
+    Columns: `robustness`, `planner`, `asked`, `limit`, `cases`; `success`, `seconds` and `gain_per_second` (see
+    `marginal`), each with `_low` and `_high` (95%, over clusters). See `at_limits`.
     """
     reached = at_limits(group, improved, [limit for limit in limits if (group["limit"] >= limit).all()])
     found: list[dict[str, Any]] = []
     for key, own in rows_of.planners(group):
         of = reached.merge(own[["cell_id", *rows_of.CASE]], on="cell_id", validate="many_to_one")
+        before: pd.DataFrame | None = None
         for limit, part in of.dropna(subset=["success"]).groupby("limit", sort=True):
             means = rows_of.by_case(part, ["success", "seconds"])
             row = key | {"limit": limit, "cases": len(means)}
             measured = {
                 "success": share(means["success"]),
-                "seconds": interval(means["seconds"].dropna()),
-                "per_second": ratio(means["success"], means["seconds"]),
+                "seconds": amount(means["seconds"].dropna()),
+                "gain_per_second": marginal(means, before),
             }
+            before = means
             for name, (mean, low, high) in measured.items():
                 row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
-            if means["success"].eq(0).all():
-                row["per_second"] = 0.0
             found.append(row)
     return pd.DataFrame(found)
+
+
+def marginal(means: pd.DataFrame, before: pd.DataFrame | None) -> Interval:
+    """The marginal gain per second of a limit (tooltree §4.2): what success gains over what seconds gain.
+
+    Both are gained since the limit `before`, over the same cases; since no call and no second where there is none. Its
+    interval is Student's t of the ratio's linear part (delta method), as success may fall. NaN where no time passes.
+    """
+    gained = (means - before if before is not None else means)[["success", "seconds"]].dropna()
+    seconds = float(gained["seconds"].mean()) if len(gained) else 0.0
+    if not seconds > 0:
+        return UNKNOWN
+    gain = float(gained["success"].mean()) / seconds
+    return interval(gain + (gained["success"] - gain * gained["seconds"]) / seconds)
 
 
 def at_limits(cells: pd.DataFrame, improved: pd.DataFrame, limits: Sequence[int]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import load, planted
+from analysis import load, planted, spending
 from analysis.intervals import CLUSTER
 from grid import store
 
@@ -74,10 +74,7 @@ def read(root: Path) -> pd.DataFrame:
         budget=pd.Categorical([one.budget for one in known]),
         limit=np.array([one.limit for one in known]),
         most_calls=np.array([one.most_calls for one in known]),
-        tokens=cells["input_tokens"]
-        + cells["output_tokens"]
-        + spent["judge_input_tokens"]
-        + spent["judge_output_tokens"],
+        tokens=spending.of_judged(cells),
         calls=cells["llm_calls"] + cells["forward_passes"] + spent["judge_calls"] + spent["judge_passes"],
         executed=cells["tool_calls"],
         seconds=cells["case_seconds"],

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from analysis import unknowns
 from analysis.intervals import count, interval, share
 from analysis.search import cells
 from analysis.search.cells import COSTS, PARTS
@@ -32,7 +33,8 @@ def compared(group: pd.DataFrame) -> pd.DataFrame:
         means = cells.by_case(own, ["success", "tool_match_rate", *COSTS, "resolved_checks"])
         mean, low, high = share(means["success"].dropna())
         found = {"cases": len(means), "clusters": count(means), "cells": len(own)}
-        found |= {"failed": int((own["status"] != "ok").sum()), "unknown": int(own["success"].isna().sum())}
+        unknown = own["success"].isna() | own.get(unknowns.COLUMN, False)
+        found |= {"failed": int((own["status"] != "ok").sum()), "unknown": int(unknown.sum())}
         rates = {"success": mean, "success_low": low, "success_high": high}
         rates |= {name: means[name].mean() for name in ("tool_match_rate", *COSTS)}
         rates |= {"checks": means["resolved_checks"].mean()}

@@ -11,12 +11,13 @@ from analysis import intervals, planted, queries
 from analysis.figures import Drawing
 from analysis.search import anytime, cells, comparing, figures, sheets, sizes
 
-_EFFICIENCY = "success per second: mean success over mean seconds, no point where nothing is resolved"
+_EFFICIENCY = f"{sheets.EFFICIENCY}; its axis is linear between the smallest gains"
 _FRONTIER = (
     "means per case of tokens, the judge's too, and of the case's own seconds; joined: planners that nobody on the "
     "same terms dominates, by means alone; grey squares: the others"
 )
-_BARS = f"bars of success: {sheets.OF_SUCCESS}; others: {intervals.TOLD}"
+_BARS = f"bars of success: {sheets.OF_SUCCESS}; others: {intervals.AMOUNTS}"
+_ANYTIME_BARS = f"bars of success: {sheets.OF_SUCCESS}; of seconds: {intervals.AMOUNTS}; of gains: {sheets.OF_GAINS}"
 _ASKED = (
     "dotted lines, hollow markers and (asked): planners that asked whether a case was resolved, or whose judge was set "
     "right from the reference"
@@ -48,9 +49,9 @@ def _anytime(root: Path, place: Mapping[str, str], curve: pd.DataFrame, name: st
     if not curve.empty:
         yield Drawing(
             name=name,
-            title=f"{sheets.title(place)}: success, time and success per second by executed calls (tooltree, figure 3)",
-            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; {_BARS}; points "
-            f"of one limit are moved apart; {_ASKED}",
+            title=f"{sheets.title(place)}: success, time and gain per second by executed calls (tooltree, figure 3)",
+            caption=f"{told}{sheets.terms(place)}; {sheets.ANYTIME}; {sheets.SECONDS}; {_EFFICIENCY}; "
+            f"{_ANYTIME_BARS}; points of one limit are moved apart; {_ASKED}",
             svg=figures.anytime(curve, name),
             query=queries.anytime(root, place["model"], place["dataset"], sorted(curve["limit"].unique())),
         )

@@ -19,6 +19,7 @@ from grid.text.untrusted import shown
 
 _LINES = {False: "-", True: ":"}
 """By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""
+_GAIN = "gain_per_second"
 _SPREAD = 0.5  # octaves over which the planners' points of one limit are spread, so that intervals do not hide another
 
 
@@ -35,14 +36,14 @@ class _Style(NamedTuple):
 
 
 def anytime(curve: pd.DataFrame, name: str) -> str:
-    """Success, seconds and success per second against the limit of executed calls (figure 3); an SVG element.
+    """Success, seconds and marginal gain per second against the limit of executed calls (figure 3); an SVG element.
 
     `curve` are the rows of `anytime.curve`; a row of panels for each robustness setting, bars are 95% intervals.
     """
     styles = _styles(curve)
     settings = list(curve["robustness"].unique())
     limits = sorted(curve["limit"].unique())
-    panels = {"success": "success, share of cases", "seconds": "seconds per case", "per_second": "success per second"}
+    panels = {"success": "success, share of cases", "seconds": "seconds per case", _GAIN: "gain of success per second"}
 
     def draw(axes: Sequence[Axes]) -> None:
         for place, robustness in enumerate(settings):
@@ -58,6 +59,8 @@ def anytime(curve: pd.DataFrame, name: str) -> str:
                 _title(axis, robustness)
                 if measure == "success":
                     axis.set_ylim(-0.02, 1.02)
+                elif measure == _GAIN:
+                    _signed(axis, own[measure])
                 elif (own[measure] > 0).any():  # planners differ by orders of magnitude
                     axis.set_yscale("log", nonpositive="clip")
                     panel.plain(axis.yaxis, own.loc[own[measure] > 0, measure])
@@ -132,17 +135,34 @@ def _styles(rows: pd.DataFrame) -> dict[str, _Style]:
 def _curves(axis: Axes, own: pd.DataFrame, measure: str, styles: Mapping[str, _Style]) -> None:
     for place, (planner, style) in enumerate(styles.items()):
         line = own[own["planner"] == planner].sort_values("limit")
-        known = line[line[measure].notna() if measure == "success" else line[measure] > 0]  # 0 has no logarithm
+        known = line[line[measure] > 0 if measure == "seconds" else line[measure].notna()]  # 0 has no logarithm
         if known.empty:
             continue
         move = _SPREAD * ((place + 0.5) / len(styles) - 0.5)
-        bounds = known[[f"{measure}_low", f"{measure}_high"]].to_numpy(np.float64).clip(min=0.0)
+        bounds = known[[f"{measure}_low", f"{measure}_high"]].to_numpy(np.float64)
+        if measure != _GAIN:
+            bounds = bounds.clip(min=0.0)
         if measure == "success":
             bounds = bounds.clip(max=1.0)
         reach = np.nan_to_num(np.abs(bounds.T - known[measure].to_numpy(np.float64)))
         axis.errorbar(known["limit"] * 2.0**move, known[measure], yerr=reach, color=style.colour, marker=style.marker,
                       linestyle=style.line, markerfacecolor=style.face, markersize=4, linewidth=1.2, elinewidth=0.5,
                       label=shown(_named(known.iloc[0])))  # fmt: skip
+
+
+def _signed(axis: Axes, gains: pd.Series[float]) -> None:
+    """Logarithmic on both sides of 0, and linear between the smallest gains: planners differ by orders of magnitude."""
+    sizes_ = gains[gains != 0].abs().dropna()
+    if sizes_.empty:
+        return
+    decades = math.floor(math.log10(sizes_.min())), math.ceil(math.log10(sizes_.max()))
+    axis.set_yscale("symlog", linthresh=10.0 ** decades[0], linscale=0.5)
+    every = max(1, round((decades[1] - decades[0]) / 4))
+    ticks = [10.0**power for power in range(decades[0], decades[1] + 1, every)]
+    axis.yaxis.set_major_locator(FixedLocator([*(-tick for tick in reversed(ticks)), 0.0, *ticks]))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
+    axis.yaxis.set_minor_locator(NullLocator())
+    axis.axhline(0.0, color="grey", linewidth=0.6)
 
 
 def _title(axis: Axes, robustness: object) -> None:

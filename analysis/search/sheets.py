@@ -159,7 +159,6 @@ def ablation_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) -
             rows=rows,
             values=table,
             query=queries.search_costs(root, place["model"], place["dataset"]),
-            notes=[] if (table["clusters"] > 1).all() else ["no interval where all cases are of one cluster"],
             breaks=_breaks(table.assign(asked=table["reference"])),
         )
     ]  # fmt: skip
@@ -173,6 +172,11 @@ SIZES = (
     "nodes: proposed calls, the root left out; executed: those that were run, or had been before; rollouts: rewards "
     "backed up through the root, where a planner backs any up; pruned: nodes that were not gone on from"
 )
+EFFICIENCY = (
+    "gain per second: the marginal one, what mean success gains since the limit before over what mean seconds gain, of "
+    "the first limit since no call and no second; below 0 where success falls, none where no time passes"
+)
+OF_GAINS = f"{intervals.TOLD}, by the delta method"
 SECONDS = "seconds: of the case itself, between improvements interpolated over executed calls"
 
 
@@ -189,7 +193,7 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
         for measure, name_, form, scale in (
             ("success", "success, %", ".1f", 100.0),
             ("seconds", "seconds", _DIGITS, 1.0),
-            ("per_second", "success per second", _DIGITS, 1.0),
+            ("gain_per_second", "gain per second", _DIGITS, 1.0),
         ):
             written = _bounded if measure == "success" else _mean
             shown = [written(at[limit], measure, form, scale) if limit in at else "none" for limit in limits]
@@ -198,10 +202,9 @@ def anytime_sheets(root: Path, place: Mapping[str, str], table: pd.DataFrame) ->
         Sheet(
             name=name("anytime", place),
             title=f"{title(place)}: anytime results by executed calls (tooltree, figure 3)",
-            caption=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; success per "
-            f"second: mean success, as a share, over mean seconds; in brackets {OF_SUCCESS}; those of seconds and of "
-            "success per second (Student's t; the delta method on its logarithm) are in the figure and in the file of "
-            f"values; {ASKED}",
+            caption=f"{terms(place)}; columns: limits of executed calls per case; {ANYTIME}; {SECONDS}; "
+            f"{EFFICIENCY} (success as a share); in brackets {OF_SUCCESS}; those of seconds ({intervals.AMOUNTS}) and "
+            f"of gains per second ({OF_GAINS}) are in the figure and the file of values; {ASKED}",
             labels=[*_LABELS, "of"],
             figures=[str(limit) for limit in limits],
             rows=rows,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from analysis import intervals, load, planted, queries
 from analysis.baselines import CHANCE
-from analysis.intervals import CLUSTER, count, interval, share
+from analysis.intervals import CLUSTER, amount, count, share
 from analysis.load import ALL, SETTING
 from analysis.render import Sheet
 from grid import store
@@ -67,7 +67,8 @@ _TOLD = {
     "traj_satisfy": "traj-satisfy: an evaluator's 0 to 10",
     "accuracy": "accuracy: the answer is right, as an evaluator says",
     "correct_path": "correct path: the reference's calls are among those made, in their order",
-    "extra_calls": "extra calls: those beyond the reference's, where the path is correct",
+    "extra_calls": "extra calls: those beyond the reference's, where the path is correct; their interval: "
+    f"{intervals.AMOUNTS}",
     "answer_em": "answer EM, answer F1: of the parts of an answer, by token (HotpotQA's official evaluation)",
     "passed": "pass rate: as an evaluator says, unsure counts half",
 }
@@ -110,7 +111,7 @@ def measured(cells: pd.DataFrame) -> pd.DataFrame:
         for name in METRICS:
             values = by_case[name].dropna()
             most = _HIGHEST.get(name, 1.0)
-            mean, low, high = share(values, most) if math.isfinite(most) else interval(values)
+            mean, low, high = share(values, most) if math.isfinite(most) else amount(values)
             row |= {name: mean, f"{name}_low": low, f"{name}_high": high, f"{name}_cases": len(values)}
         rows.append(row)
     return pd.DataFrame(rows)

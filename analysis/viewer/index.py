@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from analysis import spending
 from analysis.apart import APART
 from analysis.viewer.reading import again, ask, connect, rows_of
 from grid.errors import StoreError
@@ -35,7 +36,7 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
 _CELLS = f"""
 SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
   hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
-  input_tokens + output_tokens + coalesce(judge_input_tokens, 0) + coalesce(judge_output_tokens, 0) AS tokens
+  {spending.OF_JUDGED} AS tokens
 FROM {{rows}}"""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
 _AGAIN = """
@@ -157,7 +158,7 @@ class Index:
         frame = self.arrow(
             "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
             "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown,\n"
-            "  avg(success::INT) AS success, sum(tokens) AS tokens\n"
+            "  avg(success::INT) AS success, sum(tokens) AS tokens, count(tokens) AS counted\n"
             "FROM e GROUP BY setting, cluster, case_id"
         ).to_pandas()
         return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}
@@ -211,5 +212,5 @@ def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
         broken=int(rows["broken"].sum()),
         unknown=int(rows["unknown"].sum()),
         success=share(values),
-        tokens=None if np.isnan(tokens).all() else float(np.nansum(tokens)) / cells,
+        tokens=None if np.isnan(tokens).all() else float(np.nansum(tokens)) / int(rows["counted"].sum()),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from grid.chains import TaskKind, Verdict
 from grid.engines.base import Prompt
@@ -28,6 +28,14 @@ obtains an outcome when it gives every argument of the reference's in an equal f
 not declare optional.
 """
 
+
+AFTER = "after"
+Answering: TypeAlias = Literal["after", "none"]
+"""What counts as a query's answer where it is scored: `none`, what the planner told at its end.
+
+`after`: whoever ends without one, or wrote it before the calls were run, is asked for it once behind them
+(`grid.planners.answering`; tooltree, figure 2; traject_bench §4.1).
+"""
 
 JUDGED = "judge"
 BOTH = "both"
@@ -93,8 +101,9 @@ def no_baselines() -> Mapping[str, bool]:
     return {}
 
 
-BASELINES = ("constant_success", "constant_by_function_success", "nothing_success", "transfer_success")
-"""The columns of `episodes` that `Problem.baselines` may fill."""
+NOTHING = "nothing_success"
+BASELINES = ("constant_success", "constant_by_function_success", NOTHING, "transfer_success")
+"""The columns of `episodes` that `Problem.baselines` may fill; NOTHING is what the world says, where it does not."""
 
 
 def as_it_is(trajectory: Trajectory) -> Trajectory:
@@ -143,6 +152,19 @@ class Problem:
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
     dynamic: bool = False
+
+
+@runtime_checkable
+class Stating(Protocol):
+    """A dataset whose evaluator may be asked which statements about an episode are true.
+
+    That takes an engine that reads: words that two texts share say nothing of it.
+    """
+
+    @property
+    def stating(self) -> bool:
+        """Whether it is asked of any case."""
+        ...
 
 
 class Dataset(Protocol):
@@ -194,4 +216,16 @@ class Dataset(Protocol):
 
     def problem(self, case_id: str) -> Problem:
         """One case. Its candidates are the whole library."""
+        ...
+
+
+@runtime_checkable
+class Judged(Protocol):
+    """A dataset whose problems have `examine`."""
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """What `examine` would say of an episode of the case that broke off: by the benchmark's rule it is unsolved.
+
+        Nobody is asked, so that rates which are judged are over the cases that success is over.
+        """
         ...

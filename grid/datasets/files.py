@@ -38,8 +38,12 @@ def folder(key: str, path: str | None, *needed: str) -> Path:
     return root
 
 
-def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number from 1, object) of every line that is not blank; raises DataError for anything else."""
+def read_jsonl(path: Path, own: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (line number from 1, object) of every line that is not blank; raises DataError for anything else.
+
+    `own`: the user wrote it, so that a key which stands twice is a mistake; released files are read as their authors'
+    code reads them, where the last one counts.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
             if len(line) > MAX_LINE_BYTES:
@@ -47,7 +51,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                record = loads_storable(line)
+                record = loads_storable(line, once=own)
             except (ValueError, RecursionError) as error:
                 raise DataError(path, number, f"broken JSON: {error}") from None
             if not isinstance(record, dict):
@@ -55,12 +59,15 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, record
 
 
-def read_json(path: Path, most: int = MAX_FILE_BYTES) -> Any:
-    """A whole file of `most` bytes at most as one JSON value; raises DataError where it is larger or cannot be read."""
+def read_json(path: Path, most: int = MAX_FILE_BYTES, own: bool = False) -> Any:
+    """A whole file of `most` bytes at most as one JSON value; raises DataError where it is larger or cannot be read.
+
+    `own` as for `read_jsonl`.
+    """
     try:
         if path.stat().st_size > most:
             raise DataError(path, None, f"a file of more than {most:,} bytes")
-        return loads_storable(path.read_bytes())
+        return loads_storable(path.read_bytes(), once=own)
     except (ValueError, RecursionError) as error:
         raise DataError(path, None, f"broken JSON: {error}") from None
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter
 
+from grid.datasets.alternatives import alternatives, type_text, whole
 from grid.datasets.grounding import listed
 from grid.datasets.parameters import details
 from grid.errors import ConfigError
@@ -51,12 +52,12 @@ def _parameter(tool: str, one: inspect.Parameter, hint: Any, description: str) -
         schema = TypeAdapter(hint).json_schema()
     except PydanticUserError as error:
         raise ConfigError(f"tool {tool}", one.name, f"an argument of a type that JSON has ({error.message})") from None
-    choices = [part for part in schema.get("anyOf", [schema]) if part.get("type") != "null"]
-    chosen = choices[0] if len(choices) == 1 else {}
-    kind: str = chosen.get("type", "string")
+    choices = alternatives(schema)
+    chosen = choices[0] if len(choices) == 1 else schema
     default = {} if one.default in (one.empty, None) else {"default": one.default}
     told = chosen | {"description": description} | default
-    return Parameter(one.name, kind, details(told), one.default is one.empty, listed(chosen))
+    kept = whole(chosen) if len(choices) > 1 and "$defs" not in schema else ""  # what it refers to has no place there
+    return Parameter(one.name, type_text(chosen), details(told), one.default is one.empty, listed(chosen), kept)
 
 
 def _described(text: str) -> Iterator[tuple[str, str]]:

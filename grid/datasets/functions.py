@@ -40,7 +40,7 @@ class _Call(BaseModel):
 
 class _Record(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    question: Annotated[str, Field(min_length=1)]
+    question: Annotated[str, Field(pattern=r"\S")]
     calls: Annotated[list[_Call], Field(min_length=1, max_length=100)]
     cluster: str | None = None
 
@@ -124,7 +124,7 @@ class FunctionTasks(ABC):
     @cached_property
     def _read(self) -> tuple[dict[str, _Task], list[Skipped]]:
         tasks, skipped = dict[str, _Task](), list[Skipped]()
-        for number, record in read_jsonl(self._file):
+        for number, record in read_jsonl(self._file, own=True):
             case_id = f"{self._file.stem}-{number:04d}"
             try:
                 tasks[case_id] = self._task(_Record.model_validate(record), case_id)

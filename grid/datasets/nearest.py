@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from grid.datasets.files import folder
 from grid.engines.sources import Hub
@@ -19,6 +19,8 @@ from grid.retrievers.sources import Wheel, model_folder
 _NAME = re.compile(r"\b[A-Z]\w*")
 _WORD = re.compile(r"[a-z]+")
 T = TypeVar("T")
+HoldOut = Literal["template", "question"]
+"""Which solved questions no case is shown: those of its own template, or itself alone (planning_horizon B.1)."""
 
 
 class Nearest(Generic[T]):
@@ -44,9 +46,10 @@ class Nearest(Generic[T]):
     def __call__(self, text: str, count: int, templates: Set[str]) -> tuple[T, ...]:
         """At most `count`, nearest first; ties in the order of the questions.
 
-        Never the question itself, nor one that shares any of its `templates`: that would be the question with other
-        names in it. Others take their places; where too few are left there are fewer demonstrations. Where questions
-        are made of parts, those that share none come before others: ten with one part would show it ten times.
+        Never the question itself, nor one that shares any of `templates`, which are its own or none: that would be the
+        question with other names in it. Others take their places; where too few are left there are fewer
+        demonstrations. Where questions are made of parts, those that share none come before others: ten with one part
+        would show it ten times.
         """
         return self._found(text, count, frozenset(templates))
 

@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.datasets.grounding import children, described, required, type_of
+from grid.datasets.alternatives import alternatives, flat, type_text
+from grid.datasets.grounding import children, described, required
 from grid.types import to_json
-
-_JSON_TYPES = {"float": "number", "dict": "object", "tuple": "array", "any": "string"}
-
-
-def json_type(kind: str) -> str:
-    """The JSON type of a schema's, which may be Python's."""
-    return _JSON_TYPES.get(kind, kind)
 
 
 def details(schema: Any) -> str:
     """What a parameter's schema says besides its type, on one line: text, form, listed values and default."""
-    told = " ".join(described(schema).split())
-    form = _form(schema)
-    parts = [told and f"{told.rstrip('.')}.", f"Form: {form}." if form != json_type(type_of(schema)) else ""]
-    if isinstance(schema, dict) and isinstance(schema.get("enum"), list):
-        parts.append(f"One of: {', '.join(map(to_json, schema['enum']))}.")
-    if isinstance(schema, dict) and "default" in schema:
-        parts.append(f"Default: {to_json(schema['default'])}.")
+    (told, *more), form = _said(schema), _form(schema)
+    parts = [told, f"Form: {form}." if form != type_text(schema) else "", *more]
     return " ".join(filter(None, parts))
 
 
+def _said(schema: Any) -> list[str]:
+    """Text, listed values and default, each empty where there is none."""
+    told = " ".join(described(schema).split())
+    listed = schema.get("enum") if isinstance(schema, dict) else None
+    return [
+        told and f"{told.rstrip('.')}.",
+        f"One of: {', '.join(map(to_json, listed))}." if isinstance(listed, list) else "",
+        f"Default: {to_json(schema['default'])}." if isinstance(schema, dict) and "default" in schema else "",
+    ]
+
+
 def _form(schema: Any) -> str:
-    """A type: `[number]` of a list, `{name*: string (details), ...}` of an object whose parts are told."""
+    """A type: `[number]` of a list, `{name*: string (details), ...}` of an object whose parts are told, `a or b`."""
+    if (several := alternatives(schema)) and not children(schema):
+        texts = [*dict.fromkeys(map(_alternative, several))]
+        return type_text(schema) if "|".join(texts) == type_text(schema) else " or ".join(texts)
+    if isinstance(schema, dict) and "allOf" in schema:
+        return _form(flat(schema))
     parts, items = children(schema), schema.get("items") if isinstance(schema, dict) else None
     if parts:
         must = required({"parameters": schema}, "parameters")
         return f"{{{', '.join(_part(key, one, key in must) for key, one in parts.items())}}}"
-    return f"[{_form(items)}]" if isinstance(items, dict) else json_type(type_of(schema))
+    return f"[{_form(items)}]" if isinstance(items, dict) else type_text(schema)
 
 
 def _part(name: str, schema: Any, must: bool) -> str:
     told = details(schema)
-    return f"{name}{'*' if must else ''}: {json_type(type_of(schema))}{f' ({told})' if told else ''}"
+    return f"{name}{'*' if must else ''}: {type_text(schema)}{f' ({told})' if told else ''}"
+
+
+def _alternative(schema: Any) -> str:
+    said = " ".join(filter(None, _said(schema)))
+    return f"{_form(schema)}{f' ({said})' if said else ''}"

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
 from grid.datasets.constants import Constants, Solved
-from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.sources import Hub
 from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
@@ -52,12 +52,14 @@ class QuestionAnswering(Generic[Q]):
     """A data set of questions whose references are plans, each resolved by its last step; others are shown solved.
 
     `demonstrations_by`: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings, by
-    the sentence-transformers model of `hub`, `wheel` or `sentence_model`.
+    the sentence-transformers model of `hub`, `wheel` or `sentence_model`. `demonstrations_hold_out`: which questions a
+    case is not shown.
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
     notes: ClassVar[tuple[str, ...]] = ()
     demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    demonstrations_hold_out: HoldOut = "template"
     hub: Hub | None = None
     wheel: Wheel | None = None
     sentence_model: str | None = None
@@ -99,13 +101,14 @@ class QuestionAnswering(Generic[Q]):
         )
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
-        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), none of the case's template.
+        """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), but for those held out.
 
-        The paper takes whatever is nearest. Then a demonstration may be the question itself about other entities,
-        whose plan only has to be copied.
+        The paper takes whatever is nearest (`question`). Then a demonstration may be the question itself about other
+        entities, whose plan only has to be copied; `template` leaves these out.
         """
         question = self.questions[case_id]
-        return self._nearest(question.text, count, {question.template})
+        held_out = {question.template} if self.demonstrations_hold_out == "template" else set[str]()
+        return self._nearest(question.text, count, held_out)
 
     def _model_version(self) -> str:
         """What a version ends with: the fingerprint of a sentence model's folder; a hub's model is in the config."""

@@ -94,7 +94,8 @@ def _value(kind: str, values: tuple[str, ...], results: tuple[str, ...] | None) 
         return {"type": "string", "pattern": f"^{RESULT_REFERENCE}$"}
     if values:
         return {"enum": [*values]}
-    return {"anyOf": [{"type": kind}, _TEXT]} if kind in _TYPES else _TEXT
+    typed = [{"type": one} for one in kind.split("|") if one in _TYPES]
+    return {"anyOf": [*typed, _TEXT]} if typed else _TEXT
 
 
 def object_schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.verdicts import VerdictAnswer
@@ -203,13 +204,28 @@ class Prompt:
         return tuple(line for section in self.sections if section.kind == kind for line in section.lines())
 
 
+class Source(NamedTuple):
+    """Who answered, as a server says: the model's name, its configuration's fingerprint, and a gateway's provider."""
+
+    model: str | None = None
+    fingerprint: str | None = None
+    provider: str | None = None
+
+
 @dataclass(frozen=True)
 class Sampled:
-    """Completions, what they cost, and the seconds in which they were being computed, waiting left out."""
+    """Completions, what they cost, and the seconds in which they were being computed, waiting left out.
+
+    `cut` has the places of those that the limit on tokens ended, `withheld` those of which the server kept back what
+    the model wrote (they are empty), with its words; `sources` are those who answered, where a server did.
+    """
 
     completions: tuple[str, ...]
     usage: Usage
     computed_seconds: float = field(default=0.0, compare=False)
+    cut: frozenset[int] = frozenset()
+    sources: frozenset[Source] = field(default=frozenset(), compare=False)
+    withheld: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -218,7 +234,7 @@ class Choice:
 
     `unassigned` is the model's probability that went to no option, `error_bound` bounds the total variation that
     options left unscored can have cost; both None where the engine is no language model. `computed_seconds`: in which
-    it was being computed, waiting left out.
+    it was being computed, waiting left out. `sources`: as of Sampled.
     """
 
     probabilities: tuple[float, ...]
@@ -226,6 +242,7 @@ class Choice:
     unassigned: float | None = None
     error_bound: float | None = None
     computed_seconds: float = field(default=0.0, compare=False)
+    sources: frozenset[Source] = field(default=frozenset(), compare=False)
 
 
 class Engine(Protocol):

@@ -7,7 +7,7 @@ trie, and each level of the trie is one batch of next-token distributions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,11 @@ class ChoiceSearch(ABC):
         self._left_out, self._first, self._levels = 0.0, 1.0, 0
         self.asked: list[Prefix] = []
         """The nodes whose distributions were fed, in their order."""
+
+    @property
+    def room(self) -> int:
+        """The most tokens behind the prompt that any pass is about, the one that it gives the distribution of too."""
+        return max(map(len, self._children)) + 1
 
     @property
     def wanted(self) -> list[Prefix]:
@@ -109,15 +114,18 @@ class ChoiceSearch(ABC):
 class NumberSearch(ChoiceSearch):
     """Options by their numbers. Scores are the model's own probabilities, normalised over the options at the end.
 
-    A number that begins another ends with the probability that no further digit follows. For K <= 100 and a token per
-    digit there are two levels, as in the paper; one more where every number must end.
+    A number that must end counts with the probability p_end that no further digit follows it; any other with all that
+    goes on behind it. Where the one-digit numbers must end, K <= 100 and a token per digit take two levels, as in the
+    paper; one more where all must.
 
     Args:
         digits: all tokens of the vocabulary that would continue a number.
-        printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that no label
-            that is a prefix of another can end. Off by default (design, 'Where the papers need care').
-        terminated: every label ends with the probability that no further digit follows. Else one that is no prefix
-            of another keeps the mass of the numbers that go on, as in the paper: `1` of ten options that of 10 to 19.
+        ends: the labels that must end, among them all that begin another.
+        printed: algorithm 3 as it is printed: behind the first token, softmax over the digits only, so that p_end is 0
+            and with it every label that must end. Off by default (design, 'Where the papers need care').
+
+    Raises:
+        ValueError: as for every search, or a label that begins another and need not end.
     """
 
     def __init__(
@@ -125,33 +133,35 @@ class NumberSearch(ChoiceSearch):
         labels: Sequence[Prefix],
         digits: Sequence[int],
         *,
+        ends: Collection[Prefix],
         bound: float = 1e-6,
         printed: bool = False,
-        terminated: bool = False,
     ) -> None:
         super().__init__(labels, labels, bound)
-        self._digits, self._printed = frozenset(digits), printed
-        if terminated:
-            self._children = {label: [] for label in labels} | self._children  # the ends are nodes too
+        self._digits, self._ends, self._printed = frozenset(digits), frozenset(ends), printed
+        if any(label in self._children and label not in self._ends for label in labels):
+            raise ValueError("a label that begins another must end")
+        if not printed:
+            self._children = {label: [] for label in ends} | self._children  # the ends are nodes too
 
     @property
     def tokens(self) -> list[int]:
         """With all digits where a number may end."""
-        if any(node in self._scores or (self._printed and node) for node in self._masses):
+        if any(node in self._ends or (self._printed and node) for node in self._masses):
             return sorted(self._digits.union(super().tokens))
         return super().tokens
 
     def _part(self, node: Prefix, mass: float, behind: np.ndarray, columns: Mapping[int, int]) -> dict[Prefix, float]:
         digits = [columns[token] for token in self._digits if token in columns]
         row = np.exp(behind - np.logaddexp.reduce(behind[digits]) if self._printed and node else behind)
-        if node in self._scores:
+        if node in self._ends and not self._printed:
             self._scores[node] = mass * max(1.0 - float(row[digits].sum()), 0.0)
         following = {}
         for token in self._children[node]:
             child, share = (*node, token), mass * float(row[columns[token]])
             if child in self._children:
                 following[child] = share
-            else:
+            elif child not in self._ends:
                 self._scores[child] = share
         return following
 

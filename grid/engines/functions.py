@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -95,6 +96,10 @@ def _definition(name: str, tool: ToolSpec) -> str:
 
 
 def _property(parameter: Parameter, tool: ToolSpec) -> dict[str, Any]:
+    """A parameter's schema: its own where it has one, which tells all alternatives."""
+    if parameter.schema:
+        own: dict[str, Any] = json.loads(parameter.schema)
+        return own | ({"description": parameter.description} if parameter.description else {})
     found: dict[str, Any] = {"type": parameter.type if parameter.type in _TYPES else "string"}
     if parameter.type == "date":
         found["format"] = "date"

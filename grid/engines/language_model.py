@@ -40,10 +40,29 @@ class Choosing(Protocol):
     labels: Labels
 
 
+def ending(labels: Sequence[Prefix], form: Labels) -> Sequence[Prefix]:
+    """Those of the labels of 0, 1 and so on that count only as far as no further digit follows them.
+
+    In algorithm 3, for up to 100 options, they are the one-digit numbers, whether they begin another or not. Beyond
+    100, of which it does not speak, they are all that are shorter than the last.
+    """
+    if form == "natural":
+        longest = max(len(str(len(labels) - 1)), 2)
+        return labels[: 10 ** (longest - 1)]
+    return labels if form == "terminated" else ()
+
+
 def number_search(how: Choosing, labels: Sequence[Prefix], digits: Sequence[int]) -> NumberSearch:
-    """A fresh search for options with these numbers."""
-    terminated = how.labels == "terminated"
-    return NumberSearch(labels, digits, bound=how.mass_bound, printed=how.printed_form, terminated=terminated)
+    """A fresh search for options with these numbers.
+
+    Raises:
+        ConfigError: algorithm 3 as printed, which gives one-digit numbers 0, and no others.
+    """
+    ends = ending(labels, how.labels)
+    if how.printed_form and len(ends) == len(labels):
+        allowed = f"false among ten options or fewer, here {len(labels)}: as printed, all one-digit numbers have 0"
+        raise ConfigError("model.printed_form", True, allowed)
+    return NumberSearch(labels, digits, ends=ends, bound=how.mass_bound, printed=how.printed_form)
 
 
 @dataclass(config=STRICT, kw_only=True)
@@ -63,9 +82,10 @@ class LanguageModel:
         structured: JSON answers are sampled under their schema; a choice and native calls never are, whose format is
             each template's own.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
-        printed_form: algorithm 3 as printed: no number that begins another gets any mass.
-        labels: of options that are asked for by number. `natural`: 0 to K - 1, a number that begins no other may go
-            on, as in the paper; `terminated`: the same, and each must end; `padded`: of equal width, `00` to `99`.
+        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so that there must be eleven options.
+        labels: of options that are asked for by number. `natural`: 0 to K - 1, where one-digit numbers must end and
+            longer ones may go on, as in the paper; `terminated`: the same, and each must end; `padded`: of equal width
+            (`00` to `99`), and each may go on.
     """
 
     hub: Hub | None = None
@@ -139,18 +159,18 @@ class LanguageModel:
         """The prompt's tokens; raises ContextError where they and `room` to answer do not fit."""
         tokens = renderer.encode(prompt)
         if len(tokens) + room > context:
-            raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
+            told = f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}"
+            raise ContextError(told, context - len(tokens))
         return tokens
 
-    def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix, int]:
-        """A fresh search for a prompt's options, the tokens in front of its root, and the most that a label has."""
+    def search(self, renderer: Renderer, prompt: Prompt) -> tuple[ChoiceSearch, Prefix]:
+        """A fresh search for a prompt's options, and the tokens in front of its root."""
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         if prompt.answer.names:
-            named = renderer.names(prompt.answer.names)
-            return *names.search(named, self.mass_bound), max(len(label) for ways in named for label in ways)
+            return names.search(renderer.names(prompt.answer.names), self.mass_bound)
         labels = renderer.labels(len(prompt.answer.options))
-        return number_search(self, labels, renderer.digits), (), max(map(len, labels))
+        return number_search(self, labels, renderer.digits), ()
 
     def choice(self, search: ChoiceSearch, input_tokens: int, cached_tokens: int) -> Choice:
         """What a finished search found; raises ModelError where no option has any mass."""

@@ -24,6 +24,12 @@ SYMBOLIC = "symbolic"
 Truth = Callable[[Chain], Verdict]
 """What is true of a plan, where that can be computed."""
 KNOWN_SOLUTION = "A known solution:"
+UNSOLVED: Mapping[str, Mapping[str, Any]] = {
+    "symbolic": {},
+    "judge": {"success": False, "plan_correct": False, "plan_grade": 0.0},
+    "both": {"judged_correct": False, "judged_grade": 0.0},
+}
+"""By scorer what a judge would say of an episode that broke off and left no plan: nobody is asked."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,20 @@ from grid.planners.progress import Executed
 from grid.planners.prompts import Seen
 from grid.planners.view import Path, View
 from grid.strict import STRICT
-from grid.types import FINISH, GIVE_UP, NO_TOOL, OptionProbability, Step, Substep, ToolCall, Trajectory, Usage
+from grid.text import references
+from grid.types import (
+    FINISH,
+    GIVE_UP,
+    NO_TOOL,
+    RESULT,
+    OptionProbability,
+    Step,
+    Substep,
+    ToolCall,
+    Trajectory,
+    Usage,
+    to_json,
+)
 from grid.worlds.base import State
 
 
@@ -36,6 +49,8 @@ class Acting:
         max_retries: further requests after an answer that cannot be read.
         demonstrations: solved questions in the prompt, where the dataset has any.
         max_tokens: of one answer.
+        fit_tokens: where the model allows fewer, or its context has fewer left beside the prompt, these bound
+            `max_tokens`, and a line says so; else such a model is refused, or a prompt that leaves fewer is too long.
     """
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
@@ -44,11 +59,17 @@ class Acting:
     max_retries: Annotated[int, Field(ge=0, le=100)] = 0
     demonstrations: Annotated[int, Field(ge=0, le=1000)] = 10
     max_tokens: Annotated[int, Field(ge=1)] = 512
+    fit_tokens: bool = False
 
     @property
     def plans_ahead(self) -> bool:
         """Whether one answer holds all calls that are left: a limit on its tokens then ends the plan."""
         return False
+
+    @property
+    def answers_ahead(self) -> bool:
+        """Whether what it tells at the end was written before it had seen what the calls returned."""
+        return self.plans_ahead
 
 
 @dataclass(frozen=True)
@@ -191,6 +212,7 @@ async def perform(
     if step.finished and call is not None:
         answer = episode.answer(state)
     elif step.finished:
+        answer = filled(answer, path.steps)
         state = episode.ended(state, answer)
     reached = _behind(view, state, step, line, answer)
     if episode.over(state):
@@ -198,6 +220,17 @@ async def perform(
     if not branch:
         episode.first_pass = partial(trajectory, episode, reached)
     return reached
+
+
+def filled(answer: str | None, steps: tuple[Step, ...]) -> str | None:
+    """What is told at the end, its references to earlier results filled in; `result` of any step is all it returned."""
+    told = ToolCall(FINISH, {"answer": answer})
+    if answer is None or not references.refers(told):
+        return answer
+    whole = {step.substep.id: step.observation.text() for step in steps if step.observation}
+    outputs = {name: {RESULT: whole[name], **fields} for name, fields in references.outputs_of(steps).items()}
+    found = references.resolve(told, outputs).arguments["answer"]
+    return found if isinstance(found, str) else to_json(found)
 
 
 def imagine(view: View, decision: Decision) -> Path:
@@ -214,7 +247,7 @@ def _behind(view: View, state: State, step: Step, line: str, answer: str | None)
 
 
 def _step(view: View, decision: Decision, executed: Executed, branch: int) -> Step:
-    action, observation = decision.action, executed.observation
+    action, observation, spent = decision.action, executed.observation, decision.usage.known()
     finished = action.finished and not (observation and observation.failed)
     return Step(
         branch=branch,
@@ -232,9 +265,9 @@ def _step(view: View, decision: Decision, executed: Executed, branch: int) -> St
         candidates=view.offer.candidates,
         whole_query=view.whole_query,
         sought=view.options.sought,
-        input_tokens=decision.usage.input_tokens,
-        cached_input_tokens=decision.usage.cached_input_tokens,
-        output_tokens=decision.usage.output_tokens,
+        input_tokens=spent["input_tokens"],
+        cached_input_tokens=spent["cached_input_tokens"],
+        output_tokens=spent["output_tokens"],
     )
 
 

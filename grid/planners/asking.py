@@ -130,10 +130,8 @@ def read_answers(
 
     `only`: of the tools on offer the one that is asked for.
     """
-    wanted = asked.message.prompt.answer
-    named = wanted.named if isinstance(wanted, FunctionsAnswer) else None
     tools = offered if only is None else {only: offered[only]}
-    answers = [_read_answer(text, named, tools, may_decline, thought) for text in asked.texts]
+    answers = [_read_answer(asked, place, tools, may_decline, thought) for place in range(len(asked.texts))]
     for place, actions in enumerate(answers):
         if reasons := [action.unreadable for action in actions if action.unreadable is not None]:
             asked.message.unreadable[place] = reasons[0]
@@ -150,12 +148,14 @@ def in_form(action: Action, offered: Mapping[str, ToolSpec]) -> Action:
 
 
 def _read_answer(
-    text: str, named: Named | None, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int
+    asked: Answers, place: int, offered: Mapping[str, ToolSpec], may_decline: bool, thought: int
 ) -> list[Action]:
+    wanted = asked.message.prompt.answer
     try:
-        if named is None:
+        text = asked.read(place)
+        if not isinstance(wanted, FunctionsAnswer):
             return [read_action(read_call(text, offered), offered, may_decline, thought)]
-        found = native_calls(text, named, offered)
+        found = native_calls(text, wanted.named, offered)
     except UnreadableError as error:
         return [Action(None, unreadable=str(error))]
     if not found.calls:
@@ -205,7 +205,7 @@ def to_action(tool: str, arguments: dict[str, Json], offered: Mapping[str, ToolS
         return Action(None)
     if tool not in offered:
         return Action(None, unreadable=f"the tool {tool!r:.80} was not offered")
-    if offered[tool] is prompts.FINISH_TOOL:
+    if offered[tool] in (prompts.FINISH_TOOL, prompts.TELL_TOOL):
         return Action(None, finished=True, answer=_text(arguments.get("answer")))
     if offered[tool] is prompts.ANSWER_TOOL:
         return Action(prompts.finishing(_values(arguments.get("answer"))), finished=True)

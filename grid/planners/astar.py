@@ -63,6 +63,11 @@ class AStar(TreeSearch):
         """It measures what is to come by the plan that the model imagines."""
         return True
 
+    @property
+    def answers_ahead(self) -> bool:
+        """Where the whole plan is run at the end."""
+        return self.executes == "end"
+
     async def search(self, search: Search) -> None:
         """Expand the plan of least cost until it is complete, and run it."""
         costs = Costs(search, self)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import ACTOR, JUDGE, Role
-from grid.errors import BudgetError, ContextError, ToolError
+from grid.errors import BudgetError, ContextError, ToolError, VerdictError
 from grid.planners.options import QUERY, Options, Retrieved, in_order
 from grid.planners.progress import Before, Budget, Executed, Improvement, Plans
 from grid.planners.requests import Answers, Message, Requests
 from grid.text import references
 from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds import layers
-from grid.worlds.base import Conversation, State, World
+from grid.worlds.base import Conversation, State, World, resolved_by
 
 if TYPE_CHECKING:
     from grid.planners.judging import Scoring
@@ -30,10 +31,12 @@ class Episode:
 
     `seed` (64 bits) is the cell's; every request derives its own from it (`Requests`). `remembered` are traces of other
     cases that its prompts show. `decisions` keeps every step that was performed, so that an episode that breaks off
-    still shows how far it got; `messages` all that was asked and answered, `spent` what each role did, `improvements`
-    the trajectories that were the best so far, `nodes` a search's tree. World, engines and dataset are behind the
-    verbs: nothing public leads to the reference, and nothing to what the world itself asks. A planner begins behind the
-    steps of `before`; where the user says more than one thing it does so once for each `turn`.
+    still shows how far it got; `messages` all that was asked and answered, `spent` what each role did, `sources` who
+    answered for the acting model, `improvements` the trajectories that were the best so far, `nodes` a search's tree.
+    `unread_verdicts` counts the questions to the judge without an answer that could be read, `unjudged` says that this
+    ended the work. World, engines and dataset are behind the verbs: nothing public leads to the reference, and nothing
+    to what the world itself asks. A planner begins behind the steps of `before`; where the user says more than one
+    thing it does so once for each `turn`.
     """
 
     def __init__(
@@ -54,15 +57,18 @@ class Episode:
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Scoring | None = None,
         clock: Callable[[], float] | None = None,
+        fit_tokens: bool = False,
     ) -> None:
         """`parts` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
         `dynamic`: anew for every decision. `order_seed` draws the order of the options; None: as retrieved.
         `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
+        `fit_tokens`: answers have what the context leaves, where that is less than is asked for.
         """
         self.case, self.budget, self.seed, self.remembered = case, budget, seed, remembered
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
         self.tool_calls = self.resolved_checks = 0
+        self.unread_verdicts, self.unjudged = 0, False
         self.decisions: list[Step] = []
         self.improvements: list[Improvement] = []
         self.first_pass: Callable[[], Trajectory] | None = None
@@ -72,8 +78,10 @@ class Episode:
         self.__clock = clock or (lambda: time.monotonic() - began)
         self.__world, self.__judging = world, judging
         self.__requests = Requests({ACTOR: engine, **roles}, seed, self._allow)
+        self.__requests.answer_characters, self.__requests.fit_tokens = budget.answer_characters, fit_tokens
         self.messages: list[Message] = self.__requests.messages
         self.spent: dict[Role, Usage] = self.__requests.spent
+        self.sources = self.__requests.sources[ACTOR]
         self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, dynamic), order_seed
         self.__of_query: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
         self.__demonstrations = demonstrations
@@ -135,14 +143,16 @@ class Episode:
         The mean of so many sampled ones; a distribution over the scores has no need of samples.
 
         Raises:
-            ModelError: answers without a score, after all retries.
+            VerdictError: answers without a score, after all retries. Where it ends the planner's work, what it has by
+                then is the result, and whether that is a success is not known.
             RuntimeError: the planner's `needs` do not name a JUDGE.
         """
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        return await self.__judging.score(
-            self.__requests, JUDGE, prompt, JUDGE, *self.__keyed(key), samples=samples, temperature=temperature
-        )
+        with self.__counting():
+            return await self.__judging.score(
+                self.__requests, JUDGE, prompt, JUDGE, *self.__keyed(key), samples=samples, temperature=temperature
+            )
 
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, samples: int, temperature: float
@@ -150,16 +160,26 @@ class Episode:
         """The share of the judge's votes that each candidate gets. Raises as `judge`."""
         if self.__judging is None:
             raise RuntimeError("a planner that asks a judge has JUDGE in its `needs`")
-        return await self.__judging.vote(
-            self.__requests,
-            JUDGE,
-            prompt,
-            candidates,
-            JUDGE,
-            *self.__keyed(key),
-            samples=samples,
-            temperature=temperature,
-        )
+        with self.__counting():
+            return await self.__judging.vote(
+                self.__requests,
+                JUDGE,
+                prompt,
+                candidates,
+                JUDGE,
+                *self.__keyed(key),
+                samples=samples,
+                temperature=temperature,
+            )
+
+    @contextmanager
+    def __counting(self) -> Iterator[None]:
+        """Inside it a question to the judge, which counts where it has no answer."""
+        try:
+            yield
+        except VerdictError:
+            self.unread_verdicts += 1
+            raise
 
     def start(self) -> State:
         """The world before any call of this turn.
@@ -246,12 +266,12 @@ class Episode:
         )
         return replace(found, steps=steps, decisions=decisions)
 
-    def resolved(self, state: State) -> bool:
-        """After a whole trajectory: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
+    def resolved(self, state: State, steps: Sequence[Step]) -> bool:
+        """After a whole trajectory of `steps`: is the case resolved? Counted (pass@k, egb_slate §6.1)."""
         self.resolved_checks += 1
         if self.case.messages:
             return cast(Conversation, self.__world).turn_resolved(state)
-        return self.__world.resolved(state)
+        return resolved_by(self.__world, steps, state)
 
     def answer(self, state: State) -> str | None:
         """What the tools' results say in answer to the query; None where they say nothing."""

@@ -61,7 +61,7 @@ class EntropyGuidedBranching(Acting, ABC):
         """Lines 1 to 38 of algorithm 1."""
         start = begin(episode)
         first = await rollout(episode, self.compute_entropy, self, start, max_candidates=self.max_candidates)  # 2-10
-        if self.trajectories == 1 or episode.resolved(first.path.state):  # line 11
+        if self.trajectories == 1 or episode.resolved(first.path.state, first.path.steps):  # line 11
             return trajectory(episode, first.path, branched_steps=0)
         budget = min(self.branch_limit, self.trajectories - 1)  # line 23
         planned = list(islice(self._branches(first), budget))
@@ -72,7 +72,7 @@ class EntropyGuidedBranching(Acting, ABC):
         resolving: list[Path] = []
 
         def resolves(path: Path) -> bool:  # line 32
-            if episode.resolved(path.state):
+            if episode.resolved(path.state, path.steps):
                 resolving.append(path)
             return bool(resolving)
 

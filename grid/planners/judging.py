@@ -14,10 +14,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.chains import Verdict
-from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
+from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
 from grid.engines.roles import Role
 from grid.engines.verdicts import VerdictAnswer
-from grid.errors import ModelError
+from grid.errors import ModelError, VerdictError
 from grid.planners import prompts
 from grid.planners.again import again, rejected
 from grid.planners.requests import Requests
@@ -51,7 +51,7 @@ class Scoring(Protocol):
     async def score(
         self, requests: Requests, role: Role, prompt: Prompt, *key: object, samples: int = 1, temperature: float = 0.0
     ) -> float:
-        """The score in [0, 1] of what a prompt shows; `key` names it. Raises ModelError without one."""
+        """The score in [0, 1] of what a prompt shows; `key` names it. Raises VerdictError without one."""
         ...
 
     async def vote(
@@ -64,21 +64,28 @@ class Scoring(Protocol):
         samples: int,
         temperature: float,
     ) -> list[float]:
-        """The share of the votes that each candidate gets. Raises ModelError without one."""
+        """The share of the votes that each candidate gets. Raises VerdictError without one."""
         ...
 
 
 @dataclass(frozen=True, config=STRICT)
 class Judging:
-    """How scores are asked for: the keys `form` and `max_retries` of a role, as `judge.form`.
+    """How scores are asked for: the keys `form`, `max_retries` and `temperature` of a role, as `judge.form`.
 
-    `text`: `{"score", "explanation"}`, sampled (at temperature 0 if a planner does not say otherwise), again up to
-    `max_retries` times where it cannot be read. `digits`: the expectation over the exact distribution of the eleven
-    scores, without sampled text.
+    `text`: `{"score", "explanation"}`, sampled, again up to `max_retries` times where it cannot be read. `digits`: the
+    expectation over the exact distribution of the eleven scores, without sampled text.
+
+    `temperature` is that of all that is sampled, for models that take one only. None: whoever asks says it, 0 if
+    neither planner nor data set has another one.
     """
 
     form: Literal["text", "digits"] = "text"
     max_retries: Annotated[int, Field(ge=0, le=100)] = 3
+    temperature: Annotated[float, Field(ge=0)] | None = None
+
+    def at(self, asked: float) -> float:
+        """The temperature of what is asked for at one of `asked`."""
+        return asked if self.temperature is None else self.temperature
 
     @property
     def verb(self) -> str:
@@ -93,11 +100,11 @@ class Judging:
         In words it is the mean of so many `samples`, of those at least that have a score. In digits it is asked once.
 
         Raises:
-            ModelError: no score, after all retries.
+            VerdictError: no score, after all retries.
         """
         if self.form == "digits":
             asked = Prompt((*prompt.sections, _IN_DIGITS), ChoiceAnswer(SCORES))
-            choice = await requests.choose(role, asked, *key)
+            choice = await _chosen(requests, role, asked, *key)
             return sum(score * share for score, share in enumerate(choice.probabilities)) / MAX_SCORE
         asked = Prompt((*prompt.sections, _IN_WORDS), ScoreAnswer())
         found = await self._sampled(requests, role, asked, read_score, key, samples, temperature)
@@ -119,13 +126,13 @@ class Judging:
         In words so many `samples` are cast. In digits the shares are the exact distribution over the candidates.
 
         Raises:
-            ModelError: no vote, after all retries.
+            VerdictError: no vote, after all retries.
         """
         options, count = tuple(candidates), len(candidates)
         shown = (*prompt.sections, Section("candidates", ("Candidates:",), options))
         if self.form == "digits":
             asked = Prompt((*shown, Section("instruction", (ask, ASK_VOTE_DIGITS))), ChoiceAnswer(options))
-            return [*(await requests.choose(role, asked, *key)).probabilities]
+            return [*(await _chosen(requests, role, asked, *key)).probabilities]
         asked = Prompt((*shown, Section("instruction", (ask, ASK_VOTE_TEXT))), VoteAnswer(count))
         votes = await self._sampled(
             requests, role, asked, partial(read_vote, candidates=count), key, samples, temperature
@@ -133,14 +140,14 @@ class Judging:
         return [votes.count(place) / len(votes) for place in range(count)]
 
     async def verdict(self, requests: Requests, role: Role, prompt: Prompt, *key: object) -> Verdict:
-        """What the engine of a role says of a plan, in words at temperature 0 whatever the form; `key` names it.
+        """What the engine of a role says of a plan, in words whatever the form, at temperature 0; `key` names it.
 
         Raises:
-            ModelError: no verdict, after all retries.
+            VerdictError: no verdict, after all retries.
         """
         wanted = prompt.answer
         errors = not isinstance(wanted, VerdictAnswer) or wanted.errors
-        how = Retries(0.0, self.max_retries, _VERDICT_TOKENS)
+        how = Retries(self.at(0.0), self.max_retries, _VERDICT_TOKENS)
         return (await readable(requests, role, prompt, partial(read_verdict, errors=errors), key, how))[0]
 
     async def _sampled(
@@ -153,7 +160,7 @@ class Judging:
         samples: int,
         temperature: float,
     ) -> list[T]:
-        how = Retries(temperature, self.max_retries, _MAX_TOKENS)
+        how = Retries(self.at(temperature), self.max_retries, _MAX_TOKENS)
         return await readable(requests, role, prompt, read, key, how, samples)
 
 
@@ -177,7 +184,7 @@ async def readable(
     """What so many answers say, those of them at least that can be read after all retries.
 
     Raises:
-        ModelError: none can be read.
+        VerdictError: none can be read.
     """
     found, why, last = list[T](), "", None
     for tried in range(how.max_retries + 1):
@@ -189,17 +196,25 @@ async def readable(
             temperature=how.temperature,
             max_tokens=how.max_tokens,
         )
-        for place, text in enumerate(answers.texts):
+        for place in range(len(answers.texts)):
             try:
-                found.append(read(text))
+                found.append(read(answers.read(place)))
             except UnreadableError as error:
                 answers.message.unreadable[place] = why = str(error)
         if len(found) == samples:
             break
         last = rejected(answers, tried + 1, how.max_retries + 1)
     if not found:
-        raise ModelError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
+        raise VerdictError(f"the {role}'s answer has {why}, {tried + 1} times ({role}.max_retries)")
     return found
+
+
+async def _chosen(requests: Requests, role: Role, prompt: Prompt, *key: object) -> Choice:
+    """The distribution of a judge's answer; raises VerdictError where no option has any mass."""
+    try:
+        return await requests.choose(role, prompt, *key)
+    except ModelError as error:
+        raise VerdictError(f"the {role}'s answer: {error}") from error
 
 
 def proposal_section(tool: ToolSpec, call: ToolCall) -> Section:

@@ -53,7 +53,7 @@ async def draft(episode: Episode) -> None:
     for tried in range(_TRIES):
         asked = await episode.sample(again(prompt, last), "outline", tried, temperature=0.0, max_tokens=_MAX_TOKENS)
         try:
-            lines = _followed(read_outline(asked.texts[0]))
+            lines = _followed(read_outline(asked.read()))
         except UnreadableError as error:
             asked.message.unreadable[0] = why = str(error)
             last = rejected(asked, tried + 1, _TRIES)

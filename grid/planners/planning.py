@@ -9,7 +9,7 @@ from grid.chains import Chain, ChainCall
 from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, decisions_left, next_point, perform
-from grid.planners.asking import ASK_WORDS, in_form, native_calls, read_action, sections
+from grid.planners.asking import ASK_WITHOUT, ASK_WORDS, in_form, native_calls, read_action, sections
 from grid.planners.base import Episode
 from grid.planners.drafting import Asking, Drafted, Refine, drafted
 from grid.planners.refusing import refused
@@ -135,7 +135,8 @@ def plan_prompt(episode: Episode, view: View, acting: Acting, notes: tuple[str, 
     form = (ASK_SUBSTEPS if left > 1 else ASK_LAST) if outline else free
     ask = form.format(first=first, last=outline[-1].id if outline else "")
     wanted = ASK_PLAN.format(thought=ASK_REASONING if acting.thought else "")
-    native = (*notes, ask, ASK_AT_ONCE, *((ASK_WORDS,) if acting.thought else ()))
+    alone = () if view.guided else (ASK_WITHOUT,)
+    native = (*notes, ask, ASK_AT_ONCE, *alone, *((ASK_WORDS,) if acting.thought else ()))
     before = sections(episode, view, view.offer.section, acting)
     least = left if view.guided else 1
     # Cut to what is left, a plan that must finish would have no finish; it is run as far as it may be.
@@ -181,12 +182,20 @@ def _check(plan: list[Action], episode: Episode, view: View) -> None:
 
 
 def _calls(asked: Answers, view: View) -> list[Call]:
-    """The calls of a plan; native ones are all calls of the answer. Raises UnreadableError."""
+    """The calls of a plan; native ones are all calls of the answer, and words alone end the work as in any loop.
+
+    Raises UnreadableError.
+    """
     wanted = asked.message.prompt.answer
     if not isinstance(wanted, FunctionsAnswer):
-        return read_plan(asked.texts[0], view.offer.tools)
+        return read_plan(asked.read(), view.offer.tools)
+    if asked.cut:  # before or behind the calls that are there
+        raise UnreadableError("no end: the limit on tokens cut it off")
     calls: list[Call] = []
-    for place, call in enumerate(native_calls(asked.texts[0], wanted.named, view.offer.tools).calls, start=1):
+    found = native_calls(asked.read(), wanted.named, view.offer.tools)
+    if found.words and not found.calls and FINISH in view.offer.tools and not view.guided:
+        return [Call(FINISH, {"answer": found.words})]
+    for place, call in enumerate(found.calls, start=1):
         if isinstance(call, UnreadableError):
             raise UnreadableError(f"call {place}: {call}")
         calls.append(call)

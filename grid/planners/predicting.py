@@ -91,7 +91,7 @@ def asking(
 
     def read(asked: Answers) -> Plan | None:
         try:
-            return plan_of(form, asked.texts[0], view, diagnosed=episode.case.diagnosed)
+            return plan_of(form, asked.read(), view, diagnosed=episode.case.diagnosed)
         except UnreadableError as error:
             asked.message.unreadable[0] = str(error)
             return None

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from grid.chains import Chain
+from grid.planners.requests import MOST_CHARACTERS
 from grid.types import Observation, Step, ToolCall, Trajectory, Usage
 from grid.worlds.base import State
 
@@ -28,6 +29,7 @@ class Budget:
     seconds: float | None = None
     prompt_characters: int = 1_000_000
     observation_characters: int = 100_000
+    answer_characters: int = MOST_CHARACTERS
 
 
 class Improvement(NamedTuple):

@@ -81,6 +81,12 @@ ANSWER_TOOL = ToolSpec(
     ),
 )
 """Takes the place of FINISH_TOOL where finishing answers the question."""
+TELL_TOOL = ToolSpec(
+    FINISH,
+    "Ends the work with the answer to the query, for whoever asked.",
+    (Parameter("answer", "string", "the answer in words, with all that was asked for"),),
+)
+"""Takes the place of FINISH_TOOL where nothing but the answer is left to be told."""
 GIVE_UP_TOOL = ToolSpec(
     GIVE_UP, "Abandons this attempt, where it does not lead to the goal: an earlier decision is then taken anew.", ()
 )

@@ -150,9 +150,24 @@ class Refined:
         return getattr(self.planner, "max_tokens", None)
 
     @property
+    def fit_tokens(self) -> bool:
+        """As the planner."""
+        return bool(getattr(self.planner, "fit_tokens", False))
+
+    @property
     def plans_ahead(self) -> bool:
         """As the planner."""
         return bool(getattr(self.planner, "plans_ahead", False))
+
+    @property
+    def answers_ahead(self) -> bool:
+        """As the planner."""
+        return bool(getattr(self.planner, "answers_ahead", False))
+
+    @property
+    def temperature(self) -> float | None:
+        """Of the planner's answers."""
+        return getattr(self.planner, "temperature", None)
 
     async def solve(self, episode: Episode) -> Trajectory:
         """As the planner, with every plan refined before it counts."""

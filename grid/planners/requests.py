@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.engines.base import NATIVE, Choice, Engine, Prompt
+from grid.engines.base import NATIVE, Choice, Engine, Prompt, Sampled, Source
 from grid.engines.functions import handed_over
-from grid.engines.roles import Role
+from grid.engines.roles import ACTOR, Role
+from grid.errors import ContextError
 from grid.seeds import derive_seed
+from grid.text.objects import UnreadableError, characters, whole
 from grid.types import Usage
+
+MOST_CHARACTERS = 20_000
+"""Of an answer, where nothing else is said (`budget.answer_characters`)."""
 
 
 @dataclass
@@ -35,18 +42,43 @@ class Message:
 
 
 class Answers(NamedTuple):
-    """Completions, what they cost, and the message that keeps them."""
+    """Completions, what they cost, and the message that keeps them.
+
+    `cut` has the places of those that the limit on tokens ended, `withheld` those that the server kept back, with its
+    words; `most` characters of one are read.
+    """
 
     texts: tuple[str, ...]
     usage: Usage
     message: Message
+    cut: frozenset[int] = frozenset()
+    most: int = MOST_CHARACTERS
+    withheld: Mapping[int, str] = MappingProxyType({})
+
+    def read(self, place: int = 0) -> str:
+        """A completion that can be read.
+
+        Raises:
+            UnreadableError: its server kept it back, it is too long, or it broke off at the limit on tokens before it
+                was whole: what was thought until then is no answer.
+        """
+        text = self.texts[place]
+        if place in self.withheld:
+            raise UnreadableError(f"no text, which the server kept back: {self.withheld[place]}")
+        if place in self.cut and not whole(text):
+            raise UnreadableError("no end: the limit on tokens cut it off")
+        if (length := characters(text)) > self.most:
+            raise UnreadableError(f"{length:,} characters, {self.most:,} at most (budget.answer_characters)")
+        return text
 
 
 class Requests:
     """Engines by role, asked under one seed.
 
     Every request derives its own seed from `seed` and the names of the decision, so that results do not depend on the
-    order in which requests are answered. `messages` are all that was asked and answered, `spent` is what each role did.
+    order in which requests are answered. `messages` are all that was asked and answered, `spent` is what each role did,
+    and `sources` say who answered for it. `answer_characters` of an answer are read at most. With `fit_tokens` the
+    actor's answers have the tokens that its context leaves, where these are fewer than are asked for.
     """
 
     def __init__(
@@ -58,6 +90,9 @@ class Requests:
         """`allow` raises where a prompt for so many completions is too much."""
         self.messages: list[Message] = []
         self.spent = {role: Usage() for role in engines}
+        self.sources: dict[Role, set[Source]] = {role: set() for role in engines}
+        self.answer_characters = MOST_CHARACTERS
+        self.fit_tokens = False
         self._engines, self._seed, self._allow = engines, seed, allow
 
     async def sample(
@@ -71,12 +106,25 @@ class Requests:
             prompt = handed_over(prompt)
         self._allow(prompt, n)
         message = self._message(role, prompt, key, n, temperature, max_tokens)
-        sampled = await self._engines[role].sample(
-            prompt, n=n, temperature=temperature, max_tokens=max_tokens, seed=message.seed
-        )
+        sampled = await self._sampled(role, message, n, temperature, max_tokens)
         self.spent[role] += sampled.usage
+        self.sources[role] |= sampled.sources
         message.answers = sampled.completions
-        return Answers(sampled.completions, sampled.usage, message)
+        return Answers(
+            sampled.completions, sampled.usage, message, sampled.cut, self.answer_characters, sampled.withheld
+        )
+
+    async def _sampled(self, role: Role, message: Message, n: int, temperature: float, max_tokens: int) -> Sampled:
+        """The engine's completions; the message tells how many tokens they could have."""
+        ask = partial(self._engines[role].sample, message.prompt, n=n, temperature=temperature, seed=message.seed)
+        try:
+            return await ask(max_tokens=max_tokens)
+        except ContextError as error:
+            left = error.room or 0
+            if not self.fit_tokens or role != ACTOR or not 0 < left < max_tokens:
+                raise
+        message.max_tokens = left
+        return await ask(max_tokens=left)
 
     async def choose(self, role: Role, prompt: Prompt, *key: object) -> Choice:
         """The exact distribution over the prompt's numbered options; `key` names the decision."""
@@ -84,6 +132,7 @@ class Requests:
         message = self._message(role, prompt, key)
         choice = await self._engines[role].choose(prompt, seed=message.seed)
         self.spent[role] += choice.usage
+        self.sources[role] |= choice.sources
         message.probabilities = choice.probabilities
         return choice
 

@@ -38,7 +38,7 @@ class Retry(Acting):
         for attempt in range(self.attempts):
             path = (await rollout(episode, policy, self, begin(episode), branch=attempt, lessons=lessons)).path
             everything += path.steps
-            if attempt + 1 == self.attempts or episode.resolved(path.state):
+            if attempt + 1 == self.attempts or episode.resolved(path.state, path.steps):
                 break
             lessons = await self.learn(episode, path, attempt, lessons)
         return trajectory(episode, path, everything, branches=attempt)

@@ -47,9 +47,19 @@ class TreeOfThoughts(TreeSearch):
     votes: Annotated[int, Field(ge=1, le=1000)] = 5
 
     @property
+    def judge_temperature(self) -> float:
+        """At which its judge is asked; others ask theirs at 0."""
+        return self.temperature
+
+    @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
         """A world that branches only where more than one chain may be run."""
         return frozenset({SAMPLE, JUDGE, *([BRANCHING] if self.oracle_stop else [])})
+
+    @property
+    def answers_ahead(self) -> bool:
+        """Always: the best chain is run when it is whole."""
+        return True
 
     async def search(self, search: Search) -> None:
         """Algorithm 1: S_t = the b best of { [s, z] : s in S_t-1, z in G(p, s, k) }, until all have ended."""

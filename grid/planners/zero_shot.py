@@ -52,6 +52,11 @@ class ZeroShot(Acting):
         return self.mode == "chain"
 
     @property
+    def answers_ahead(self) -> bool:
+        """Also call by call, where it does not see what the calls returned."""
+        return self.mode == "chain" or self.seen == "calls"
+
+    @property
     def writes_plans(self) -> bool:
         """Where the whole chain is one answer."""
         return self.mode == "chain"

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from grid.engines.base import Engine
 from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe, Probed
 from grid.replicas.client import PooledEngine
 from grid.replicas.fleet import Fleet
 from grid.replicas.pool import Say
@@ -21,11 +22,12 @@ from grid.runner.config import ClusterConfig
 
 @dataclass(frozen=True)
 class Answering:
-    """Who is asked: its label, its config, and where replicas of it run."""
+    """Who is asked: its label, its config, where replicas of it run, and how it will be asked."""
 
     label: str
     model: Mapping[str, Any]
     cluster: ClusterConfig
+    probes: tuple[Probe, ...] = ()
 
 
 @contextmanager
@@ -55,4 +57,6 @@ async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
     engine = stack.enter_context(answering(asked, say))
     if engine.home == "gateway":
         await cast(HostedEngine, engine).load()
+        if isinstance(engine, Probed):
+            await engine.probe(asked.probes)
     return engine

@@ -17,6 +17,7 @@ from grid.replicas.ready import wait
 from grid.replicas.replica import ReplicaStats
 from grid.runner.build import build_engine
 from grid.runner.cell import Setting
+from grid.runner.probing import probes_of
 from grid.runner.roles import label_of, model_key, models
 from grid.types import Usage
 
@@ -82,6 +83,7 @@ class Fleet:
         ]
         needed.sort(key=lambda one: one[0] == ACTOR)  # so that an acting model's label counts
         self._models = {model_key(model): (label, model) for _, label, model in needed}
+        self._probes = probes_of(settings)
         self._replicas, self._ready_seconds, self._say = replicas, ready_seconds, say
         self.pools: dict[str, Pool] = {}
         self._late: dict[str, Any] = {}  # replicas that are not ready, and the calls to load them
@@ -105,6 +107,13 @@ class Fleet:
         """What each replica has done, as last looked at."""
         self._look()
         return [total for total in self._totals.values() if total.processes]
+
+    @property
+    def uncounted(self) -> set[str]:
+        """The keys of the models of whose answers nobody tells the tokens (`roles.model_key`)."""
+        self._look()
+        told = {name: total.stats.counts for name, total in self._totals.items() if total.processes}
+        return {key for key, one in self.pools.items() if not all(told.get(name, True) for name in one.names)}
 
     @property
     def gpus(self) -> float:
@@ -150,7 +159,8 @@ class Fleet:
             self.pools[key] = pool.start(
                 label, model, engine, self._replicas, ready_seconds=self._ready_seconds, detached=False
             )
-        for name, late in wait(list(self.pools.values()), self._ready_seconds, self._say).items():
+        asked = [replace(one, probes=self._probes.get(key, ())) for key, one in self.pools.items()]
+        for name, late in wait(asked, self._ready_seconds, self._say).items():
             self._say(f"the sweep begins without replica {name}, which joins it when it is ready: {late.why}")
             self._late[name] = late.task or self._load_again(name, end=True)
         self._totals = {name: Totals(one.label, name) for one in self.pools.values() for name in one.names}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe
 from grid.replicas.client import NAMESPACE
 from grid.replicas.replica import CONTROL, Hosting, Replica, ReplicaStats
 from grid.types import Usage
@@ -24,13 +25,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Pool:
-    """The replicas of one model. A `detached` pool outlives the program that started it."""
+    """The replicas of one model. A `detached` pool outlives the program that started it.
+
+    `probes`: as whoever waits for it will ask it.
+    """
 
     label: str
     model: Mapping[str, Any]
     names: tuple[str, ...]
     handles: Mapping[str, Any] = field(repr=False)
     detached: bool = False
+    probes: tuple[Probe, ...] = ()
 
 
 def pool_name(model: Mapping[str, Any]) -> str:

@@ -29,7 +29,9 @@ class _Loading:
     def __init__(self, pools: Sequence[Pool], say: Say) -> None:
         self._pools, self._say = pools, say
         self._handles = {name: pool.handles[name] for pool in pools for name in pool.names}
-        self.pending = {handle.load.remote(): name for name, handle in self._handles.items()}
+        self.pending = {
+            handle.load.remote(pool.probes): name for pool in pools for name, handle in pool.handles.items()
+        }
         self.ready: set[str] = set()
         self.late: dict[str, Late] = {}
         self._again: set[str] = set()
@@ -39,6 +41,16 @@ class _Loading:
     def usable(self) -> bool:
         """Whether every pool has a replica that is ready."""
         return all(self.ready.intersection(pool.names) for pool in self._pools)
+
+    def expect_some(self, seconds: float, waited: float) -> None:
+        """Raise EngineError, with what happened, for a pool all of whose replicas are late."""
+        for pool in self._pools:
+            if not self.late.keys() >= set(pool.names):
+                continue
+            out_of_time = any(self.late[name].task is not None for name in pool.names)
+            what = f" within cluster.ready_seconds={seconds:g}" if out_of_time else f": it failed after {waited:.0f} s"
+            reasons = "\n".join(f"{name}: {self.late[name].why}" for name in pool.names)
+            raise EngineError(f"{pool.label}: no replica is ready{what}; {reasons}")
 
     def take(self, task: Any) -> None:
         """Take in the end of a call; one whose process ended is made once more."""
@@ -82,7 +94,8 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
 
     Raises:
         ConfigError, UnfinishedError: what keeps an engine from ever working.
-        EngineError: a pool of which no replica is ready within `seconds`, with the tails of their logs.
+        EngineError: a pool all of whose replicas failed, as soon as the last one has, or were not ready within
+            `seconds`; with their errors, or the tails of their logs.
     """
     import ray
 
@@ -97,11 +110,9 @@ def wait(pools: Sequence[Pool], seconds: float, say: Say) -> dict[str, Late]:
         done, _ = ray.wait(list(loading.pending), num_returns=1, timeout=min(_LOOK_SECONDS, limit - waited + 0.1))
         for task in done:
             loading.take(task)
+        loading.expect_some(seconds, time.monotonic() - started)
         if loading.ready or int(waited / _LOOK_SECONDS) % 6 == 1:
             total = sum(len(pool.names) for pool in pools)
             say(f"replicas ready {len(loading.ready)} of {total} after {waited:.0f} s")
-    for pool in pools:
-        if not loading.ready.intersection(pool.names):
-            reasons = "\n".join(f"{name}: {loading.late[name].why}" for name in pool.names)
-            raise EngineError(f"{pool.label}: no replica is ready within cluster.ready_seconds={seconds:g}; {reasons}")
+    loading.expect_some(seconds, time.monotonic() - started)
     return loading.late

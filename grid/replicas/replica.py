@@ -7,14 +7,14 @@ import math
 import os
 import sys
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, cast
 
 from grid.engines import own_log
 from grid.engines.base import Choice, Prompt, Sampled
 from grid.engines.hosted import HostedEngine
-from grid.engines.probe import unassigned
+from grid.engines.probe import Probe, Probed, unassigned
 from grid.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
 from grid.runner.make import make
 from grid.types import Usage
@@ -33,7 +33,7 @@ class ReplicaStats:
 
     `busy_seconds` is the time in which something was computed, `batch` the mean number of requests in computation
     over it; `kv_cache` is the highest share seen, None where the engine has no such figure. `failed` leaves out
-    requests that were cancelled.
+    requests that were cancelled. `counts`: tokens of its answers can be told.
     """
 
     name: str
@@ -49,6 +49,7 @@ class ReplicaStats:
     busy_seconds: float = 0.0
     batch: float = 0.0
     kv_cache: float | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,10 @@ class Replica:
         self._began = 0.0
         self._watching: asyncio.Task[None] | None = None
 
-    async def load(self) -> float | None:
+    async def load(self, probes: Sequence[Probe] = ()) -> float | None:
         """Make the engine ready, once; returns what `probe.unassigned` does.
+
+        `probes`: as it will be asked, which is tried where a server may refuse it.
 
         Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
         not fail every request, and Ray starts the next.
@@ -115,9 +118,12 @@ class Replica:
             self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
             self._loading = asyncio.create_task(self._load())
         share = await asyncio.shield(self._loading)
+        if probes and isinstance(self._engine, Probed):
+            await self._engine.probe(probes)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch())
-            self._stats = replace(self._stats, ready=True)
+            # An engine of a plugin need not say so.
+            self._stats = replace(self._stats, ready=True, counts=getattr(self._engine, "counts", True))
         return share
 
     async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:

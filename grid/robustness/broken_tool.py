@@ -28,7 +28,7 @@ from grid.robustness.offering import (
 from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.types import FINISH, REJECT, Observation, Step, ToolCall, Trajectory
-from grid.worlds.base import State, World
+from grid.worlds.base import State, World, resolved_by
 from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 
@@ -129,7 +129,7 @@ def _measure(world: BrokenWorld, alike: Set[str], trajectory: Trajectory) -> Map
     called = any(_called(step) == names[0] for step in (*trajectory.steps, *trajectory.decisions))
     if not called:
         return {"behaviour": None}
-    return {"behaviour": behaviour_of(trajectory, *names, alike, world.resolved(trajectory.end))}
+    return {"behaviour": behaviour_of(trajectory, *names, alike, resolved_by(world, trajectory.steps, trajectory.end))}
 
 
 def _as_before(double: Double, trajectory: Trajectory) -> Trajectory:

@@ -119,7 +119,7 @@ def attempt_row(
         "ok": result.ok,
         "failed": result.failed,
         "seconds": seconds,
-        **vars(result.usage),
+        **result.usage.known(),
         "money": money(prices, result.spent),
         "created_at": made,
     }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from grid.engines.base import Prompt
 from grid.engines.places import Places, calls_nothing, is_right, is_whole
 from grid.engines.roles import Role
-from grid.errors import ModelError
+from grid.errors import VerdictError
 from grid.planners.judging import Scoring
 from grid.planners.requests import Requests
 from grid.planners.restoring import Bounds, Restoring
@@ -35,7 +35,7 @@ class Audit:
         bounds = self._bounds(prompt)
         try:
             given = await self.judging.score(requests, role, prompt, *key, samples=samples, temperature=temperature)
-        except ModelError:
+        except VerdictError:
             if not self.restoring.fixes(0.0, right, bounds):
                 raise
             given = 0.0

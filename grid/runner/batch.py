@@ -21,7 +21,7 @@ from grid.runner.costs import larger
 from grid.runner.lanes import Lane, Try, lanes_of
 from grid.runner.limits import Limits
 from grid.runner.plan import Plan
-from grid.runner.prices import money
+from grid.runner.prices import at_least
 from grid.runner.roles import by_pool, models
 from grid.runner.run import Stamp, killed_cell
 from grid.runner.signs import Sign, Signs, end_process
@@ -200,7 +200,7 @@ class Run:
             row = attempt_row(tried.attempt_id, work.setting, prices, result, seconds, made, died)
             store.write(self._plan.root, {"attempts": [row]})
         told = Report(work.setting.id, result.cells, result.ok, result.failed, result.usage, seconds)
-        self._report(replace(told, money=money(prices, result.spent)))
+        self._report(replace(told, money=at_least(prices, result.spent)))
         cells = [cell for cell in work.cells if cell.cell_id not in ended]
         sign = self._signs.read(tried.attempt_id)
         blocking = next((cell for cell in cells if sign and cell.cell_id == sign.blocked), None)

@@ -36,6 +36,13 @@ runs side by side.
 
 What is in files, and which server a program is, does: the versions of dataset and pool say it.
 """
+LATER: Mapping[str, Any] = {
+    "planner.fit_tokens": False,
+    "dataset.demonstrations_hold_out": "template",
+    "dataset.answering": "none",
+    **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
+}
+"""Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
 _DIGITS = 16
 
 
@@ -62,14 +69,15 @@ class Setting:
 
     @cached_property
     def seed_id(self) -> str:
-        """The id, as if no decision of a judge were set right, no plan refined and no case remembered.
+        """The id, as if no judge were set right, no plan refined, no case remembered and no answer asked for.
 
-        So restoring changes no seed (tooltree A.2), the plan that is refined is the one that would stand without, and
-        trials with memory and without are paired.
+        So restoring changes no seed (tooltree A.2), the plan that is refined is the one that would stand without,
+        trials with memory and without are paired, and the calls are those without `dataset.answering`.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
             config[JUDGE] = {**judge, "restored": NOT_RESTORED}
+        config["dataset"] = {key: value for key, value in config["dataset"].items() if key != "answering"}
         config = {key: value for key, value in config.items() if key not in (*FURTHER, CRITIC)}
         return self._digest(influential(config))
 
@@ -119,20 +127,27 @@ class Cell:
 
 
 def influential(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups' configs without the keys that cannot change a result; robustness settings in their order."""
+    """The groups' configs without the keys that change no result, or came later and have their defaults.
+
+    Robustness settings are in their order.
+    """
     found: dict[str, Any] = {
-        group: {key: value for key, value in config[group].items() if f"{group}.{key}" not in NO_INFLUENCE}
+        group: {key: value for key, value in config[group].items() if _counts(f"{group}.{key}", value)}
         for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
         if group in config
     }
     return found | {"robustness": [*found["robustness"].items()]}
 
 
+def _counts(key: str, value: object) -> bool:
+    return key not in NO_INFLUENCE and not (key in LATER and value == LATER[key])
+
+
 def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trials: int) -> Iterator[Cell]:
     """The setting's cells, trial by trial, lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    compared = ("outline", "resolution", "equivalence")  # so paired
+    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", "answering")  # so paired
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,12 @@ from grid.runner.prices import expect_prices
 from grid.runner.remembered import line_of, with_contents
 from grid.runner.roles import is_named, judges_plans, with_roles
 from grid.types import Skipped
+
+MOST_REASONS = 50
+"""Kinds of reasons that are told apart."""
+OTHER_REASONS = "other reasons"
+_OWN = re.compile(r"\([^()]*\)|'[^']*'|\"[^\"]*\"|\b\d[\d,.]*\b")
+_SHORT = {"(": "(…)", "'": "'…'", '"': '"…"'}
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,9 @@ class Checked:
     cut: Sequence[str] = ()
     remembered: Sequence[str] = ()
 
-    def skipped_by_reason(self) -> dict[str, Counter[str]]:
-        """Dataset label to reasons and how often each was met."""
-        return {name: Counter(skip.reason for skip in skips) for name, skips in self.skipped.items() if skips}
+    def skipped_by_reason(self) -> dict[str, dict[str, int]]:
+        """Dataset label to reasons and how often each was met, the most frequent first; no reason: nothing was."""
+        return {name: by_kind(skips) for name, skips in self.skipped.items()}
 
 
 _NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
@@ -158,7 +164,7 @@ def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
     for job in jobs:
         config = _groups(job.config)
         labels = {group: label for group, label in job.labels.items() if group in config}
-        setting = Setting(config, labels, shared.seed, shared.budget.of_episode.model_dump())
+        setting = Setting(config, labels, shared.seed, shared.budget.of_episode.identity)
         _check_alike(jobs[0].config, job.config)
         known = settings.setdefault(setting.id, setting)
         if known.config != setting.config:
@@ -219,3 +225,19 @@ def _git(*arguments: str) -> str:
     here = Path(__file__).parent
     found = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
     return found.stdout.strip()
+
+
+def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
+    """How many records were skipped for which reason, the most frequent first.
+
+    Reasons that differ only in what is a record's own, a name in quotes or brackets and a number, are of one kind, in
+    which that is left out; what is said of one alone stays as it is.
+    """
+    kinds: dict[str, dict[str, int]] = {}
+    for skip in skips:
+        own = kinds.setdefault(_OWN.sub(lambda part: _SHORT.get(part[0][0], "N"), skip.reason), {})
+        own[skip.reason] = own.get(skip.reason, 0) + 1
+    counts = {(kind if len(own) > 1 else next(iter(own))): sum(own.values()) for kind, own in kinds.items()}
+    ranked = sorted(counts.items(), key=lambda one: -one[1])
+    rest = sum(count for _, count in ranked[MOST_REASONS:])
+    return dict(ranked[:MOST_REASONS]) | ({OTHER_REASONS: rest} if rest else {})

@@ -12,9 +12,11 @@ from grid import plugins
 from grid.datasets.sampling import Part
 from grid.engines.roles import ASKED
 from grid.errors import ConfigError
+from grid.planners.requests import MOST_CHARACTERS
 from grid.runner.cell import FURTHER, GROUPS, OPTIONS
 from grid.runner.keeping import Keep
 from grid.runner.make import config_error
+from grid.text.objects import MAX_CHARACTERS
 
 _MOST = 2**31 - 1
 """Of what an episode may do or read: the tables count in 32 bits."""
@@ -52,6 +54,13 @@ class BudgetConfig(_Section):
     seconds: _Seconds | None = None
     prompt_characters: Annotated[int, Field(ge=1, le=_MOST)] = 1_000_000
     observation_characters: Annotated[int, Field(ge=1, le=_MOST)] = 100_000
+    answer_characters: Annotated[int, Field(ge=100, le=MAX_CHARACTERS)] = MOST_CHARACTERS
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What makes a cell's id: a key that came later is not in it as long as it has its default."""
+        later = {"answer_characters"} if self.answer_characters == MOST_CHARACTERS else set[str]()
+        return self.model_dump(exclude=later)
 
 
 class SweepBudgetConfig(BudgetConfig):

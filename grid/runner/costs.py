@@ -19,13 +19,15 @@ COLUMNS: dict[Role, dict[str, str]] = {
 
 
 def cost_columns(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, int | float | None]:
-    """The columns of what each of a setting's roles spent, nothing where that is not known; null for other roles.
+    """The columns of what each of a setting's roles spent, nothing where nothing is known; null for other roles.
 
-    `money` is that of all roles, null where the price of one is not known.
+    A role's tokens are null where some of its answers are uncounted. `money` is that of all roles, null where the price
+    or the tokens of one are not known.
     """
     spent = dict.fromkeys(roles, Usage()) | dict(spent)
+    known = {role: usage.known() for role, usage in spent.items()}
     counts = {
-        column: getattr(spent[role], name) if role in spent else None
+        column: known[role][name] if role in known else None
         for role, columns in COLUMNS.items()
         for name, column in columns.items()
     }
@@ -33,7 +35,7 @@ def cost_columns(roles: Collection[Role], prices: Prices, spent: Mapping[Role, U
 
 
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
-    """What each role spent, from an episode's row."""
+    """What each role spent, from an episode's row, without the tokens of one that has uncounted answers."""
     return {
         role: Usage(**{name: episode[column] or 0 for name, column in columns.items()})
         for role, columns in COLUMNS.items()

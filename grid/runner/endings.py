@@ -6,10 +6,12 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
+from grid.engines.base import Source
 from grid.errors import ErrorKind, Status
 from grid.planners.base import Episode
-from grid.types import Trajectory
+from grid.types import BETWEEN, Trajectory
 
+SOURCE = ("answered_by", "system_fingerprint", "provider")
 _MAX_MESSAGE = 2000  # characters of an error
 
 
@@ -32,6 +34,13 @@ def outcome_columns(
         "branched_steps": trajectory.branched_steps,
         "unassigned": _mean(step.unassigned for step in trajectory.decisions),
     }
+
+
+def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:
+    """Who answered for the acting model, as its server says; several in one cell are joined."""
+    told = zip(*sources, strict=True)
+    joined = [BETWEEN.join(sorted(set(filter(None, names)))) or None for names in told]
+    return dict(zip(SOURCE, joined or [None] * len(SOURCE), strict=True))
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

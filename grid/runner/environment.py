@@ -51,6 +51,7 @@ class Environment:
             "simulator_failures": self.simulation,
             "judge_failures": self.grounding,
             "user_failures": self.customer,
+            "evaluator_failures": self.evaluation,
         }
         return {name: part.failures if part else None for name, part in unread.items()}
 
@@ -79,9 +80,12 @@ class Environment:
 
 def environment(built: Built, cell: Cell, sweep_seed: int) -> Environment:
     """Whoever a setting has for a cell."""
-    return Environment(
+    found = Environment(
         built.evaluation(cell.case_id, sweep_seed),
         built.simulation(sweep_seed),
         built.grounding(cell.case_id, sweep_seed),
         built.customer(cell.disturbance_seed),
     )
+    for requests in found.requests:
+        requests.answer_characters = built.budget.answer_characters
+    return found

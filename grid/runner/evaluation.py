@@ -10,7 +10,7 @@ from grid.chains import Verdict
 from grid.engines.base import Engine, Prompt, ScoreAnswer, Section
 from grid.engines.informed import Knowing
 from grid.engines.roles import EVALUATOR, Role
-from grid.errors import ModelError
+from grid.errors import ContextError, VerdictError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
@@ -29,6 +29,8 @@ ROLE = Section(
 )
 _SAME = 0.5  # scores above it are a yes
 _DIGITS = 12  # of a digest
+_UNREAD = (VerdictError, ContextError)
+"""Without a verdict: none can be read, or what is judged does not fit the evaluator's context."""
 
 
 class Evaluation:
@@ -36,6 +38,9 @@ class Evaluation:
 
     What it was asked and what it spent is in `requests`, which no budget bounds: it belongs to the environment. `seed`
     is the same for all planners and trials, so that the same question has the same answer for all of them.
+
+    `failures` counts the questions without a verdict that could be read. Such a verdict is not known: it fails nothing,
+    and counts for nobody and against nobody.
     """
 
     def __init__(self, engine: Engine, judging: Judging, seed: int) -> None:
@@ -44,12 +49,20 @@ class Evaluation:
         self.requests = Requests(self._asked, seed)
         self._judging = judging
         self._same = AskedOnce[tuple[Argument, str, str], bool]()
+        self._undecided = set[tuple[Argument, str, str]]()
+        self.failures = 0
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are two values of which nobody could tell whether they mean the same."""
+        return bool(self._undecided)
 
     async def score(self, prompt: Prompt, *key: object) -> float | None:
         """Its score in [0, 1] of what the prompt shows; None where no answer can be read, after all retries."""
         try:
             return await self._judging.score(self.requests, EVALUATOR, prompt, *key)
-        except ModelError:
+        except _UNREAD:
+            self.failures += 1
             return None
 
     async def vote(
@@ -59,7 +72,8 @@ class Evaluation:
         try:
             asked = self.requests, EVALUATOR, prompt, candidates
             shares = await self._judging.vote(*asked, *key, samples=1, temperature=temperature)
-        except ModelError:
+        except _UNREAD:
+            self.failures += 1
             return None
         return max(range(len(shares)), key=shares.__getitem__)
 
@@ -74,17 +88,25 @@ class Evaluation:
             self._asked[EVALUATOR] = self._engine.knowing(truth, self._seed)
         try:
             return await self._judging.verdict(self.requests, EVALUATOR, prompt, *key)
-        except ModelError:
+        except _UNREAD:
+            self.failures += 1
             return None
 
     async def same(self, about: Argument, one: str, other: str) -> bool:
         """Whether two values of an argument mean the same; which of them is the reference's is not told.
 
-        Raises:
-            ModelError: no score, after all retries.
+        Not where no answer can be read, after all retries; then that is `undecided`.
         """
         first, second = sorted((one, other))
-        return await self._same((about, first, second), partial(self._compared, about, first, second))
+        asked = about, first, second
+        try:
+            found = await self._same(asked, partial(self._compared, *asked))
+        except _UNREAD:
+            self.failures += 1
+            self._undecided.add(asked)
+            return False
+        self._undecided.discard(asked)
+        return found
 
     async def _compared(self, about: Argument, first: str, second: str) -> bool:
         digest = hashlib.sha256("\0".join((*about, first, second)).encode("utf-8", "replace")).hexdigest()

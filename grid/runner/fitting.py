@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from grid.datasets.base import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset
+from grid.datasets.base import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Stating
 from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.engines.informed import Informed, Knowing
 from grid.engines.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
@@ -64,6 +64,9 @@ def _unfit(setting: Setting, role: Role, engine: Engine, dataset: Dataset) -> st
         return f"{of} has its {who} played by a language model, which conf/model/{_file(setting, role)}.yaml is not"
     if role == EVALUATOR and judges_plans(setting.config):
         return _no_judge_of_plans(setting, engine, dataset)
+    if role == EVALUATOR and engine.sampler is None and isinstance(dataset, Stating) and dataset.stating:
+        asks = f"{of} asks which statements about an episode are true, which a language model alone can tell"
+        return f"{asks}: model@evaluator={_file(setting, role)} (or model@judge, who stands in for it) is none"
     if isinstance(engine, Informed) and role == EVALUATOR:
         compares = setting.config["dataset"].get("equivalence") == JUDGED
         what = (

@@ -20,10 +20,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the cells of a setting that are to run will take; `money` is None where it is not known."""
+    """What the cells of a setting that are to run will take; None for what is not known."""
 
-    input_tokens: Estimate
-    output_tokens: Estimate
+    input_tokens: Estimate | None
+    output_tokens: Estimate | None
     money: Estimate | None
 
 
@@ -32,11 +32,10 @@ def forecast(pilot: Pilot, cells: int) -> Forecast | None:
     took = pilot.took
     if not took:
         return None
-    money = [one.money for one in took if one.money is not None]
     return Forecast(
         _estimate([one.input_tokens for one in took], cells),
         _estimate([one.output_tokens for one in took], cells),
-        _estimate(money, cells) if len(money) == len(took) else None,
+        _estimate([one.money for one in took], cells),
     )
 
 
@@ -49,6 +48,9 @@ def total(parts: Iterable[Estimate]) -> Estimate:
     return Estimate(value, math.fsum(known) if len(known) == len(every) else None)
 
 
-def _estimate(values: Sequence[float], cells: int) -> Estimate:
-    spread = 2 * cells * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    return Estimate(cells * statistics.fmean(values), spread)
+def _estimate(values: Sequence[float | None], cells: int) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    spread = 2 * cells * statistics.stdev(known) / math.sqrt(len(known)) if len(known) > 1 else None
+    return Estimate(cells * statistics.fmean(known), spread)

@@ -8,7 +8,7 @@ from functools import partial
 
 from grid.engines.base import Engine, Prompt, Section, TextAnswer
 from grid.engines.roles import JUDGE
-from grid.errors import ModelError
+from grid.errors import ContextError, ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
@@ -58,7 +58,7 @@ class GroundingByModel:
             shares = await self._judging.vote(
                 self.requests, JUDGE, prompt, options, *key, samples=1, temperature=0.0, ask=ASK
             )
-        except ModelError:
+        except (ModelError, ContextError):
             self.failures += 1
             return None
         best = max(range(len(shares)), key=shares.__getitem__)

@@ -43,11 +43,26 @@ _SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "mode
 
 PRICE = "price"
 """The key of a model that is no key of its engine: what its tokens cost (`grid.runner.prices`)."""
+OMIT = "omit"
+"""The key of a model that names what its requests leave out."""
 
 
 def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's config as its engine knows it."""
-    return {key: value for key, value in model.items() if key != PRICE}
+    """A model's config as its engine knows it, `OMIT` only where it says something."""
+    return {key: value for key, value in plain(model).items() if key != PRICE}
+
+
+def plain(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's config without `OMIT` where that leaves out nothing: models were named without it before."""
+    return {key: value for key, value in model.items() if key != OMIT or value not in ([], None)}
+
+
+def takes(config: Mapping[str, Any], key: str) -> bool:
+    """Whether a model's class takes a key itself; of none that can be loaded, no. Raises nothing."""
+    try:
+        return key in inspect.signature(load_class("model", config)).parameters
+    except (GridError, ValueError):
+        return False
 
 
 def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:

@@ -34,11 +34,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Took:
-    """What one cell took, all roles together; `seconds` from its begin to its end."""
+    """What one cell took, all roles together; `seconds` from its begin to its end.
+
+    Tokens are None where nobody counted them, money also where there is no price.
+    """
 
     calls: int
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
     money: float | None
     seconds: float
 
@@ -168,8 +171,8 @@ async def _batch(
 
 def _took(row: Mapping[str, Any]) -> Took:
     spent = sum(spent_in(row).values(), Usage())
-    calls = spent.llm_calls + spent.forward_passes
-    return Took(calls, spent.input_tokens, spent.output_tokens, row["money"], row["wall_seconds"])
+    calls, known = spent.llm_calls + spent.forward_passes, spent.known()
+    return Took(calls, known["input_tokens"], known["output_tokens"], row["money"], row["wall_seconds"])
 
 
 def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:

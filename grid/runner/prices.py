@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -12,7 +12,7 @@ from grid.engines.roles import ACTOR, Role
 from grid.errors import ConfigError
 from grid.runner.cell import Setting
 from grid.runner.make import PRICE, config_error
-from grid.runner.roles import by_pool, label_of
+from grid.runner.roles import by_pool, label_of, model_key, models
 from grid.types import Usage
 
 _MILLION = 1_000_000
@@ -30,11 +30,16 @@ class Price(BaseModel):
     output: _Dollars
 
     def of(self, usage: Usage) -> float:
-        """The US dollars of what was used."""
+        """The US dollars of what was used; where answers are uncounted, of the others."""
         cached = self.input if self.cached is None else self.cached
-        new = usage.input_tokens - usage.cached_input_tokens
-        dollars = new * self.input + usage.cached_input_tokens * cached + usage.output_tokens * self.output
-        return dollars / _MILLION
+        read = min(usage.cached_input_tokens, usage.input_tokens)
+        dollars = (usage.input_tokens - read) * self.input + read * cached + usage.output_tokens * self.output
+        return max(dollars, 0.0) / _MILLION
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything, however much it is."""
+        return not (self.input or self.cached or self.output)
 
 
 _FREE = Price(input=0, output=0)
@@ -61,7 +66,14 @@ def prices_of(config: Mapping[str, Any], engines: Mapping[Role, Engine]) -> dict
 
 
 def money(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
-    """The US dollars that all roles of a setting spent; None where the price of one is not known."""
+    """The US dollars that all roles of a setting spent; None where the price of one, or what it used, is not known."""
+    if any(price and not price.free and spent.get(role, Usage()).uncounted_answers for role, price in prices.items()):
+        return None
+    return at_least(prices, spent)
+
+
+def at_least(prices: Prices, spent: Mapping[Role, Usage]) -> float | None:
+    """The same where what is not counted costs nothing; None where a price is not known."""
     dollars = 0.0
     for role, price in prices.items():
         if price is None:
@@ -78,6 +90,24 @@ def expect_prices(setting: Setting, prices: Prices, limit: float) -> None:
             raise ConfigError(
                 f"{_key(role)}.{PRICE}", None, f"{_FORM}: budget.money={limit:g} is given, and {file} has no price"
             )
+
+
+def expect_counts(
+    settings: Iterable[Setting], uncounted: Collection[str], tokens: int | None, dollars: float | None
+) -> None:
+    """Raise ConfigError where a budget of tokens or money cannot hold: of a model's answers nobody tells the tokens.
+
+    `uncounted` are such models, by `roles.model_key`; `tokens` and `dollars` the budgets, where there are any.
+    """
+    for setting in settings:
+        for role, model in models(setting.config).items():
+            if model_key(model) not in uncounted:
+                continue
+            told = f"null: the server of {label_of(role, setting.labels)} tells no tokens of its answers (usage)"
+            if tokens is not None:
+                raise ConfigError("budget.tokens", tokens, told)
+            if dollars is not None and not (_given(role, setting.config) or _FREE).free:
+                raise ConfigError("budget.money", dollars, told)
 
 
 def _key(role: Role) -> str:

@@ -18,7 +18,7 @@ from grid.planners.judging import Judging
 from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.runner.cell import GROUPS, REFINE
-from grid.runner.make import config_error, make, unpriced
+from grid.runner.make import config_error, make, plain, takes, unpriced
 from grid.runner.remembered import remembering
 from grid.runner.simulation import Simulating
 
@@ -32,6 +32,7 @@ HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
 """How each role is asked: its fields are the keys of the role that are no keys of its model."""
 RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
 """Further ones of a judge."""
+_TEMPERATURE = "temperature"
 T = TypeVar("T")
 
 
@@ -84,7 +85,7 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
     examine themselves, nor score their own plans. Who is named as the judge examines finished trajectories too, where
     nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
     """
-    groups = {group: config[group] for group in GROUPS}
+    groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
     found = refining(config) | remembering(config)
     groups |= found
     for role in ASKED:
@@ -110,10 +111,18 @@ def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
         if role == CRITIC and not model:
             allowed = "none or self, or critic with model@critic=NAME, a file of conf/model (no model is it by default)"
             raise ConfigError("refine.mode", CRITIC, allowed)
-        found[role] = dataclasses.asdict(how) | (model or config["model"])
+        found[role] = asked(how) | (model or groups["model"])
+        if _TEMPERATURE in asked(how) and isinstance(how, Judging) and takes(found[role], _TEMPERATURE):
+            allowed = f"null: {_TEMPERATURE} is a key of its model's own ({found[role]['_target_']})"
+            raise ConfigError(f"{role}.{_TEMPERATURE}", how.temperature, allowed)
         if role == JUDGE:
             found[role] |= dataclasses.asdict(_restoring(given))
     return groups | found
+
+
+def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
+    """How a role is asked, as keys of its config; one that is null is left out, as if it were not there."""
+    return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
 
 
 def refining(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -188,8 +197,8 @@ def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _model(role: Role, given: Mapping[str, Any]) -> dict[str, Any]:
-    own = (*_keys(HOW[role]), *(RESTORING if role == JUDGE else ()))
-    return {key: value for key, value in given.items() if key not in own}
+    own = (*_own(role, given), *(RESTORING if role == JUDGE else ()))
+    return plain({key: value for key, value in given.items() if key not in own})
 
 
 def _restoring(given: Mapping[str, Any]) -> Restoring:
@@ -197,7 +206,14 @@ def _restoring(given: Mapping[str, Any]) -> Restoring:
 
 
 def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Criticising:
-    return _made(role, HOW[role], given)
+    keys = _own(role, given)
+    return _made(role, HOW[role], {key: value for key, value in given.items() if key in keys})
+
+
+def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that say how a role is asked; a temperature that the engine of who scores has itself is the engine's."""
+    keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
+    return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
 
 
 def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:

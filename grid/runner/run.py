@@ -7,19 +7,21 @@ import datetime as dt
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
 
 from grid import store
-from grid.datasets.base import BASELINES, DRAFTED, Problem
+from grid.datasets.base import AFTER, BASELINES, DRAFTED, NOTHING, Judged, Problem
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, JUDGE, OF_WORLD
-from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError
+from grid.engines.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
+from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import Scores
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
+from grid.planners.answering import answered_after
 from grid.planners.base import Episode
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
@@ -31,7 +33,7 @@ from grid.runner.case_rows import case_row
 from grid.runner.cell import Cell, Setting
 from grid.runner.costs import cost_columns, summed
 from grid.runner.deadline import CaseTime
-from grid.runner.endings import outcome_columns, time_columns
+from grid.runner.endings import outcome_columns, source_columns, time_columns
 from grid.runner.environment import Environment, environment
 from grid.runner.expected import expected_success
 from grid.runner.failures import UNRESOLVED, error_kind, place_of
@@ -41,6 +43,7 @@ from grid.runner.rows import ranked_of, step_rows, storable
 from grid.runner.tree_rows import improvement_rows, node_rows
 from grid.seeds import derive_seed
 from grid.types import Trajectory, to_json
+from grid.worlds.base import resolved_by
 from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends
 
@@ -112,8 +115,12 @@ async def run_chunk(
 def killed_cell(
     built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
 ) -> dict[str, Any]:
-    """The row of a cell that ends the worker which runs it."""
-    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(Scores())
+    """The row of a cell that ends the worker which runs it.
+
+    Its problem is not built: that may be what ended the worker.
+    """
+    scores = Scores(**{"success": False, **_unsolved(built, cell)}) if kind in UNRESOLVED else Scores()
+    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
     row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
     row |= cost_columns(built.engines, {}, {}) | kind_columns(None)
     return storable(row | stamp.columns(0.0, 0.0))
@@ -169,9 +176,10 @@ async def _run_cell(
         built.engines, built.prices, spent
     )
     row |= run.told | {"error_traceback": run.trace} | kind_columns(problem)
+    row |= source_columns(episode.sources if episode else ())
     row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
     passed = time.perf_counter() - started
-    row |= stamp.columns(passed, own.now() if own else passed) | run.environment.failures()
+    row |= stamp.columns(passed, own.now() if own else passed) | _failures(run, built)
     rows = _tables(run, cell.cell_id, attempt_id, reference)
     row |= {"case_digest": rows["cases"][0]["digest"] if problem else None}
     kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
@@ -192,7 +200,8 @@ async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: Ca
 async def _solved_and_scored(
     run: _Run, problem: Problem, built: Built, setting: Setting, cell: Cell, own: CaseTime | None
 ) -> None:
-    run.told |= {**problem.baselines(), "solvable": solvable(problem)}
+    nothing = problem.world.resolved(problem.world.start())
+    run.told |= {NOTHING: nothing, **problem.baselines(), "solvable": solvable(problem)}
     run.environment = environment(built, cell, setting.seed)
     run.audit = built.audit(problem)
     run.problem = problem = await run.environment.around(built, problem)
@@ -202,7 +211,25 @@ async def _solved_and_scored(
     run.trajectory = trajectory = await (own.limited(solving) if own else solving)
     evaluation = run.environment.evaluation
     said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
-    run.scores = scored(problem, trajectory, problem.world.resolved(trajectory.end), said)
+    resolved = resolved_by(problem.world, trajectory.steps, trajectory.end, _broken_off(episode, trajectory))
+    run.scores = scored(problem, trajectory, resolved, said)
+    if episode.unjudged or (evaluation and evaluation.undecided and not run.scores.success):
+        run.scores = replace(run.scores, success=None)
+
+
+def _failures(run: _Run, built: Built) -> dict[str, int | None]:
+    """How many answers of each role could not be read; null where nobody was to be asked."""
+    found = run.environment.failures()
+    if run.episode and JUDGE in built.planner.needs:
+        found["judge_failures"] = (found["judge_failures"] or 0) + run.episode.unread_verdicts
+    return found
+
+
+def _broken_off(episode: Episode, trajectory: Trajectory) -> bool:
+    """Whether the budget ended the work before it had come to its own end."""
+    outline, steps = episode.case.plan.substeps, trajectory.steps
+    done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
+    return episode.budget_reached is not None and not done
 
 
 def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
@@ -216,8 +243,16 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
         run.trace = "".join(traceback.format_exception(error))
     run.trajectory = run.episode.best() if run.episode else Trajectory((), ())
     if run.problem and run.episode and kind in UNRESOLVED:
-        run.scores = scored(run.problem, run.trajectory, resolved=False)
+        said = _unsolved(built, cell) if run.problem.examine else {}
+        found = scored(run.problem, run.trajectory, resolved=False, said=said)
+        run.scores = found if found.success is None else replace(found, success=False)
     return kind, message
+
+
+def _unsolved(built: Built, cell: Cell) -> Mapping[str, Any]:
+    """What is judged of an episode that broke off, where a setting has somebody who judges: it is unsolved."""
+    judged = EVALUATOR in built.roles and isinstance(built.dataset, Judged)
+    return cast(Judged, built.dataset).unsolved(cell.case_id) if judged else {}
 
 
 def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> dict[store.Table, list[dict[str, Any]]]:
@@ -225,7 +260,9 @@ def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> d
     ids, problem, episode = (cell_id, attempt_id), run.problem, run.episode
     mended = problem is not None and mends(bare(problem.world))
     nodes = node_rows(*ids, episode.nodes, run.trajectory, run.audit.right if run.audit else {}) if episode else []
-    better = improvement_rows(*ids, episode.improvements, problem.world.resolved) if episode and problem else []
+    better = (
+        improvement_rows(*ids, episode.improvements, partial(resolved_by, problem.world)) if episode and problem else []
+    )
     steps = step_rows(*ids, run.trajectory, reference, ranked_of(problem), mended)
     cases = [case_row(problem)] if problem else []
     return {"steps": steps, "nodes": nodes, "improvements": better, "cases": cases}
@@ -267,19 +304,26 @@ def episode_of(
         roles=engines,
         judging=audit or built.judging.get(JUDGE),
         clock=own.now if own else None,
+        fit_tokens=getattr(built.planner, "fit_tokens", False),
     )
 
 
 async def solve(built: Built, episode: Episode) -> Trajectory:
     """The planner's trajectory, behind an outline that is drafted first where the dataset says so.
 
-    Where its budget is used up, the best so far.
+    Where its budget is used up, or its judge's silence ends the work, the best so far.
     """
     try:
         if built.dataset.outline == DRAFTED:
             await draft(episode)
         found = await all_turns(built.planner, episode)
+        whole = episode.case.decisions is None  # and not one step of a query
+        if whole and getattr(built.dataset, "answering", None) == AFTER:
+            found = await answered_after(episode, found, built.planner)
     except BudgetError:
+        return episode.best()
+    except VerdictError:
+        episode.unjudged = True
         return episode.best()
     if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
         episode.improved(found)

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.engines.base import Engine, Prompt, Section, TextAnswer
 from grid.engines.roles import SIMULATOR
-from grid.errors import ModelError
+from grid.errors import ContextError, ModelError
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
@@ -104,7 +104,7 @@ class Simulation:
         how = Retries(self._how.temperature, self._how.max_retries, _MAX_TOKENS)
         try:
             (found,) = await readable(self.requests, SIMULATOR, prompt, read_response, key, how)
-        except ModelError:
+        except (ModelError, ContextError):
             self.failures += 1
             return None
         return Response(*found)

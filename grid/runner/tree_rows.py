@@ -7,7 +7,7 @@ from typing import Any
 
 from grid.planners.progress import Improvement
 from grid.planners.search.tree import Node
-from grid.types import Trajectory
+from grid.types import Step, Trajectory, Usage
 from grid.worlds.base import State
 
 
@@ -41,11 +41,15 @@ def node_rows(
             "value": node.value,
             "pruned": node.pruned,
             "on_path": node.parent is None or bool(node.path and id(node.path.steps[-1]) in on_path),
-            "input_tokens": node.spent.input_tokens,
-            "output_tokens": node.spent.output_tokens,
+            **_tokens(node.spent),
         }
         for node in nodes
     ]
+
+
+def _tokens(usage: Usage) -> dict[str, int | None]:
+    known = usage.known()
+    return {name: known[name] for name in ("input_tokens", "output_tokens")}
 
 
 def _failed(node: Node) -> bool | None:
@@ -57,7 +61,10 @@ def _failed(node: Node) -> bool | None:
 
 
 def improvement_rows(
-    cell_id: str, attempt_id: str, improvements: Sequence[Improvement], resolved: Callable[[State], bool]
+    cell_id: str,
+    attempt_id: str,
+    improvements: Sequence[Improvement],
+    resolved: Callable[[Sequence[Step], State], bool],
 ) -> list[dict[str, Any]]:
     """One row for each trajectory that was better than all before; the last is the one returned."""
     return [
@@ -67,13 +74,12 @@ def improvement_rows(
             "improvement": place,
             "node": found.node,
             "value": found.value if found.value is None or abs(found.value) < float("inf") else None,
-            "success": resolved(found.trajectory.end),
+            "success": resolved(found.trajectory.steps, found.trajectory.end),
             "n_steps": len(found.trajectory.steps),
             "tool_calls": found.tool_calls,
             "llm_calls": found.usage.llm_calls,
             "forward_passes": found.usage.forward_passes,
-            "input_tokens": found.usage.input_tokens,
-            "output_tokens": found.usage.output_tokens,
+            **_tokens(found.usage),
             "seconds": found.seconds,
         }
         for place, found in enumerate(improvements)

@@ -22,7 +22,7 @@ from grid.runner.config import BudgetConfig
 from grid.runner.deadline import CaseLoop
 from grid.runner.keeping import Keep
 from grid.runner.limits import Limits, end_when_too_large
-from grid.runner.prices import Prices, money
+from grid.runner.prices import Prices, at_least
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.signs import Sign, Speaker, started_at
@@ -59,8 +59,9 @@ class Report:
     """What a try of a chunk did; `error` where its cells have no rows, and why.
 
     `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
-    asked, and `kept` the cells that this is of; `money` are US dollars, None where a price is not known. A try whose
-    worker died has spent `usage`, `money` and `seconds` also on cells that are tried again.
+    asked, and `kept` the cells that this is of; `money` are US dollars, without those of cells with uncounted answers,
+    None where a price is not known. A try whose worker died has spent `usage`, `money` and `seconds` also on cells that
+    are tried again.
     """
 
     setting_id: str
@@ -120,7 +121,7 @@ def solve_chunk(chunk: Chunk) -> Report:
         writes=pulse.writes,
         kept=result.kept,
         transcripts=pulse.transcripts,
-        money=money(built.prices, result.spent),
+        money=at_least(built.prices, result.spent),
     )
 
 
@@ -213,7 +214,7 @@ class _Pulse:
             ended=result.cells,
             ok=result.ok,
             tokens=used.input_tokens + used.output_tokens,
-            money=money(self._prices, result.spent) or 0.0,
+            money=at_least(self._prices, result.spent) or 0.0,
         )
 
     def _write(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from grid.errors import StoreError, one_line
 from grid.store.files import check, check_there, survey
 from grid.store.looking import is_there
+from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
 from grid.text.untrusted import loads
 
@@ -23,7 +24,8 @@ _TRIES = 5  # of a folder whose files are being replaced by larger ones
 def gather(target: Path, roots: Sequence[Path]) -> None:
     """Make `target` a results folder with the rows of all `roots`: links to their files, or copies elsewhere.
 
-    It is made anew each time, whole or not at all. Cells that several folders hold count once, as everywhere.
+    What their data sets skipped goes with them. It is made anew each time, whole or not at all. Cells that several
+    folders hold count once, as everywhere.
 
     Raises:
         StoreError: a folder holds no results, cannot be read or written to, or `target` is one of the roots or holds
@@ -41,6 +43,9 @@ def gather(target: Path, roots: Sequence[Path]) -> None:
             _linked(draft, root)
         told = {"from": list(map(str, roots)), "files": _files(draft)}
         (draft / _MARK).write_text(json.dumps(told), encoding="utf-8")
+        if skipped := merged(runs(root).get("skipped", {}) for root in roots):
+            record = {"runs": [], "settings": {}, "skipped": skipped}
+            (draft / FILE).write_text(json.dumps(record, indent=1), encoding="utf-8")
         if is_there(target):
             shutil.rmtree(target)
         os.replace(draft, target)

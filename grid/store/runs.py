@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -19,6 +20,7 @@ class RunRecord(TypedDict):
     """One run: its beginning (ISO 8601, UTC), its command line without secrets and folders, code, versions, machine.
 
     `versions` are those of the driver, by package. `cpu` is the driver's; `cpus` and `gpus` (by kind) the cluster's.
+    `cut` has the lines on what bounds models' answers below what planners ask for; it is there where anything does.
     """
 
     started_at: str
@@ -30,6 +32,7 @@ class RunRecord(TypedDict):
     cpu: str
     cpus: int
     gpus: dict[str, int]
+    cut: NotRequired[list[str]]
 
 
 class PlannedSetting(TypedDict):
@@ -43,10 +46,15 @@ class PlannedSetting(TypedDict):
 
 
 class RunsRecord(TypedDict):
-    """The file: every run, in the order of time, and all settings that were asked for, by their ids."""
+    """The file: every run, in the order of time, and all settings that were asked for, by their ids.
+
+    `skipped` has, by the label of a data set, how many of its records are no cases, by the reason; it is not there in
+    files that were written before it was kept.
+    """
 
     runs: list[RunRecord]
     settings: dict[str, PlannedSetting]
+    skipped: NotRequired[dict[str, dict[str, int]]]
 
 
 _RECORD = TypeAdapter(RunsRecord)
@@ -70,14 +78,31 @@ def runs(root: str | Path) -> RunsRecord:
         raise StoreError(f"{one_line(path, 200)}: not what a sweep writes ({reason}); remove it") from None
 
 
-def record_run(root: Path, run: RunRecord, settings: Mapping[str, PlannedSetting]) -> None:
-    """Add a run, and the settings it was asked for, to the file; it is replaced whole. Hold the folder's lock.
+def merged(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
+    """What data sets skipped, as the last that speaks of each says; those that skipped nothing are left out."""
+    latest = {dataset: dict(reasons) for part in parts for dataset, reasons in part.items()}
+    return {dataset: reasons for dataset, reasons in latest.items() if reasons}
+
+
+def record_run(
+    root: Path,
+    run: RunRecord,
+    settings: Mapping[str, PlannedSetting],
+    skipped: Mapping[str, Mapping[str, int]] | None = None,
+) -> None:
+    """Add a run, the settings it was asked for and what their data sets skipped; the file is replaced whole.
+
+    Hold the folder's lock.
 
     Raises:
         StoreError: it cannot be read or written.
     """
     known = runs(root)
-    found: RunsRecord = {"runs": [*known["runs"], run], "settings": {**known["settings"], **settings}}
+    found: RunsRecord = {
+        "runs": [*known["runs"], run],
+        "settings": {**known["settings"], **settings},
+        "skipped": merged([known.get("skipped", {}), skipped or {}]),
+    }
     draft = root / ".tmp" / FILE
     try:
         draft.parent.mkdir(parents=True, exist_ok=True)

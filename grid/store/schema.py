@@ -9,8 +9,11 @@ from grid.store.asked_columns import CASES, MESSAGES, SECTIONS
 from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
-SCHEMA_VERSION = "16"
-_COSTS = ("calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers")
+SCHEMA_VERSION = "17"
+_COSTS = (
+    "calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers",
+    "cut_answers", "reasoning_tokens", "uncounted_answers",
+)  # fmt: skip
 
 _SCORES = (
     "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
@@ -96,13 +99,15 @@ EPISODES = pa.schema(
         ("forward_passes", pa.int64()),
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
+        *((name, pa.int64()) for name in ("cut_answers", "reasoning_tokens", "uncounted_answers")),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("money", pa.float64()),
-        *((f"{role}_failures", pa.int32()) for role in ("simulator", "user", "judge")),
+        *((f"{role}_failures", pa.int32()) for role in ("simulator", "user", "judge", "evaluator")),
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),
         ("config", pa.string()),
         *((name, pa.string()) for name in ("code", "code_parts", "git_commit", "engine_version", "sampler")),
+        *((name, pa.string()) for name in ("answered_by", "system_fingerprint", "provider")),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
@@ -207,6 +212,7 @@ ATTEMPTS = pa.schema(
         ("output_tokens", pa.int64()),
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
+        *((name, pa.int64()) for name in ("cut_answers", "reasoning_tokens", "uncounted_answers")),
         ("money", pa.float64()),
         ("seconds", pa.float64()),
         ("created_at", pa.timestamp("us", tz="UTC")),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
+from grid.errors import one_line
 from grid.text.references import found_in, reference
 from grid.types import FINISH, RESULT, Json, Parameter, ToolCall, ToolSpec, to_json
 
@@ -13,6 +17,7 @@ RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RES
 _RESULT = re.compile(RESULT_REFERENCE)
 # `$1`, `$1.x`, `OUTPUT_FROM_STEP_1`, `OUTPUT_FROM_STEP_1.value`: the ways in which models name a step's result.
 _MEANT = re.compile(r"\s*(?:\$|OUTPUT_FROM_STEP_)([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})(?:\.[A-Za-z_][\w.]*)?\s*")
+_REASON = 200  # characters
 _KINDS: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
     "integer": int,
@@ -20,6 +25,10 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
+_EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # regular ones may take for ever
+_FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit them
+_LEFT_OUT = frozenset({*_EXPRESSIONS, *_FORBIDDING, "$ref", "$dynamicRef", "$schema", "$id", "uniqueItems"})
+_DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
 
 
 def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
@@ -56,7 +65,7 @@ def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
     All required arguments must be there and no others than the tool has. A value is of the argument's type or a text:
     what an earlier step returned is referred to in a text, and models write numbers as texts. Tools that take results,
     and all where `exact`, are told exactly: such an argument is a reference to one, a text is nothing but a text, and
-    of listed values it is one.
+    of listed values it is one. A schema that says more than a type is kept to, but for texts.
     """
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name, value in call.arguments.items():
@@ -64,15 +73,24 @@ def misfit(call: ToolCall, tool: ToolSpec, exact: bool = False) -> str | None:
             return f"{tool.name} has no argument {name!r:.80}"
         if why := _wrong(value, known[name], tool, exact or tool.takes_results):
             return f"{name} {why}"
-    missing = [name for name, one in known.items() if one.required and call.arguments.get(name) in (None, "")]
+    missing = [name for name, one in known.items() if one.required and not _given(call.arguments, one)]
     return f"{tool.name} without {', '.join(missing)}" if missing else None
+
+
+def _given(arguments: Mapping[str, Json], parameter: Parameter) -> bool:
+    """Whether an argument has a value; null is one where its schema says so."""
+    value = arguments.get(parameter.name)
+    nullable = value is None and parameter.name in arguments and parameter.schema
+    return value not in (None, "") or bool(nullable and _unfit(None, parameter.schema) is None)
 
 
 def _wrong(value: Json, parameter: Parameter, tool: ToolSpec, exact: bool) -> str | None:
     if exact and parameter.type not in _KINDS and not isinstance(value, str):
         return f"is no text: {to_json(value):.80}"
-    if not _fits(value, parameter.type):
-        return f"is no {parameter.type}"
+    if not any(_fits(value, kind) for kind in parameter.kinds):
+        return f"is no {' or '.join(parameter.kinds)}"
+    if parameter.schema and value is not None and (why := _unfit(value, parameter.schema)):
+        return f"does not fit its schema: {one_line(why, _REASON)}"
     if parameter.type == RESULT and not (isinstance(value, str) and _RESULT.fullmatch(value)):
         return f"is {value!r:.80}, which is no earlier step's result: {reference('i', RESULT)} is"
     listed = allowed(tool, parameter)
@@ -99,3 +117,53 @@ def misplaced(call: ToolCall, before: Mapping[str, bool]) -> str | None:
         if not before[step]:
             return f"it refers to step {step}, which has no result"
     return None
+
+
+def _unfit(value: Json, schema: str) -> str | None:
+    """Why a value does not fit a schema (JSON); None where it does, and where that cannot be told.
+
+    A text fits wherever it stands: it may refer to what an earlier step returned, and models write numbers as texts.
+    """
+    error = next(iter(_validator(schema).iter_errors(value)), None)
+    if error is None:
+        return None
+    place = "".join(f"[{part!r}]" for part in error.absolute_path)
+    return f"{place} {error.message}".strip()
+
+
+@lru_cache(maxsize=1024)
+def _validator(schema: str) -> Any:
+    # Late: few data sets have such schemas, and every worker would load it.
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    checks = {name: _but_texts(check) for name, check in Draft202012Validator.VALIDATORS.items()}
+    checks["oneOf"] = checks["anyOf"]  # a text may fit several
+    return extend(Draft202012Validator, checks)(_checked(json.loads(schema)))
+
+
+def _but_texts(check: Callable[..., Iterator[Any] | None]) -> Callable[..., Iterator[Any] | None]:
+    def checked(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any] | None:
+        return None if isinstance(instance, str) else check(validator, value, instance, schema)
+
+    return checked
+
+
+def _checked(schema: Any) -> Any:
+    """What of a schema is checked."""
+    if isinstance(schema, list):
+        return [_checked(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in _LEFT_OUT}
+    if "patternProperties" in schema:
+        kept.pop("additionalProperties", None)
+    return {key: _part(key, value) for key, value in kept.items()}
+
+
+def _part(key: str, value: Any) -> Any:
+    if key in _DATA:
+        return value
+    if key in ("properties", "dependentSchemas") and isinstance(value, dict):
+        return {name: _checked(one) for name, one in value.items()}
+    return _checked(value)

@@ -5,10 +5,12 @@ A name or an argument is never dropped in silence: what cannot be placed makes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from grid.text.objects import UnreadableError, whole_object
+from grid.text.untrusted import loads
 from grid.types import NO_TOOL, Json, ToolSpec
 
 MAX_ARGUMENTS = 64
@@ -23,6 +25,7 @@ _ENVELOPE = frozenset({"id", "call_id", "tool_call_id", "type", "index"})
 _REMARKS = frozenset(
     {"thought", "thoughts", "thinking", "reasoning", "reason", "rationale", "explanation", "comment", "confidence"}
 )
+_AROUND = re.compile(r"\A(?:functions\.|default_api\.|<function=)|(?::\d+|\(\))\Z")
 _NONE = frozenset({"none", "null", "n/a", "no_tool", "no-tool", "no tool", "no tool required", "no tool needed"})
 
 
@@ -77,7 +80,7 @@ def _call(found: dict[str, Json], tools: Mapping[str, ToolSpec]) -> Call | None:
         if len(keys) == 1 and keys[0] in tools and isinstance(arguments := found[keys[0]], dict):
             return _made(keys[0], arguments, found)
         return None
-    tool = _tool(found[key], tools)
+    tool = tool_meant(found[key], tools)
     parameters = {parameter.name for parameter in tools[tool].parameters} if tool in tools else set()
     places = [place for place in _ARGUMENTS if place in found and place not in parameters and place != key]
     if places:
@@ -120,16 +123,27 @@ def _names(found: dict[str, Json], key: str, tools: Mapping[str, ToolSpec]) -> b
     name = found[key]
     if key == "tool":
         return name is None or isinstance(name, str)
-    return isinstance(name, str) and (_tool(name, tools) in (*tools, NO_TOOL) or any(at in found for at in _ARGUMENTS))
+    return isinstance(name, str) and (
+        tool_meant(name, tools) in (*tools, NO_TOOL) or any(at in found for at in _ARGUMENTS)
+    )
 
 
-def _tool(name: Json, tools: Mapping[str, ToolSpec]) -> str:
-    """The tool that a name means; NO_TOOL where it says that there is none."""
+def tool_meant(name: Json, tools: Mapping[str, ToolSpec]) -> str:
+    """The tool that a name means, NO_TOOL where it says that there is none; else the name as it is.
+
+    A name may have what servers and models put around it: `functions.x:0`, `default_api.x`, `mcp__server__x`, `x()`
+    and the marks of a channel. The tools' own names come first, and where two could be meant none is.
+    """
     written = name.strip() if isinstance(name, str) else ""
-    bare = written.removeprefix("functions.").removesuffix("()")
-    if written not in tools and bare in tools:
+    if written in tools:
+        return written
+    bare = _AROUND.sub("", written.partition("<|")[0].strip())
+    if bare in tools:
         return bare
-    if written not in tools and (name is None or written.rstrip(".").casefold() in _NONE):
+    served = [tool for tool in tools if bare.startswith("mcp__") and bare.endswith(f"__{tool}")]
+    if len(served) == 1:
+        return served[0]
+    if name is None or written.rstrip(".").casefold() in _NONE:
         return NO_TOOL
     return written
 
@@ -148,12 +162,21 @@ def _arguments(value: Json) -> dict[str, Json]:
         return {}
     if isinstance(value, str):
         try:
-            return whole_object(value)
+            return whole_object(_unquoted(value))
         except UnreadableError as error:
             raise UnreadableError(f"arguments that are {error}") from None
     if not isinstance(value, dict):
         raise UnreadableError("arguments that are no object")
     return value
+
+
+def _unquoted(text: str) -> str:
+    """Arguments that were written as JSON twice, once; without an empty text behind them (`{}""`)."""
+    try:
+        inner = loads(text)
+    except (ValueError, RecursionError):
+        inner = None
+    return inner if isinstance(inner, str) else re.sub(r'(?<=\})\s*(?:"")+\s*\Z', "", text)
 
 
 def _thought(found: dict[str, Json]) -> str | None:

@@ -8,8 +8,12 @@ from urllib.parse import urlsplit
 
 from grid.errors import ConfigError
 
-PASSING = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""The statuses of failures that may pass; 529 is 'overloaded' at some providers."""
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
+"""The statuses of failures that may pass.
+
+409 (another request holds the lock) and 425 (too early) ask for another try; 520 to 524 are what a gateway in front
+(Cloudflare) says of a server that it cannot reach or that takes too long; 529 is 'overloaded' at some providers.
+"""
 
 
 def retry_after(value: str | None, now: float) -> float:

@@ -1,7 +1,8 @@
 """What an answer says that may call several functions, in the formats in which models write them.
 
 `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen), `[TOOL_CALLS][...]` (Mistral), bare objects (Llama), also
-in a Markdown fence, and a server's message with `tool_calls`. Each call is read by itself, as untrusted as any answer.
+in a Markdown fence, a server's message with `tool_calls`, and what a server left in the text (`left_calls.py`). Each
+call is read by itself, as untrusted as any answer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple
 
 from grid.text.answers import MAX_STEPS, NO_CALL
 from grid.text.calls import Call, calls_in
-from grid.text.objects import MAX_CHARACTERS, Found, UnreadableError, objects, whole_object
+from grid.text.left_calls import blocks, expressions, looks_like_a_call, named_before, spoken
+from grid.text.objects import Found, UnreadableError, objects, whole_object
 from grid.types import FINISH, Json, ToolSpec, to_json
 
 NO_FUNCTION = "arguments without a function's name"
@@ -20,7 +22,9 @@ _MESSAGE = '{"content": '
 _MARK = re.compile(r"<tool_call>|\[TOOL_CALLS\]")
 _LISTS = ("tool_calls", "plan", "calls")
 _NAMES = frozenset({"tool", "name"})  # beside one of these, such a list is an argument
-_FENCE = re.compile(r"```\w*\s*$")
+_OPENING = re.compile(
+    r"(?:```\w*|<[^<>]{1,60}>|\[TOOL_CALLS\]|<\|start\|>\s*assistant|<\|channel\|>\s*commentary|^tool_code)\s*\Z"
+)
 
 
 class Native(NamedTuple):
@@ -48,12 +52,48 @@ def read_native(text: str, tools: Mapping[str, ToolSpec]) -> Native:
     _, end, answer = text.rpartition("</think>")
     if not end and answer.lstrip().startswith("<think>"):
         raise UnreadableError("a thought and no answer")
+    answer = spoken(answer)
+    if tagged := [*blocks(answer, tools)]:
+        return _bounded(_words(answer[: tagged[0][0]]), [call for _, call in tagged])
     mark = _MARK.search(answer)
     body = answer[mark.start() :] if mark else answer
-    found = objects(body)
-    words = answer[: mark.start()] if mark else body[: found[0].start] if found else body
+    found = _named(objects(body), body, tools)
     calls = _calls(found, tools, marked=mark is not None)
-    return _bounded(_FENCE.sub("", words) if calls else answer, calls)
+    if calls and not _unnamed(calls):
+        return _bounded(_words(answer[: mark.start()] if mark else body[: found[0].start]), calls)
+    if mark is None and (written := expressions(answer, tools)):
+        return _bounded(_words(answer[: written[0]]), written[1])
+    if not calls and (seen := looks_like_a_call(answer, tools)):
+        calls = [UnreadableError(f"what looks like a call, in a form that is not known: {seen!r}")]
+    return _bounded(answer, calls)
+
+
+def _words(text: str) -> str:
+    """Words without the marks behind them that open a call."""
+    while opening := _OPENING.search(text):
+        text = text[: opening.start()]
+    return text
+
+
+def _named(found: list[Found], body: str, tools: Mapping[str, ToolSpec]) -> list[Found]:
+    """The objects; one of arguments with a tool's name in front as a call, which begins there."""
+    named, end = list[Found](), 0
+    for one in found:
+        front = named_before(body[end : one.start], tools) if isinstance(one.value, dict) else None
+        end, began = one.end, end
+        if front and not _is_call(one.value, tools):
+            one = one._replace(value={"tool": front[0], "arguments": one.value}, start=began + front[1])
+        named.append(one)
+    return named
+
+
+def _is_call(value: Json, tools: Mapping[str, ToolSpec]) -> bool:
+    return _read(value, tools) is not None or any(name in value for name in _LISTS if isinstance(value, dict))
+
+
+def _unnamed(calls: list[Call | UnreadableError]) -> bool:
+    """Whether all there is are arguments without a function's name."""
+    return all(isinstance(call, UnreadableError) and str(call) == NO_FUNCTION for call in calls)
 
 
 def as_message(content: str, tool_calls: Any) -> str:
@@ -62,8 +102,6 @@ def as_message(content: str, tool_calls: Any) -> str:
 
 
 def _message(text: str, tools: Mapping[str, ToolSpec]) -> Native:
-    if len(text) > MAX_CHARACTERS:
-        raise UnreadableError(f"an answer of {len(text):,} characters, {MAX_CHARACTERS:,} at most")
     message = whole_object(text)
     calls = _calls([Found({"tool_calls": message.get("tool_calls")}, 0, len(text), closed=True)], tools, marked=True)
     return _bounded(str(message.get("content") or ""), calls)

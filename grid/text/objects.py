@@ -15,11 +15,11 @@ from typing import NamedTuple
 from grid.text.untrusted import decoder
 from grid.types import Json, to_json
 
-MAX_CHARACTERS = 20_000
-MAX_REREAD = 4 * MAX_CHARACTERS
+MAX_CHARACTERS = 200_000
+"""The longest answer that is looked at; how long one may be is the key `budget.answer_characters`."""
+_REREAD, _SHORTEST = 4, 20_000  # times its characters an answer is looked at; one counts as so long at least
 _LEAST = 40  # characters that a brace counts as at least: what it costs to find out
 MAX_DEPTH = 20
-_LONGEST_TOKEN = 32  # characters
 
 _THINK = "think|thinking|thought|reasoning|reflection|scratch_?pad"
 _THOUGHT = re.compile(rf"\s*(?:<({_THINK})>.*?</\1>|\[THINK\].*?\[/THINK\])", re.S)
@@ -37,9 +37,11 @@ _TOKEN = re.compile(
     r"|(?P<word>[A-Za-z_$][\w$-]*+)",
     re.S,
 )
+_BEGINNING = re.compile(r"\s*(?:```\w*\s*|<tool_call>\s*|\[TOOL_CALLS\]\s*)?[{\[]")
 _BRACKET = re.compile(r"[{}\[\]]")
 _END = re.compile(r"\s*+(?:\Z|```|<)")
 _THINKING = re.compile(r'\{\s*+(?:"thought"|\'thought\'|thought)\s*+:\s*+')
+_WORDS = frozenset({"thought", "content", "explanation"})
 _LITERALS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPE = re.compile(r'\\(x[0-9a-fA-F]{2}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|.)|"', re.S)
 _ESCAPES = {"'": "'", "_": "_", "\n": ""}
@@ -89,15 +91,16 @@ def objects(text: str) -> list[Found]:
     """The outermost objects of an answer in their order: neither those of a thought nor those behind an observation.
 
     Words and braces around them do not matter. Takes time linear in the text's length: what begins an object and is
-    none is read again from its next brace on, up to MAX_REREAD characters in all.
+    none is read again from its next brace on, up to four times the text's characters in all.
 
     Raises:
         UnreadableError: behind its first thought the text has more than MAX_CHARACTERS characters.
     """
-    at = len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
+    at = _behind_thought(text)
     if len(text) - at > MAX_CHARACTERS:
         raise UnreadableError(f"an answer of {len(text) - at:,} characters, {MAX_CHARACTERS:,} at most")
     found: list[Found] = []
+    most_reread = _REREAD * max(len(text), _SHORTEST)
     thought: Found | None = None  # that is broken, as long as no object has followed it
     reread = 0
     while mark := _MARK.search(text, at):
@@ -119,16 +122,40 @@ def objects(text: str) -> list[Found]:
             except _BrokenError as broken:
                 reread += max(broken.at - start, _LEAST)
                 thinking = _THINKING.match(text, start)
-                if thinking and thinking.end() == broken.at and reread <= MAX_REREAD:
+                if thinking and thinking.end() == broken.at and reread <= most_reread:
                     thought = Found(None, start, _balanced(text, start), True, broken.why)
                     at = broken.at
                 elif broken.begun:
                     at = _balanced(text, start)
                     found.append(Found(None, start, at, True, broken.why))
-                elif reread > MAX_REREAD:
+                elif reread > most_reread:
                     found.append(Found(None, start, at, True, "too many braces that begin no object"))
                     break
     return [*found, thought] if thought else found
+
+
+def _behind_thought(text: str) -> int:
+    """Where an answer begins behind a thought that is marked and has its end."""
+    return len(opening.group()) if (opening := _THOUGHT.match(text)) else 0
+
+
+def characters(text: str) -> int:
+    """How long an answer is, without a thought in front of it."""
+    return len(text) - _behind_thought(text)
+
+
+def whole(text: str) -> bool:
+    """Whether an answer is complete as far as it has been written, so that it needs no more.
+
+    It is where it begins with an object, so that nothing of a thought stands in front, and all that was begun has its
+    last bracket. A thought whose end is there does not matter, nor what marks the object as a call.
+    """
+    answer = text[_behind_thought(text) :].rpartition("</think>")[2]
+    try:
+        found = objects(answer) if _BEGINNING.match(answer) else []
+    except UnreadableError:
+        return False
+    return bool(found) and all(one.closed and not one.why for one in found)
 
 
 def whole_object(text: str) -> dict[str, Json]:
@@ -140,16 +167,6 @@ def whole_object(text: str) -> dict[str, Json]:
     if not isinstance(found.value, dict) or not found.closed or text[found.end :].strip():
         raise UnreadableError("no JSON object")
     return found.value
-
-
-def finished(text: str) -> bool:
-    """Whether an object is whole, as far as an answer has been written: it needs no more."""
-    if "}" not in text[-_LONGEST_TOKEN:]:
-        return False
-    try:
-        return any(found.closed and not found.why for found in objects(text))
-    except UnreadableError:
-        return False
 
 
 def _read(text: str, start: int) -> Found:
@@ -167,6 +184,7 @@ def _read(text: str, start: int) -> Found:
     if text.count("{", start, end) + text.count("[", start, end) > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise _BrokenError(f"a JSON object of more than {MAX_DEPTH} levels", end, begun=True)
     if not text.isascii() or "\\" in text:
+        value = _storable(value)
         try:
             to_json(value).encode()
         except UnicodeEncodeError:
@@ -249,6 +267,16 @@ def _members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 _DECODER = decoder(object_pairs_hook=_members, strict=False)
+
+
+def _storable(value: Json) -> Json:
+    """An object whose words, which nothing is done with, have a question mark for each half of a surrogate pair."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: item.encode(errors="replace").decode() if name in _WORDS and isinstance(item, str) else item
+        for name, item in value.items()
+    }
 
 
 def _balanced(text: str, start: int) -> int:

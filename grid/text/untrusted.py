@@ -37,18 +37,33 @@ def decoder(**options: Any) -> json.JSONDecoder:
 DECODER = decoder()
 
 
-def loads(text: str | bytes) -> Any:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{name!r:.60} stands twice in an object")
+    return found
+
+
+_ONCE = decoder(object_pairs_hook=_once)
+
+
+def loads(text: str | bytes, by: json.JSONDecoder = DECODER) -> Any:
     """One JSON value with finite numbers; raises ValueError, or RecursionError where it is nested too deeply."""
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
     if text.startswith("\ufeff"):
         raise ValueError("a byte order mark stands before it")
-    return DECODER.decode(text)
+    return by.decode(text)
 
 
-def loads_storable(text: str | bytes) -> Any:
-    """As `loads`; refuses texts with half a surrogate pair too (ValueError): no table and no prompt can hold them."""
-    value = loads(text)
+def loads_storable(text: str | bytes, once: bool = False) -> Any:
+    """As `loads`; refuses texts with half a surrogate pair too (ValueError): no table and no prompt can hold them.
+
+    `once`: a key that stands twice in an object is refused too; otherwise the last one counts, as Python has it.
+    """
+    value = loads(text, _ONCE if once else DECODER)
     if isinstance(text, bytes):
         text = text.decode(json.detect_encoding(text))
     check_storable(value, text)

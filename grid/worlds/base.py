@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from grid.types import Observation, ToolCall
+from grid.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
 """Immutable, hashable and picklable; equal states behave alike. Planners keep it, hand it back and do not look."""
@@ -103,6 +103,20 @@ class ComparesTexts(World, Protocol):
     def asking(self, same: Same) -> World:
         """The same world, which asks where its own rules find free texts different."""
         ...
+
+
+def resolved_by(world: World, steps: Sequence[Step], end: State, broken_off: bool = False) -> bool:
+    """Whether a path of `steps` that leads to `end` resolves the case.
+
+    Where to do nothing resolves it, that is only right as an answer, and an answer is one that was read. It does not
+    count where the path is empty, where its last answer could not be read, where nothing could but an end behind that
+    (what was not read may have been a call), or where it was `broken_off` before it had come to its own end.
+    """
+    if not world.resolved(end):
+        return False
+    *before, last = steps or (None,)
+    read = last is not None and not last.malformed and not (before and all(step.malformed for step in before))
+    return (read and not broken_off) or not world.resolved(world.start())
 
 
 def own_state(state: State, kind: type[T]) -> T:

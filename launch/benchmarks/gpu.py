@@ -59,6 +59,7 @@ PARTS = {
     "share": "two replicas on one GPU beside one",
 }
 _WORKER_CELLS = 16  # that a worker runs side by side (grid.runner.run.CONCURRENT_CELLS)
+_TOGETHER = 16  # prefills, and choices, at once
 _LABEL = "measured"
 
 
@@ -267,7 +268,7 @@ def ready(bench: Bench) -> None:
 
 
 def choice(bench: Bench) -> None:
-    """Seconds at the engine of a choice and of a prefill of equally long prompts, in turn, each with nothing cached."""
+    """Seconds of a choice and of a prefill of equally long prompts, nothing cached: in turn, then many together."""
     import ray
 
     replica = bench.replica()
@@ -289,6 +290,21 @@ def choice(bench: Bench) -> None:
                 prefill_cached_tokens=max(one["cached"] for one in found),
                 passes=found[0]["passes"],
                 computed_tokens=found[0]["computed"],
+            )
+            ratios = []
+            for _ in range(3):
+                prompts = _prompts(bench, options, tokens, 2 * _TOGETHER)
+                texts, asked = [as_text(one) for one in prompts[:_TOGETHER]], prompts[_TOGETHER:]
+                prefills, choices = ray.get(replica.choices_over_prefills.remote(texts, asked))
+                ratios.append(choices / prefills)
+            bench.figures.add(
+                "choice",
+                options=options,
+                prompt_tokens=found[0]["tokens"],
+                together=_TOGETHER,
+                choices_over_prefills=spread(ratios, "{:.3f}"),
+                prefills_seconds=prefills,
+                choices_seconds=choices,
             )
 
 

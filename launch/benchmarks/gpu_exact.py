@@ -23,7 +23,7 @@ import numpy as np
 from grid.engines.base import Prompt
 from grid.engines.choice import Prefix
 from grid.engines.hosted import HostedEngine
-from grid.engines.language_model import LanguageModel
+from grid.engines.language_model import LanguageModel, ending
 from grid.engines.rendering import Renderer
 from grid.runner.build import build_engine
 from launch.benchmarks import prompts as made
@@ -118,7 +118,7 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
     """The options' probabilities by their numbers, as algorithm 3 has them, from full next-token distributions.
 
     `logs_after` gives the log-probabilities of the whole vocabulary after a prefix of a label, shape (vocabulary,). A
-    label scores the product over its tokens; one that begins another's, times what no digit takes after it.
+    label scores the product over its tokens; a one-digit number's, times what no digit takes after it.
     """
     labels, known = renderer.labels(count), dict[Prefix, np.ndarray]()
 
@@ -128,9 +128,10 @@ def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], n
         return known[node]
 
     scores = []
+    ends = set(ending(labels, "natural"))
     for label in labels:
         score = float(np.exp(sum(logs(label[:place])[token] for place, token in enumerate(label))))
-        if any(other != label and other[: len(label)] == label for other in labels):
+        if label in ends:
             score *= 1.0 - float(np.exp(logs(label)[list(renderer.digits)]).sum())
         scores.append(score)
     total = sum(scores)
@@ -160,8 +161,7 @@ def _prompt(options: int, renderer: Renderer) -> Prompt:
 async def _full(engine: Any, tokens: list[int], renderer: Renderer, count: int) -> dict[Prefix, np.ndarray]:
     """The full log-probabilities after each prefix that brute force reads, each from a request of its own."""
     labels = renderer.labels(count)
-    begins = {label for label in labels if any(o != label and o[: len(label)] == label for o in labels)}
-    nodes = sorted({label[:place] for label in labels for place in range(len(label))} | begins)
+    nodes = sorted({label[:place] for label in labels for place in range(len(label))}.union(ending(labels, "natural")))
     if hasattr(engine, "device"):
         return _of_transformers(engine, tokens, nodes)
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,3 +63,12 @@ class MeasuredReplica(RecordingReplica):
                 }
             )
         return found
+
+    async def choices_over_prefills(self, texts: Sequence[Prompt], prompts: Sequence[Prompt]) -> tuple[float, float]:
+        """Seconds of all prefills at once, then of all choices at once, as a busy replica has them. None was asked."""
+        engine: Any = self._engine
+        began = time.perf_counter()
+        await asyncio.gather(*(engine.sample(one, n=1, temperature=0.0, max_tokens=1, seed=0) for one in texts))
+        middle = time.perf_counter()
+        await asyncio.gather(*(engine.choose(one, seed=0) for one in prompts))
+        return middle - began, time.perf_counter() - middle

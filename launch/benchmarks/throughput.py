@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe
 from grid.engines.vllm.engine import VLLM
 from grid.replicas import pool
 from grid.replicas.fleet import Fleet
@@ -74,9 +75,9 @@ class Swept:
 class RecordingReplica(Replica):
     """A replica that writes down every request that its engine is given."""
 
-    async def load(self) -> float | None:
+    async def load(self, probes: Sequence[Probe] = ()) -> float | None:
         """Load, then listen."""
-        share = await super().load()
+        share = await super().load(probes)
         engine: Any = self._engine
         if not hasattr(self, "recorded"):
             self.recorded: list[Recorded] = []

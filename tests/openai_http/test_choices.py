@@ -13,6 +13,11 @@ from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section, option_numb
 from grid.engines.http.chat import messages, plain
 from grid.engines.http.engine import OpenAIHTTP
 from grid.errors import ConfigError, ContextError
+from grid.runner.build import build
+from grid.runner.cell import cells
+from grid.runner.config import BudgetConfig
+from grid.runner.run import Stamp, run_chunk
+from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
 from tests.openai_engine import engine, failure, prompt
 
@@ -27,13 +32,12 @@ def brute_force(
     """Every label by itself, token after token behind the prompt, and the mass that no label gets."""
     tokens, encode = model.tokenizer, model.tokenizer.encode
     front = encode(tokens.decode(tokens.chat(messages(asked, form == "padded"))) + prefix)
-    labels = [encode(number) for number in option_numbers(count, form == "padded")]
     scores = []
-    for label in labels:
-        score = 1.0
+    for number in option_numbers(count, form == "padded"):
+        label, score = encode(number), 1.0
         for place, token in enumerate(label):
             score *= np.exp(model.logs([*front, *label[:place]])[token])
-        if form == "terminated" or any(other != label and other[: len(label)] == label for other in labels):
+        if form == "terminated" or (form == "natural" and len(number) < (2 if count <= 100 else 3)):
             score *= 1 - np.exp(model.logs([*front, *label])[tokens.digits]).sum()
         scores.append(score)
     return np.array(scores) / sum(scores), 1 - sum(scores)
@@ -41,7 +45,7 @@ def brute_force(
 
 @pytest.mark.parametrize("form", ["natural", "terminated", "padded"])
 def test_every_form_of_labels_is_exact(form: str) -> None:
-    model, counts = TinyModel(), (2, 10, 11, 101)
+    model, counts = TinyModel(), (2, 8, 10, 11, 61, 100, 101, 120)
     options = [tuple(f"option {index}" for index in range(count)) for count in counts]
     asked = [Prompt((Section("tools", ("Tools:",), some),), ChoiceAnswer(some)) for some in options]
 
@@ -99,7 +103,7 @@ def test_choices_by_name_are_exact(prefix: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "nodes", "passes", "prefix"),
-    [(2, 1, 1, ""), (60, 1, 1, ""), (61, 2, 3, ""), (100, 5, 9, ""), (100, 5, 9, "final: ")],
+    [(2, 3, 5, ""), (60, 11, 21, ""), (61, 11, 21, ""), (100, 11, 21, ""), (100, 11, 21, "final: ")],
 )
 def test_choices_are_exact(count: int, nodes: int, passes: int, prefix: str) -> None:
     model, asked = TinyModel(), choice_prompt(count, "a", "b")
@@ -110,7 +114,7 @@ def test_choices_are_exact(count: int, nodes: int, passes: int, prefix: str) -> 
     assert found.unassigned == pytest.approx(unassigned)
     assert found.error_bound == 0
     assert len({tuple(body["prompt"]) for body in bodies}) == nodes
-    # Behind a label that can go on, all 162 digit tokens are wanted, which are two requests.
+    # Behind a number of one digit all 162 digit tokens are wanted, which are two requests.
     assert found.usage.forward_passes == len(bodies) == passes
     assert found.usage.input_tokens == sum(len(body["prompt"]) for body in bodies)
     assert (found.usage.llm_calls, found.usage.output_tokens, found.usage.resent_requests) == (0, 0, 0)
@@ -124,16 +128,20 @@ def test_the_printed_form_and_the_bound_reach_the_search() -> None:
         return await made.choose(asked, seed=0)
 
     with LocalServer(model.play) as server:
-        printed = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, printed_form=True)))
+        as_printed = engine(server.url, model="tiny", exact_choice=True, printed_form=True)
+        printed = asyncio.run(run(as_printed))
+        few = failure(lambda: as_printed.choose(choice_prompt(10), seed=0))
         bounded = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, mass_bound=0.1)))
-    assert max(printed.probabilities[6:10]) < 1e-12
+    assert set(printed.probabilities[:10]) == {0.0}
+    assert isinstance(few, ConfigError)
+    assert (few.key, few.value) == ("model.printed_form", True)
     expected, _ = brute_force(model, asked, 100, "")
-    assert expected[6:10].min() > 1e-6
+    assert expected[:10].min() > 1e-6
     assert 0 < bounded.error_bound < 1
     assert np.abs(np.array(bounded.probabilities) - expected).sum() / 2 <= bounded.error_bound + 1e-12
 
 
-@pytest.mark.parametrize(("tells", "says"), [(True, "tokens and 1 to answer exceed"), (False, "HTTP 400: This")])
+@pytest.mark.parametrize(("tells", "says"), [(True, "tokens and 2 to answer exceed"), (False, "HTTP 400: This")])
 def test_a_choice_that_does_not_fit_the_context(tells: bool, says: str) -> None:
     model = TinyModel()
 
@@ -149,8 +157,8 @@ def test_a_choice_that_does_not_fit_the_context(tells: bool, says: str) -> None:
 
     with LocalServer(play) as server:
         fits = model.context - len(model.tokenizer.chat(messages(choice_prompt(5, ""))))
-        error = failure(lambda: run(engine(server.url, model="tiny", exact_choice=True), fits))
-        asyncio.run(run(engine(server.url, model="tiny", exact_choice=True), fits - 1))
+        error = failure(lambda: run(engine(server.url, model="tiny", exact_choice=True), fits - 1))
+        asyncio.run(run(engine(server.url, model="tiny", exact_choice=True), fits - 2))  # a number and its end
     assert isinstance(error, ContextError)
     assert says in str(error)
 
@@ -213,8 +221,8 @@ def with_braces_joined(model: TinyModel, asked: Asked) -> Reply:
 @pytest.mark.parametrize(
     ("lacking", "says"),
     [
-        (without_ids, "of 10 tokens that were given by their ids"),
-        (without_logprobs, "10 of 10 tokens that were given by their ids"),
+        (without_ids, "of 12 tokens that were given by their ids"),
+        (without_logprobs, "12 of 12 tokens that were given by their ids"),
         (without_completions, "/v1/completions: HTTP 404"),
         (without_tokenizer, "/tokenize: HTTP 404"),
         (with_texts_for_tokens, "tokens were sent, it counts"),
@@ -251,3 +259,22 @@ def test_a_vocabulary_whose_end_the_server_guards() -> None:
         found = asyncio.run(run(engine(server.url, model="tiny", exact_choice=True, mass_bound=0.0)))
     expected, _ = brute_force(model, choice_prompt(100), 100, "")
     assert np.abs(np.array(found.probabilities) - expected).sum() < 1e-9
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_as_printed_a_cell_with_few_options_is_refused_by_the_key_and_its_success_is_unknown() -> None:
+    model = TinyModel(context=4000)
+    with LocalServer(model.play) as server:
+        keys = {"base_url": server.url, "model": "tiny", "exact_choice": True, "printed_form": True}
+        labels: dict[str, Any] = {"dataset": "slate", "planner": "egb_logits", "model": "openai_http"}
+        setting = setting_of({"limit": 1}, {"max_candidates": 6}, keys, **labels)
+        built = build(setting, BudgetConfig())
+
+        async def run() -> list[dict[str, Any]]:
+            await built.engine.load()  # type: ignore[attr-defined]
+            chunk = list(cells(setting, built.version, built.dataset.case_ids(), 1))
+            return (await run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
+
+        (row,) = asyncio.run(run())
+    assert (row["success"], row["error_kind"]) == (None, "infrastructure")
+    assert "model.printed_form=True: false among ten options or fewer" in row["error_message"]

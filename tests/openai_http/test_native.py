@@ -180,4 +180,7 @@ def test_a_planner_that_chooses_among_listed_tools_is_refused_naming_both_files(
 def test_a_plan_over_http_is_all_calls_of_one_answer() -> None:
     _, case, _ = solved(ZeroShot(), called(FIND, END))
     assert not isinstance(case.messages[0].prompt.answer, PlanAnswer)
-    assert case.messages[0].prompt.entries("instruction")[-1].startswith("Make all of these calls at once")
+    assert [line.split(",")[0] for line in case.messages[0].prompt.entries("instruction")[1:]] == [
+        "Make all of these calls at once",
+        "An answer without a call ends the work.",
+    ]

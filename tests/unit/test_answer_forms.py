@@ -208,7 +208,7 @@ FORMS: dict[str, tuple[str, Call | str]] = {
     "wrong bracket": ('{"tool": "find", "arguments": {"note": [1, 2}}', "breaks off at '}}'"),
     "deep": ('{"tool": "find", "arguments": {"note": ' + "[" * 30 + "]" * 30 + "}}", "more than 20 levels"),
     "half a pair": ('{"tool": "find", "arguments": {"note": "\\ud800"}}', "half a surrogate pair"),
-    "too long": (" " * MAX_CHARACTERS + '{"tool": "find", "arguments": {}}', "20,000 at most"),
+    "too long": (" " * MAX_CHARACTERS + '{"tool": "find", "arguments": {}}', "200,000 at most"),
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.intervals import CLUSTER
 from analysis.search import anytime, sizes
 from grid.runner.config import BudgetConfig
 from tests import planted
@@ -43,8 +44,44 @@ def test_the_curve_by_hand(tmp_path: Path) -> None:
     assert curve["cases"].tolist() == [3] * 4
     assert curve["success"].tolist() == pytest.approx([0, 2 / 3, 1 / 3, 2 / 3])
     assert curve["seconds"].tolist() == pytest.approx([0.4, 0.8, 3.8 / 3, 4.2 / 3])
-    assert curve["per_second"].tolist() == pytest.approx([0, 2 / 2.4, 1 / 3.8, 2 / 4.2])
+    assert curve["gain_per_second"].tolist() == pytest.approx([0, 2 / 1.2, -1 / 1.4, 1 / 0.4])
     assert curve["success_low"].notna().all(), "where nothing varies too"
+
+
+def test_the_gain_per_second_is_that_between_neighbouring_limits(tmp_path: Path) -> None:
+    """40 cases: by 4 calls (0.5 s) half of them resolved, by 8 (1 s) three quarters, by 16 (5 s) no more, all ended.
+
+    Mean success over mean seconds would be 1, 0.75 and 0.15.
+    """
+    rows, improved = [], []
+    for case in range(40):
+        cell = episode("mcts", case, case % 4 != 3, tool_calls=16, case_seconds=5.0, n_nodes=3)
+        rows.append(cell)
+        improved += improvements(cell, (4, 0.5, case % 4 < 2), (8, 1.0, case % 4 != 3))
+    write(tmp_path, rows, improved)
+    curve = anytime.curve(only(tmp_path), anytime.improvements(tmp_path), (4, 8, 16, 32))
+    assert curve["gain_per_second"].tolist()[:3] == pytest.approx([0.5 / 0.5, 0.25 / 0.5, 0.0])
+    assert np.isnan(curve["gain_per_second"].iloc[3]), "no time passes behind the end"
+    low, high = (curve[f"gain_per_second_{bound}"] for bound in ("low", "high"))
+    assert ((low < curve["gain_per_second"]) & (curve["gain_per_second"] < high)).tolist() == [True, True, False, False]
+    shown = sheets(tmp_path)["anytime"]
+    assert [row[4:] for row in shown.rows if row[3] == "gain per second"] == [["1", "0.5", "0", "none", "none"]]
+    assert "since the limit before" in shown.caption
+
+
+def test_intervals_of_gains_hold_the_planted_one() -> None:
+    """500 studies of 60 cases whose gain and whose seconds are drawn together: 0.2 in 4 s."""
+    rng, held = np.random.default_rng(7), 0
+    index = pd.MultiIndex.from_arrays([np.arange(60).astype(str), np.arange(60)], names=[CLUSTER, "case_id"])
+    for _ in range(500):
+        hard = rng.random(60)
+        before = pd.DataFrame({"success": (hard < 0.3).astype(float), "seconds": 1.0 + hard}, index=index)
+        lost = (rng.random(60) < 0.1) & (hard < 0.3)
+        gained = ((hard >= 0.3) & (hard < 0.53)).astype(float)
+        after = before + pd.DataFrame({"success": gained - lost, "seconds": 3.0 + 2 * hard}, index=index)
+        found = anytime.marginal(after, before)
+        held += found.low <= (0.23 - 0.03) / 4 <= found.high
+    assert 0.91 <= held / 500 <= 0.99
 
 
 def test_no_limit_beyond_the_budget_has_a_point(tmp_path: Path) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from analysis import heading
+from grid import store
 from grid.engines.base import Engine
 from grid.errors import ConfigError
 from grid.planners.base import Planner
+from grid.runner import cluster
 from grid.runner.caps import cut
 from grid.runner.check import check_sweep
 from grid.runner.make import make
+from launch import recording
+from tests import plan_rows
 from tests.configs import job, names, solvers, yaml
 
 AHEAD = {"astar", "cot", "fh", "holistic", "plan_first", "zero_shot"}
@@ -61,3 +67,32 @@ def test_no_shipped_model_handicaps_planners_that_plan_ahead() -> None:
         "smollm2-135m",  # it rambles
         "smollm2-135m-vllm",
     }
+
+
+@pytest.mark.parametrize("planner", ["fh", "sh", "react"])
+def test_a_planner_that_fits_its_answers_is_bounded_and_told_so(planner: str) -> None:
+    line = planned(planner, 2048, max_tokens=10_000, fit_tokens=True)
+    assert line is not None
+    assert "planner.max_tokens=10000" in line
+    assert "bounded by model.max_tokens=2048 of local" in line
+    alone = planned(planner, 10_000, max_tokens=10_000, fit_tokens=True)
+    assert alone is not None
+    assert "bounded by what the context of local leaves beside the prompt" in alone
+    lexical, made = make("model", yaml("model", "lexical")), make("planner", yaml("planner", planner))
+    fitted = replace(cast(Any, made), fit_tokens=True)
+    assert cut(cast(Engine, lexical), fitted, {"model": "lexical", "planner": planner}) is None
+
+
+def test_what_bounds_answers_stands_in_the_record_and_in_the_head_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "cpus", lambda: 2)
+    monkeypatch.setattr(cluster, "gpus", dict)
+    model = yaml("model", "local") | {"path": str(tmp_path), "max_tokens": 96}
+    planner = yaml("planner", "fh") | {"max_tokens": 10_000, "fit_tokens": True}
+    found = check_sweep([job(tmp_path, model=model, planner=planner)])
+    recording.record(found.plan, cut=found.cut)
+    (run,) = store.runs(found.plan.root)["runs"]
+    assert run.get("cut") == list(found.cut)
+    plan_rows.write(found.plan.root, [plan_rows.episode("fh", "holistic", case, success=True) for case in range(2)])
+    assert "bounded by model.max_tokens=96" in dict(heading.of(found.plan.root))["answers"]

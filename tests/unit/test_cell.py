@@ -170,5 +170,26 @@ def test_with_an_outline_and_without_the_disturbance_is_the_same() -> None:
     assert not {cell.cell_id for cell in given} & {cell.cell_id for cell in hidden}
 
 
+def test_an_answer_that_is_asked_for_behind_the_calls_changes_no_seed() -> None:
+    after, before = enumerated(changed("dataset", "answering", "after")), enumerated()
+    assert [(cell.seed, cell.disturbance_seed) for cell in after] == [(c.seed, c.disturbance_seed) for c in before]
+
+
 def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
     assert enumerated(changed("planner", "parallel", False)) == enumerated()
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("planner.fit_tokens", True),
+        ("model.least_temperature", 1.0),
+        ("dataset.demonstrations_hold_out", "question"),
+        ("dataset.answering", "after"),
+    ],
+)
+def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, other: object) -> None:
+    group, _, name = key.partition(".")
+    default = grid.runner.cell.LATER[key]
+    assert [cell.cell_id for cell in enumerated(changed(group, name, default))] == [c.cell_id for c in enumerated()]
+    assert not {cell.cell_id for cell in enumerated(changed(group, name, other))} & {c.cell_id for c in enumerated()}

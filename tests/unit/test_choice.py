@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from grid.engines.base import option_numbers
 from grid.engines.choice import ChoiceSearch, Distribution, NameSearch, NumberSearch, Prefix
+from grid.engines.language_model import Labels, ending
 
 VOCABULARY = 120
 DIGITS = list(range(10))
@@ -38,19 +39,22 @@ def two_digits_a_token(number: int | str) -> Prefix:
     return (*head, *(10 + int(pairs[i : i + 2]) for i in range(0, len(pairs), 2)))
 
 
-def brute_force(
-    labels: list[Prefix], digits: list[int], seed: int, sharpness: float, terminated: bool = False
-) -> np.ndarray:
-    """Every label by itself, token after token."""
+def brute_force(labels: list[Prefix], digits: list[int], seed: int, sharpness: float, form: str) -> np.ndarray:
+    """Every label by itself, token after token; with its end where the form has one."""
     scores = []
-    for label in labels:
+    for number, label in enumerate(labels):
         score = 1.0
         for depth, token in enumerate(label):
             score *= np.exp(logs_of(seed, label[:depth], sharpness)[token])
-        if terminated or any(other != label and other[: len(label)] == label for other in labels):
+        if must_end(number, len(labels), form):
             score *= 1.0 - np.exp(logs_of(seed, label, sharpness)[digits]).sum()
         scores.append(score)
     return np.array(scores)
+
+
+def must_end(number: int, options: int, form: str) -> bool:
+    """Algorithm 3, line 14, of one-digit numbers; of more than 100 options, of all two-digit ones besides."""
+    return form == "terminated" or (form == "natural" and number < (10 if options <= 100 else 100))
 
 
 class Model:
@@ -70,9 +74,10 @@ def exact_choice(
     model: Model,
     bound: float = 1e-6,
     printed: bool = False,
-    terminated: bool = False,
+    form: Labels = "natural",
 ) -> Distribution:
-    return searched(NumberSearch(labels, digits, bound=bound, printed=printed, terminated=terminated), model)
+    search = NumberSearch(labels, digits, ends=ending(labels, form), bound=bound, printed=printed)
+    return searched(search, model)
 
 
 def searched(search: ChoiceSearch, model: Model) -> Distribution:
@@ -90,13 +95,13 @@ def searched(search: ChoiceSearch, model: Model) -> Distribution:
     st.sampled_from(["natural", "terminated", "padded"]),
 )
 def test_equals_brute_force_for_any_tokenization(
-    options: int, seed: int, sharpness: float, pairs: bool, form: str
+    options: int, seed: int, sharpness: float, pairs: bool, form: Labels
 ) -> None:
     tokens = two_digits_a_token if pairs else one_digit_a_token
     labels = [tokens(number) for number in option_numbers(options, form == "padded")]
-    digits, terminated = DIGITS + PAIRS if pairs else DIGITS, form == "terminated"
-    found = exact_choice(labels, digits, Model(seed, sharpness), bound=0.0, terminated=terminated)
-    scores = brute_force(labels, digits, seed, sharpness, terminated)
+    digits = DIGITS + PAIRS if pairs else DIGITS
+    found = exact_choice(labels, digits, Model(seed, sharpness), bound=0.0, form=form)
+    scores = brute_force(labels, digits, seed, sharpness, form)
     assert np.abs(np.array(found.probabilities) - scores / scores.sum()).sum() / 2 < 1e-12
     assert found.unassigned == pytest.approx(1 - scores.sum())
     assert found.error_bound == 0.0
@@ -115,59 +120,58 @@ def test_what_is_left_out_costs_no_more_than_the_bound_says(
     assert found.passes <= exact.passes
 
 
-def test_a_hundred_options_take_two_rounds_and_ten_passes() -> None:
-    model = Model(1, 1.0)
-    labels = [one_digit_a_token(number) for number in range(100)]
-    found = exact_choice(labels, DIGITS, model, bound=0.0)
-    assert model.rounds == [1, 9], "0 begins no index of two digits"
-    assert (found.passes, found.levels) == (10, 2)
-    assert exact_choice(labels[:10], DIGITS, Model(1, 1.0)).levels == 1
-
-
-@pytest.mark.parametrize(("options", "rounds"), [(10, [1, 10]), (11, [1, 10, 1]), (100, [1, 9 + 1, 90])])
-def test_labels_that_must_end_take_one_more_round(options: int, rounds: list[int]) -> None:
+@pytest.mark.parametrize(("options", "rounds"), [(2, [1, 2]), (10, [1, 10]), (100, [1, 10]), (101, [1, 10, 90])])
+def test_the_papers_form_takes_a_pass_behind_every_one_digit_number(options: int, rounds: list[int]) -> None:
     model = Model(1, 1.0)
     labels = [one_digit_a_token(number) for number in range(options)]
-    found = exact_choice(labels, DIGITS, model, bound=0.0, terminated=True)
+    found = exact_choice(labels, DIGITS, model, bound=0.0)
     assert model.rounds == rounds
-    assert found.unassigned > exact_choice(labels, DIGITS, Model(1, 1.0), bound=0.0).unassigned
+    assert (found.passes, found.levels) == (sum(rounds), len(rounds))
 
 
-def test_a_number_that_goes_on_is_no_option_where_labels_must_end() -> None:
-    """Of ten options, `1` has the mass of 10 to 19 unless it must end; of eleven it has not."""
+@pytest.mark.parametrize(("options", "rounds"), [(10, [1, 10]), (11, [1, 10, 1]), (100, [1, 10, 90])])
+def test_labels_that_must_all_end_take_one_more_round(options: int, rounds: list[int]) -> None:
+    model = Model(1, 1.0)
+    labels = [one_digit_a_token(number) for number in range(options)]
+    found = exact_choice(labels, DIGITS, model, bound=0.0, form="terminated")
+    assert model.rounds == rounds
+    natural = exact_choice(labels, DIGITS, Model(1, 1.0), bound=0.0)
+    assert (found == natural) == (options == 10), "there all numbers have one digit"
+    assert found.unassigned >= natural.unassigned
+
+
+def test_a_one_digit_number_that_goes_on_is_no_option() -> None:
+    """Of ten options as of eleven, `1` has nothing of 10 to 19; `padded`, where nothing must end, it has all of it."""
     labels = [one_digit_a_token(number) for number in range(11)]
-    free, ended, eleven = (
-        exact_choice(labels[:count], DIGITS, Model(7, 1.0), bound=0.0, terminated=terminated)
-        for count, terminated in ((10, False), (10, True), (11, False))
+    forms: list[tuple[int, Labels]] = [(10, "padded"), (10, "natural"), (11, "natural")]
+    free, ten, eleven = (
+        exact_choice(labels[:count], DIGITS, Model(7, 1.0), bound=0.0, form=form) for count, form in forms
     )
     one = free.probabilities[1] * (1 - free.unassigned)
     goes_on = np.exp(logs_of(7, (1,), 1.0))[DIGITS].sum()
-    assert ended.probabilities[1] * (1 - ended.unassigned) == pytest.approx(one * (1 - goes_on))
-    assert eleven.probabilities[1] * (1 - eleven.unassigned) == pytest.approx(one * (1 - goes_on))
-
-
-def test_the_printed_form_gives_no_prefix_any_mass() -> None:
-    labels = [one_digit_a_token(number) for number in range(100)]
-    printed = exact_choice(labels, DIGITS, Model(3, 1.0), bound=0.0, printed=True).probabilities
-    assert sum(printed[1:10]) == pytest.approx(0.0, abs=1e-12)
-    assert sum(exact_choice(labels, DIGITS, Model(3, 1.0), bound=0.0).probabilities[1:10]) > 0.3
+    for found in (ten, eleven):
+        assert found.probabilities[1] * (1 - found.unassigned) == pytest.approx(one * (1 - goes_on))
 
 
 def test_the_order_of_options_does_not_matter() -> None:
     labels = [one_digit_a_token(number) for number in range(37)]
-    forward = exact_choice(labels, DIGITS, Model(5, 2.0)).probabilities
-    backward = exact_choice(labels[::-1], DIGITS, Model(5, 2.0)).probabilities
+    forward, backward = (
+        searched(NumberSearch(some, DIGITS, ends=labels[:10]), Model(5, 2.0)).probabilities
+        for some in (labels, labels[::-1])
+    )
     assert forward == pytest.approx(backward[::-1])
 
 
 def test_bad_labels_and_bad_numbers_are_refused() -> None:
     for labels in ([(1,), (1,)], [()]):
         with pytest.raises(ValueError, match="distinct"):
-            NumberSearch(labels, DIGITS)
-    search = NumberSearch([(1,), (2,)], DIGITS)
+            NumberSearch(labels, DIGITS, ends=())
+    with pytest.raises(ValueError, match="must end"):
+        NumberSearch([(1,), (1, 0)], DIGITS, ends=())
+    search = NumberSearch([(1,), (2,)], DIGITS, ends=())
     with pytest.raises(ValueError, match="NaN"):
         search.feed(np.full((1, 2), np.nan))
-    nothing = NumberSearch([(1,), (2,)], DIGITS)
+    nothing = NumberSearch([(1,), (2,)], DIGITS, ends=())
     nothing.feed(np.full((1, 2), -np.inf))
     with pytest.raises(ValueError, match="no option"):
         nothing.result()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grid.datasets import files
-from grid.datasets.files import fingerprint, folder, read_jsonl
+from grid.datasets.files import fingerprint, folder, read_json, read_jsonl
 from grid.errors import ConfigError, DataError
 
 
@@ -131,3 +131,20 @@ def test_numbers_that_json_lacks_are_refused(path: Path, number: str) -> None:
 def test_what_no_table_can_hold_is_refused_with_its_line(path: Path, line: bytes, said: str) -> None:
     path.write_bytes(b'{"fine": 1}\n' + line + b"\n")
     refused(path, 2, said)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [('{"a": 1, "b": 2, "a": 3}', "a"), ('{"a": 1, "a": 1}', "a"), ('{"c": [{"é": {}, "é": null}]}', "é")],
+)
+def test_a_key_that_stands_twice_is_refused_in_a_users_own_file(path: Path, text: str, name: str) -> None:
+    """Released files are read as their authors' code reads them: the last one counts."""
+    path.write_text(f'{{"a": 1}}\n{text}\n', encoding="utf-8")
+    assert [line for line, _ in read_jsonl(path)] == [1, 2]
+    with pytest.raises(DataError) as caught:
+        list(read_jsonl(path, own=True))
+    assert str(caught.value) == f"{path}:2: broken JSON: {name!r} stands twice in an object"
+    path.write_text(text, encoding="utf-8")
+    read_json(path)
+    with pytest.raises(DataError, match="stands twice"):
+        read_json(path, own=True)

@@ -32,7 +32,7 @@ def solve(planner: EntropyGuidedBranching | SelfConsistency, engine: Scripted) -
     trajectory = asyncio.run(planner.solve(run))
     assert run.usage == engine.usage, "the episode's counters are what the engine saw"
     assert run.tool_calls == len(world.calls)
-    spent = sum(step.input_tokens for step in trajectory.decisions)
+    spent = sum(step.input_tokens or 0 for step in trajectory.decisions)
     assert spent == engine.usage.input_tokens or isinstance(planner, EGBLogits)
     return trajectory, world.calls, world.resolved(trajectory.end)
 

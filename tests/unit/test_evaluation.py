@@ -18,7 +18,7 @@ from grid.datasets.slate.dataset import Slate
 from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.engines.lexical.engine import Lexical
 from grid.engines.roles import ACTOR, EVALUATOR
-from grid.errors import ConfigError, ModelError
+from grid.errors import ConfigError
 from grid.planners.egb import EGBLogits
 from grid.planners.judging import Judging
 from grid.planners.progress import Budget
@@ -257,9 +257,10 @@ def test_the_question_names_the_argument_and_shows_both_texts() -> None:
 
 def test_without_a_score_there_is_no_answer() -> None:
     found = evaluation(engine := Scoring(unreadable=3), max_retries=2)
-    with pytest.raises(ModelError, match=r"the evaluator's answer has .* 3 times \(evaluator\.max_retries\)"):
-        asyncio.run(found.same(ABOUT, TEXT, PARAPHRASE))
+    assert not asyncio.run(found.same(ABOUT, TEXT, PARAPHRASE))
+    assert (found.failures, found.undecided) == (1, True)
     assert asyncio.run(found.same(ABOUT, TEXT, PARAPHRASE)), "who asks again has another chance"
+    assert (found.failures, found.undecided) == (1, False)
     assert len(engine.asked) == 4
 
 
@@ -365,12 +366,13 @@ def test_what_the_evaluator_spends_has_columns_and_no_budget() -> None:
     assert {row[column] for column in ("evaluator", *COLUMNS[EVALUATOR].values())} == {None}
 
 
-def test_an_evaluator_that_gives_no_score_is_a_failure_of_the_model(tmp_path: Path) -> None:
+def test_an_evaluator_that_gives_no_score_leaves_success_unknown_and_is_counted(tmp_path: Path) -> None:
     found = outcome(letters(Scoring(unreadable=99)))
     row = found.episode
-    assert (row["status"], row["error_kind"], row["success"]) == ("failed", "model", False)
-    assert "the evaluator's answer" in row["error_message"]
-    assert (row["evaluator_calls"], row["n_messages"]) == (3, 4)
+    assert (row["status"], row["error_message"], row["success"]) == ("ok", None, None)
+    assert (row["evaluator_calls"], row["n_messages"], row["evaluator_failures"]) == (3, 4, 1)
+    assert outcome(letters(Scoring())).episode["evaluator_failures"] == 0
+    assert outcome(letters(None)).episode["evaluator_failures"] is None
     store.write(tmp_path, {"episodes": [row]})
     (kept,) = store.rows_of_try(tmp_path, "episodes", "a")
     assert kept["evaluator_calls"] == 3, "counted also where a worker dies behind it"

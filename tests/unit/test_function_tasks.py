@@ -14,8 +14,9 @@ from pydantic.dataclasses import dataclass
 from grid.contracts.trying import reference_resolves
 from grid.datasets.function_tools import tool_of
 from grid.datasets.functions import FunctionTasks
-from grid.errors import ConfigError, ToolError
+from grid.errors import ConfigError, DataError, ToolError
 from grid.strict import STRICT
+from grid.text.arguments import misfit
 from grid.types import Parameter, ToolCall
 from grid.worlds.functions import Function, FunctionWorld, called, outcome
 
@@ -61,6 +62,19 @@ def test_a_function_as_planners_see_it() -> None:
         Parameter("unit", "string", 'of the result. One of: "m", "km". Default: "m".', False, ("m", "km")),
     )
     assert tool_of(shout).parameters[1] == Parameter("times", "integer", "", required=False)
+
+
+def either(a: bool | int, b: list[int] | str | None = None) -> str:
+    """Has arguments of several types."""
+    return f"{a} {b}"
+
+
+def test_an_argument_of_several_types_tells_all_of_them() -> None:
+    a, b = tool_of(either).parameters
+    assert (a.type, a.description, a.required) == ("boolean|integer", "", True)
+    assert (b.type, b.description, b.required) == ("array|string", "Form: [integer] or string.", False)
+    assert misfit(ToolCall("either", {"a": 2.5}), tool_of(either)) == "a is no boolean or integer"
+    assert misfit(ToolCall("either", {"a": 2, "b": [1]}), tool_of(either)) is None
 
 
 def no_text(a: int) -> int:
@@ -179,6 +193,7 @@ def test_tasks_are_resolved_by_their_own_calls(tmp_path: Path) -> None:
         (line(("shout", {"text": "OUTPUT_FROM_STEP_0.result"})), "refers to a result that there is not"),
         (line(), "calls: List should have at least 1 item"),
         ('{"question": 3, "calls": []}', "question: Input should be a valid string"),
+        (line(("shout", {"text": "a"}), question=" "), "question: String should match pattern"),
         (line(*CHAIN), "text: Input should be a valid string"),
         (line(("shout", {"text": "a"}), answer="A"), "answer: Extra inputs"),
     ],
@@ -189,6 +204,13 @@ def test_lines_that_can_be_no_cases_are_skipped_with_their_reason(tmp_path: Path
     (skipped,) = data.skipped
     assert skipped.record == "tasks-0002"
     assert why in skipped.reason
+
+
+def test_a_key_that_stands_twice_is_an_error_with_its_place(tmp_path: Path) -> None:
+    bad = '{"question": "Say it.", "question": "Shout it.", "calls": [{"tool": "shout", "arguments": {"text": "a"}}]}'
+    data = tasks(tmp_path, line(("shout", {"text": "a"})), bad)
+    with pytest.raises(DataError, match=r"tasks\.jsonl:2: broken JSON: 'question' stands twice"):
+        data.case_ids()
 
 
 def test_the_version_is_the_files(tmp_path: Path) -> None:

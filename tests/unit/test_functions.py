@@ -81,8 +81,8 @@ def test_a_plan_is_asked_for_as_all_calls_of_one_answer() -> None:
     assert isinstance(listed.answer, PlanAnswer)
     native = handed_over(listed)
     assert native.entries("instruction")[0] == "Mind the last failure."
-    assert native.entries("instruction")[-2:] == (ASK_AT_ONCE, ASK_WORDS)
-    assert "plan" not in native.entries("instruction")[-2]
+    assert native.entries("instruction")[-3:] == (ASK_AT_ONCE, ASK_WITHOUT, ASK_WORDS)
+    assert not any("plan" in line for line in native.entries("instruction")[-3:])
 
 
 def test_a_prompt_that_wants_no_call_stays_as_it_is() -> None:

@@ -305,3 +305,22 @@ def test_demonstrations_that_share_no_question_come_first(small: HotpotQAMulti) 
         used = set().union(*texts[:apart])
         left = {part.question for part in small.trainings} - used
         assert apart is None or not any(own <= left for own in texts[apart:])
+
+
+def test_what_demonstrations_leave_out(tmp_path: Path) -> None:
+    """All questions of a type are of one template here: by default nothing of it is shown, as published the nearest."""
+    alike = [
+        one | {"question": one["question"].removeprefix(f"{hotpotqa.quiz(int(one['_id'][1:]))} ")} for one in records()
+    ]
+    path = hotpotqa.write(tmp_path, alike)
+    plain = HotpotQAMulti(path=path, cases=8, objectives=1)
+    published = replace(plain, demonstrations_hold_out="question")
+    assert (published.version, published.case_ids()) == (plain.version, plain.case_ids())
+    templates = {part.question: part.template for part in plain.trainings}
+    assert len(set(templates.values())) == 2
+    for case_id in plain.case_ids():
+        (own,) = plain.samples[case_id].templates
+        assert own not in {templates[one.question] for one in plain.demonstrations(case_id, 10)}
+        shown = [one.question for one in published.demonstrations(case_id, 10)]
+        assert len(shown) == 10
+        assert own in {templates[question] for question in shown[:1]}, "the nearest are of its template"

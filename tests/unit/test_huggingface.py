@@ -24,7 +24,7 @@ from grid.engines.hosted import Occupancy
 from grid.engines.transformers.engine import HuggingFace
 from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.answers import read_call
-from grid.text.objects import UnreadableError, finished
+from grid.text.objects import UnreadableError, whole
 from grid.types import NO_TOOL, Parameter, ToolSpec, Usage
 from tests.models import PAIRS, make_model
 
@@ -78,10 +78,10 @@ def test_a_choice_counts_every_pass_and_computes_its_prompt_once(folder: Path) -
     length = size(folder, prompt)
     (found,) = together(engine(folder, mass_bound=0.0).choose(prompt, seed=0))
     assert found.usage == Usage(
-        forward_passes=10, input_tokens=length + 9 * (length + 1), cached_input_tokens=9 * length
+        forward_passes=11, input_tokens=length + 10 * (length + 1), cached_input_tokens=10 * length
     )
     prompt = choice(10)
-    (found,) = together(engine(folder).choose(prompt, seed=0))
+    (found,) = together(engine(folder, labels="padded").choose(prompt, seed=0))
     assert found.usage == Usage(forward_passes=1, input_tokens=size(folder, prompt))
 
 
@@ -90,7 +90,11 @@ def test_a_choice_counts_passes_behind_tokens_of_several_digits(tmp_path: Path) 
     prompt = choice(100)
     length = size(folder, prompt)
     (found,) = together(engine(folder, mass_bound=0.0).choose(prompt, seed=0))
-    # 10 to 59 are single tokens: only 6 to 9 lead on.
+    # 10 to 59 are single tokens: only 6 to 9 lead on, but 0 to 9 must end.
+    assert found.usage == Usage(
+        forward_passes=11, input_tokens=length + 10 * (length + 1), cached_input_tokens=10 * length
+    )
+    (found,) = together(engine(folder, mass_bound=0.0, printed_form=True).choose(prompt, seed=0))
     assert found.usage == Usage(
         forward_passes=5, input_tokens=length + 4 * (length + 1), cached_input_tokens=4 * length
     )
@@ -106,6 +110,7 @@ def test_samples_count_their_prompt_each_and_compute_it_once(folder: Path) -> No
         input_tokens=4 * length,
         cached_input_tokens=3 * length,
         output_tokens=found.usage.output_tokens,
+        cut_answers=len(found.cut),
     )
     (short,) = together(engine(folder, max_tokens=2).sample(TEXT, n=1, temperature=1.0, max_tokens=9, seed=1))
     assert short.usage.output_tokens == 2, "no more than the engine's own limit"
@@ -168,13 +173,17 @@ def test_a_choice_is_never_under_a_grammar(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "whole"),
+    ("text", "noticed"),
     [
         ('{"tool": "a", "arguments": {}}', True),
-        ('Well: {"tool": "a"}\n', True),
+        ('Well: {"tool": "a"}\n', False),
         ('```{"tool": "a"}```', True),
         ("{'tool': 'a', 'arguments': {},}", True),
-        ('Not {this}: {"tool": "a"}', True),
+        ('Not {this}: {"tool": "a"}', False),
+        ('{"tool": "a"} and words', True),
+        ('[{"tool": "a"}]', True),
+        ('<tool_call>\n{"tool": "a"}', True),
+        ('{"tool": "a"} {"tool": ', False),
         ('<think>{"tool": "a"}', False),
         ('<think>{"tool": "a"}</think>{"tool": "b"}', True),
         ('{"tool": "a", "arguments": {"b": 1}', False),
@@ -183,8 +192,8 @@ def test_a_choice_is_never_under_a_grammar(folder: Path) -> None:
         ("{" * 100_000, False),
     ],
 )
-def test_a_whole_object_is_noticed(text: str, whole: bool) -> None:
-    assert finished(text) == whole
+def test_a_whole_object_is_noticed(text: str, noticed: bool) -> None:
+    assert whole(text) == noticed
 
 
 def test_a_prompt_that_does_not_fit_is_a_context_error(folder: Path) -> None:

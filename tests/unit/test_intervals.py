@@ -11,7 +11,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import special, stats
 
-from analysis.intervals import interval, ratio, share
+from analysis.intervals import MOST_TIMES, amount, interval, ratio, share
 from analysis.tables import paired_differences, results
 from tests.unit.test_tables import row
 
@@ -184,3 +184,49 @@ def test_differences_that_seldom_are_not_0_are_covered() -> None:
             found = interval(of((rng.random(60) < probability).astype(float), list(range(60))), reach=1.0)
             held.append(found.low <= probability <= found.high)
         assert np.mean(held) >= 0.95
+
+
+def counts(rng: np.random.Generator, kind: str, clusters: int) -> tuple[pd.Series[float], float]:
+    """Amounts of cases in clusters that differ, and the mean that they are drawn around."""
+    template = np.repeat(np.arange(clusters), rng.integers(1, 5, clusters))
+    if kind == "tokens":
+        return of(np.exp(rng.normal(0, 0.3, clusters)[template] + rng.normal(0, 0.3, len(template))), template), np.exp(
+            0.09
+        )
+    mean = float(kind)
+    return of(rng.poisson(mean * rng.gamma(2, 0.5, clusters)[template]).astype(float), template), mean
+
+
+@pytest.mark.parametrize(("kind", "clusters"), [("tokens", 8), ("tokens", 30), ("3", 8), ("3", 30), ("0.3", 60)])
+def test_amounts_are_covered_and_no_bound_is_below_0(kind: str, clusters: int) -> None:
+    """Student's t of the mean itself covers 89% of the counts in 8 clusters, and has bounds below 0."""
+    rng = np.random.default_rng(5)
+    held = []
+    for _ in range(300):
+        values, truth = counts(rng, kind, clusters)
+        found = amount(values)
+        assert 0 < found.low < found.mean < found.high
+        held.append(found.low <= truth <= found.high)
+    assert 0.92 <= np.mean(held) <= 0.99
+
+
+def test_an_amounts_interval_is_that_of_its_means_logarithm() -> None:
+    values = of([0.0, 0.0, 0.0, 1.0, 0.0, 3.0], [0, 0, 1, 1, 2, 2])
+    plain, found = interval(values), amount(values)
+    assert plain.low < 0 < found.low
+    half = (plain.high - plain.mean) / plain.mean
+    assert found == pytest.approx((plain.mean, plain.mean * np.exp(-half), plain.mean * np.exp(half)))
+    scaled = amount(values * 150)
+    assert scaled == pytest.approx([150 * bound for bound in found]), "whatever its unit"
+
+
+def test_an_amount_of_which_too_little_is_known_has_no_bounds() -> None:
+    for values in (of([0.0] * 6, list(range(6))), of([7.0] * 6, list(range(6))), of([1.0, 5.0], [0, 0])):
+        found = amount(values)
+        assert found.mean == values.mean()
+        assert np.isnan([found.low, found.high]).all()
+    assert np.isnan(amount(of([], [])).mean)
+    two = amount(of([0.0, 0.0, 9.0], [0, 0, 1]))
+    assert np.isnan(two.high) or two.high <= MOST_TIMES * two.mean
+    below = of([-1.0, 2.0, 3.0, 1.0], [0, 1, 2, 3])
+    assert amount(below) == interval(below), "costs of a user's own tools may be negative"

@@ -29,7 +29,7 @@ from grid.store.schema import EPISODES
 from grid.text.answers import NO_SCORE
 from grid.types import Observation, Usage
 from tests import simulated
-from tests.configs import LABELS, job
+from tests.configs import LABELS, job, yaml
 from tests.judged import CONFIG, ROOM, a_prompt, asking
 from tests.world import episode
 
@@ -174,11 +174,36 @@ def test_where_no_judge_is_asked_its_columns_are_null(own_planner: None, tmp_pat
         assert {row[column] for column in ("judge", *COLUMNS[JUDGE].values())} == {None}
 
 
-def test_a_judge_that_gives_no_number_is_a_failure_of_the_model(own_planner: None, tmp_path: Path) -> None:
+def test_a_verdict_that_cannot_be_read_is_unknown_and_counted(own_planner: None, tmp_path: Path) -> None:
+    """It ends the work of a planner that cannot go on without it, and is nobody's failure."""
     for row in ran(judged(tmp_path, judge={"max_retries": 2}), Answering(['{"score": "high"}'])):
-        assert (row["status"], row["error_kind"], row["success"]) == ("failed", "model", False)
-        assert "no JSON object with a score" in row["error_message"]
-        assert (row["judge_calls"], row["judge_output_tokens"]) == (3, 9)
+        assert (row["status"], row["error_kind"], row["success"]) == ("ok", None, None)
+        assert (row["judge_calls"], row["judge_output_tokens"], row["judge_failures"]) == (3, 9, 1)
+
+
+def test_verdicts_that_can_be_read_leave_no_failure(own_planner: None, tmp_path: Path) -> None:
+    for row in ran(judged(tmp_path)):
+        assert row["success"] is not None
+        assert (row["judge_failures"], row["evaluator_failures"]) == (0, None)
+
+
+class Mumbling(Answering):
+    """Answers nothing that has a score, as often as it is asked."""
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        return Sampled(("Who knows?",) * n, Usage(llm_calls=n))
+
+
+@pytest.mark.parametrize("planner", ["tot", "lats", "mcts", "best_first", "tooltree"])
+def test_a_search_whose_judge_says_nothing_has_an_unknown_success(
+    fresh_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planner: str
+) -> None:
+    """That holds for every search: what it returns is not what its setting asks for."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh_cache))
+    asked = Job(job(tmp_path, planner=yaml("planner", planner)).config, LABELS | {JUDGE: "judge"})
+    for row in ran(asked, Mumbling([])):
+        assert (row["status"], row["error_message"], row["success"]) == ("ok", None, None)
+        assert row["judge_failures"] > 0
 
 
 def test_the_acting_model_is_the_judge_unless_another_is_named(own_planner: None, tmp_path: Path) -> None:

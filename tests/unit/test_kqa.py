@@ -336,6 +336,24 @@ def test_demonstrations_are_the_nearest_training_questions(synthetic: KqaSynthet
     assert sum(same_last) > 0.5 * len(same_last)  # by chance about 8%
 
 
+def test_what_demonstrations_leave_out(synthetic: KqaSynthetic) -> None:
+    """By default questions of the case's own template; as published whatever is nearest is shown."""
+    published = KqaSynthetic(demonstrations_hold_out="question")
+    assert (published.case_ids(), published.version) == (synthetic.case_ids(), synthetic.version)
+    template_of = {question.text: question.template for question in synthetic.trainings}
+    alike = {False: 0, True: 0}
+    for case_id in synthetic.case_ids():
+        own = synthetic.questions[case_id].template
+        for held_out in (synthetic, published):
+            shown = [template_of[one.question] for one in held_out.demonstrations(case_id, 10)]
+            assert len(shown) == 10
+            alike[held_out is published] += own in shown
+        others = [one for one in published.demonstrations(case_id, 10) if template_of[one.question] != own]
+        assert list(synthetic.demonstrations(case_id, 10))[: len(others)] == others, "the order is the same"
+    assert alike[False] == 0
+    assert alike[True] > 30
+
+
 def test_limit_takes_the_first_cases_and_wrong_values_are_refused(synthetic: KqaSynthetic) -> None:
     assert KqaSynthetic(limit=3).case_ids() == synthetic.case_ids()[:3]
     for wrong in ({"limit": 0}, {"seed": -1}, {"limit": "3"}, {"unknown": 1}):

@@ -85,6 +85,13 @@ def test_samples_follow_the_distribution_that_choose_gives() -> None:
     assert len(set(sample(engine, prompt(substep), 20, seed=3, temperature=0.0))) == 1
 
 
+def test_a_lower_temperature_counts_as_the_least() -> None:
+    asked = prompt("Learn where the parcel is")
+    drawing, plain = Lexical(temperature=3.0, least_temperature=1.0), Lexical(temperature=3.0)
+    assert sample(drawing, asked, 50, seed=3, temperature=0.0) == sample(plain, asked, 50, seed=3)
+    assert sample(drawing, asked, 50, seed=3, temperature=2.0) == sample(plain, asked, 50, seed=3, temperature=2.0)
+
+
 def test_the_words_decide_and_a_thinking_verb_means_no_tool() -> None:
     engine = Lexical()
     best = [

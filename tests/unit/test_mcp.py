@@ -10,13 +10,20 @@ import pytest
 
 from grid.datasets.base import REFERENCES
 from grid.datasets.mcp.dataset import Mcp
+from grid.engines.answer_schema import answer_schema
+from grid.engines.base import ToolCallAnswer
+from grid.engines.functions import _definition
 from grid.errors import ConfigError, DataError
+from grid.planners.prompts import tool_text
 from grid.runner.build import build
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
+from grid.text.arguments import misfit
+from grid.types import Parameter, ToolCall, ToolSpec
 from grid.worlds.mcp.world import same_answer
 from tests import mcp
 from tests.configs import setting_of
+from tests.mcp_server import EITHER
 
 pytest.importorskip("mcp")
 
@@ -50,6 +57,77 @@ def test_schemas_are_read_with_what_they_refer_to(tmp_path: Path) -> None:
     assert "street*: string" in tool.parameters[0].description
     assert "Default: null" in tool.parameters[1].description
     assert tool.returns == ("id", "total")
+
+
+def test_alternatives_stay_in_the_prompt_and_in_the_function(tmp_path: Path) -> None:
+    tool = data(tmp_path, "either").tools["either"]
+    assert {one.name: (one.type, one.required) for one in tool.parameters} == {
+        "z": ("string", True),
+        "b": ("boolean|number", False),
+        "t": ("integer|array", False),
+        "o": ("object", False),
+        "a": ("object", False),
+        "n": ("integer", False),
+        "l": ("array", False),
+    }
+    assert tool_text(tool) == (
+        "either(z*: string, b: boolean|number, t: integer|array, o: object, a: object, n: integer, l: array) -> result"
+        ": Has parts of several kinds. Needs b, or o and a. [b = a flag or a share.; t = Form: [integer].; "
+        "o = Form: {x*: number} or {name*: string}.; a = Form: {q*: boolean, p*: integer}.]"
+    )
+    function = json.loads(_definition("either", tool))["function"]
+    told, own = function["parameters"]["properties"], EITHER["inputSchema"]["properties"]
+    assert told["b"] == own["b"] | {"description": "a flag or a share."}
+    assert {key: told["o"][key] for key in own["o"]} == own["o"]
+    assert told["t"]["type"] == ["integer", "array", "null"]
+    assert told["a"]["allOf"][1] == {"properties": {"q": {"type": "boolean"}}, "required": ["q"]}
+    assert (told["n"]["minimum"], told["n"]["maximum"]) == (1, 5)
+    assert told["l"]["items"] == {}
+    action = answer_schema(ToolCallAnswer((tool,), may_decline=False))["properties"]["action"]
+    assert action["properties"]["arguments"]["properties"]["b"] == {
+        "anyOf": [{"type": "boolean"}, {"type": "number"}, {"type": "string"}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"b": True}, None),
+        ({"b": 2.5}, None),
+        ({"b": [1]}, "b is no boolean or number"),
+        ({"t": 5}, None),
+        ({"t": [1, 2]}, None),
+        ({"t": None}, None),
+        ({"t": True}, "t is no integer or array"),
+        ({"t": [1, True]}, "True is not of type 'integer'"),
+        ({"o": {"x": 1}}, None),
+        ({"o": {"name": "Tür"}}, None),
+        ({"o": {"x": "OUTPUT_FROM_STEP_0.result"}}, None),
+        ({"o": {"x": -1}}, "o does not fit its schema"),
+        ({"o": {"name": "Tür", "more": 1}}, "o does not fit its schema"),
+        ({"a": {"p": 1, "q": False}}, None),
+        ({"a": {"p": 1}}, "'q' is a required property"),
+        ({"n": 6}, "6 is greater than the maximum of 5"),
+        ({"n": "6"}, None),
+        ({"z": None}, None),
+        ({"z": ""}, "either without z"),
+    ],
+)
+def test_a_call_is_held_against_the_whole_schema(tmp_path: Path, arguments: dict[str, Any], why: str | None) -> None:
+    """A text fits wherever it stands: it may be what an earlier step returned."""
+    call = {"tool": "either", "arguments": {"z": "a", **arguments}}
+    prior = {"tool": "price", "arguments": {"name": "mug"}}
+    found = data(tmp_path, "either", [{"id": "one", "query": "Do it.", "calls": [prior, call]}, *mcp.tasks()])
+    reasons = [skip.reason for skip in found.skipped]
+    assert ("one" in found.case_ids()) == (why is None), reasons
+    assert why is None or why in reasons[0]
+
+
+def test_a_pattern_of_a_server_is_never_run(tmp_path: Path) -> None:
+    """It might take for ever: what the server's own check refuses, it refuses."""
+    schema = json.dumps({"type": "object", "patternProperties": {"(a+)+$": {}}, "additionalProperties": False})
+    tool = ToolSpec("t", "", (Parameter("o", "object", "", schema=schema),))
+    assert misfit(ToolCall("t", {"o": {"a" * 40 + "!": 1}}), tool) is None
 
 
 def test_a_tool_with_a_broken_schema_is_left_out_by_name_and_so_are_its_tasks(tmp_path: Path) -> None:
@@ -131,6 +209,11 @@ def test_a_folder_is_copied_whole_so_that_links_and_large_ones_are_refused(tmp_p
         ('{"id": "a", "query": "q", "calls": [{"tool": "x", "arguments": []}]}', "calls.0.arguments"),
         ('{"id": "add-mug", "query": "q", "answer": "a"}', "'add-mug' is the id of a task before it"),
         ('{"id": "\\ud800", "query": "q"}', "surrogate"),
+        ('{"id": "a", "query": "q", "query": "r", "answer": "a"}', "'query' stands twice in an object"),
+        ('{"id": "a", "query": "q", "calls": [{"tool": "x", "arguments": {"n": 1, "n": 1}}]}', "'n' stands twice"),
+        ('{"id": "a", "query": "", "answer": "a"}', "query: it is blank"),
+        ('{"id": "a", "query": " \\n", "answer": "a"}', "query: it is blank"),
+        ('{"id": "a", "query": "q", "answer": " "}', "answer: it is blank"),
     ],
 )
 def test_a_line_that_is_no_task_is_an_error_with_its_place(tmp_path: Path, line: str, why: str) -> None:
@@ -152,7 +235,6 @@ def test_a_line_that_is_no_task_is_an_error_with_its_place(tmp_path: Path, line:
         ({"calls": [{"tool": "price"}]}, "price without name"),
         ({"calls": [{"tool": "price", "arguments": {"name": "mug", "of": "x"}}]}, "no argument 'of'"),
         ({"calls": [{"tool": "price", "arguments": {"name": "OUTPUT_FROM_STEP_0.result"}}]}, "not before it"),
-        ({"calls": [PRICE], "query": "  "}, "query is empty"),
     ],
 )
 def test_a_task_that_cannot_be_a_case_is_skipped_with_its_reason(

@@ -104,10 +104,10 @@ UNUSABLE = {
     "no texts": (outline("look", 3), "no JSON object with a list"),
     "a text": (to_json({"outline": "look, then book"}), "no JSON object with a list"),
     "51 steps": (outline(*["look"] * (MAX_SUBSTEPS + 1)), "51 substeps, 50 at most"),
-    "10,000 steps": (outline(*["look"] * 10_000), "an answer of 80,013 characters"),
+    "10,000 steps": (outline(*["look"] * 10_000), "80,013 characters, 20,000 at most (budget.answer_characters)"),
     "10,000 steps, shortly": (outline(*["a"] * 3_000), "no JSON object with a list"),
     "a step without end": (outline("look", "x" * (MAX_CHARACTERS + 1)), "a substep of 501 characters, 500 at most"),
-    "a million characters": (outline("x" * 1_000_000), "an answer of 1,000,017 characters, 20,000 at most"),
+    "a million characters": (outline("x" * 1_000_000), "1,000,017 characters, 20,000 at most"),
     "half a surrogate pair": ('{"outline": ["look \\ud800"]}', "half a surrogate pair"),
     "braces": ("{" * 10_000, "too many braces that begin no object"),
 }

@@ -150,7 +150,7 @@ class Planning(Judge):
 def test_a_chain_is_judged_where_its_plan_ends_with_an_answer(
     small_stabletoolbench: str, ends: list[dict[str, Any]], passed: float
 ) -> None:
-    values = {"path": small_stabletoolbench, "group": "G1_instruction", "order": "file"}
+    values = {"path": small_stabletoolbench, "group": "G1_instruction", "order": "file", "answering": "none"}
     setting = setting_of(values, dataset="stabletoolbench", planner="zero_shot", retriever="oracle")
     built, judge = build(setting, BudgetConfig()), Judge([SOLVED])
     cell = list(cells(setting, built.version, ["G1_instruction-4"], 1))

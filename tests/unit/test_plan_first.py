@@ -89,7 +89,7 @@ def test_nothing_is_run_while_it_plans_and_what_is_run_is_the_result() -> None:
 def test_the_cost_of_the_plan_stands_with_the_first_decision() -> None:
     run, found, _ = planned(PLAN, CALL, END)
     assert [step.input_tokens for step in found.steps] == [20, 10]
-    assert sum(step.input_tokens for step in found.steps) == run.usage.input_tokens
+    assert sum(step.input_tokens or 0 for step in found.steps) == run.usage.input_tokens
 
 
 def test_a_plan_that_cannot_be_read_is_asked_for_again() -> None:

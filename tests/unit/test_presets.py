@@ -18,7 +18,7 @@ from analysis.published.beside import NAMED, blocks
 from analysis.search.comparing import name_of
 from grid.types import to_json
 from launch import presets
-from tests.configs import CONF
+from tests.configs import CONF, yaml
 
 Cells = Callable[..., pd.DataFrame]
 
@@ -238,3 +238,24 @@ def test_the_gallery_runs_every_preset_at_its_small_size(cells: Cells, name: str
         for more in preset.runs:
             ran = cells(f"+experiment={name}", *preset.small, *more)
             assert not set(ran["model"].map(name_of)) & {"smollm2-135m", "qwen2.5-coder-1.5b"}, "no real model"
+
+
+@pytest.mark.parametrize("name", ["planning_horizon", "horizon_kqapro", "horizon_kbqa", "horizon_hotpotqa"])
+def test_horizons_ask_models_as_published(cells: Cells, name: str) -> None:
+    ran = cells(f"+experiment={name}", "model=openai_http", "model.model=m", "model.base_url=http://127.0.0.1:1/v1")
+    asked = [json.loads(config)["planner"] for config in ran["config"]]
+    assert {(own["temperature"], own["max_tokens"], own["fit_tokens"]) for own in asked} == {(0.0, 10_000, True)}
+    assert {json.loads(config)["dataset"]["demonstrations_hold_out"] for config in ran["config"]} == {"question"}
+    default = json.loads(cells(f"+experiment={name}")["config"][0])
+    assert default["planner"]["temperature"] == 0
+    assert default["model"]["least_temperature"] > 0, "or its three trials would be one"
+
+
+def test_horizons_everywhere_ask_at_each_planners_own_temperature(cells: Cells) -> None:
+    ran = cells("+experiment=horizon_everywhere")
+    pairs = zip(map(str, ran["planner"]), map(str, ran["config"]), strict=True)
+    asked = {label.partition("[")[0]: json.loads(config)["planner"] for label, config in pairs}
+    assert {name: own["temperature"] for name, own in asked.items()} == {
+        name: yaml("planner", name)["temperature"] for name in asked
+    }
+    assert {own["max_tokens"] for own in asked.values()} == {10_000}

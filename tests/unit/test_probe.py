@@ -19,7 +19,7 @@ from tests.engines import RawText
 from tests.models import make_model
 
 
-def test_the_share_is_what_no_digit_gets(tmp_path: Path) -> None:
+def test_the_share_is_what_no_number_of_an_option_gets(tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -27,9 +27,20 @@ def test_the_share_is_what_no_digit_gets(tmp_path: Path) -> None:
     share = asyncio.run(unassigned(HuggingFace(path=str(folder), dtype="float32", structured=False)))
     renderer = Renderer(AutoTokenizer.from_pretrained(folder))
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.inference_mode():
-        behind = model(input_ids=torch.tensor([renderer.encode(CHOICE_PROBE)])).logits[0, -1].double().softmax(-1)
-    assert share == pytest.approx(1 - float(behind[renderer.digits].sum()), abs=1e-5)
+
+    def behind(*digits: int) -> Any:
+        ids = torch.tensor([[*renderer.encode(CHOICE_PROBE), *digits]])
+        with torch.inference_mode():
+            return model(input_ids=ids).logits[0, -1].double().softmax(-1)
+
+    of = [label[0] for label in renderer.labels(10)]
+    ended = sum(float(behind()[digit] * (1 - behind(digit)[renderer.digits].sum())) for digit in of)
+    longer = float(behind()[of[1]] * behind(of[1])[of[:2]].sum())  # 10 and 11
+    assert share == pytest.approx(1 - ended - longer, abs=1e-5)
+
+
+def test_the_printed_form_is_not_asked_since_one_digit_numbers_have_nothing_there() -> None:
+    assert asyncio.run(unassigned(HuggingFace(path="x", printed_form=True))) is None
 
 
 def test_an_engine_that_only_samples_is_not_asked() -> None:

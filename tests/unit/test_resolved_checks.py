@@ -65,7 +65,7 @@ class Listening:
 
 
 def rows(planner: str) -> tuple[dict[str, list[dict[str, Any]]], int]:
-    """The rows of some cases, and how often their worlds were asked, once a case for the score."""
+    """The rows of some cases, and how often their worlds were asked: a case twice, of its start and for the score."""
     setting = setting_of(dataset="slate", planner=planner, dataset_values={"limit": CASES})
     built, listening = build(setting, BUDGET), Listening()
     built = replace(built, robustness=(listening,))
@@ -78,7 +78,7 @@ def test_rows_tell_how_often_a_planner_asked_and_at_how_many_steps_it_branched(p
     found, asked = rows(planner)
     episodes = found["episodes"]
     assert [row["error_message"] for row in episodes] == [None] * CASES
-    scored = CASES + len(found["improvements"])
+    scored = 2 * CASES + len(found["improvements"])
     assert sum(row["resolved_checks"] for row in episodes) == asked - scored
     cls = cast(type[Planner], load_class("planner", yaml("planner", planner)))
     branching = issubclass(cls, EntropyGuidedBranching)

@@ -25,7 +25,7 @@ from grid.worlds.rest.response import ITEMS
 from grid.worlds.rest.world import RestState, RestWorld
 from tests import restbench
 
-CREDITS = restbench.CREDITS
+CREDITS, REQUESTS = restbench.CREDITS, restbench.REQUESTS
 
 
 @pytest.fixture(scope="module")
@@ -318,6 +318,38 @@ def test_references_that_lead_nowhere_are_refused(
         _ = RestBench(restbench.write(tmp_path, api=with_schema(schema, **components))).tools
 
 
+def test_a_reference_is_followed_only_where_it_is_used(tmp_path: Path) -> None:
+    """Spotify's file has `$ref: "../policies.yaml"` in an extension; no operation uses what stands in these places."""
+    away = {"$ref": "../policies.yaml", "Attribution": {}}
+    api = restbench.spec()
+    popular = api["paths"]["/film/popular"]
+    media = popular["get"]["responses"]["200"]["content"]["application/json"]
+    media["examples"]["response"]["value"]["next"] = away
+    media["x-note"] = away
+    api["paths"]["/film/popular"] = popular | {"x-spotify-policy-list": [away]}
+    schemas = api["components"]["schemas"]
+    film = {"properties": {"id": {"type": "integer", "x-note": away}}, "default": {"id": 1, "of": away}}
+    api["components"] = api["components"] | {"schemas": schemas | {"unused": away, "film": film}, "x-policy": away}
+    api["paths"]["/film/next"] = with_schema(ref("film"))["paths"]["/a"]
+    data = RestBench(restbench.write(tmp_path, api=api | {"x-spotify-policy": away}, name="spotify"), api="spotify")
+    assert (len(data.case_ids()), data.skipped) == (len(restbench.REQUESTS), ())
+    assert data.service.endpoints["GET /film/popular"].example["next"] == away
+    for case_id in data.case_ids():
+        check_reference(data, case_id)
+
+
+def test_one_of_57_requests_of_spotify_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    """The released set in small: an endpoint that the file lacks takes its request alone, not the API."""
+    rows = [{"query": f"{query} ({number})", "solution": path} for number in range(5) for query, path in REQUESTS][:56]
+    rows.insert(39, {"query": "What is new?", "solution": ["GET /film/new"]})
+    api = restbench.spec() | {"x-spotify-policy": {"$ref": "../policies.yaml"}}
+    data = RestBench(restbench.write(tmp_path, api=api, requests=rows, name="spotify"), api="spotify")
+    assert len(data.case_ids()) == 56
+    assert [(skip.record, skip.reason) for skip in data.skipped] == [
+        ("restbench-spotify-039", "its solution names an endpoint that the API does not have")
+    ]
+
+
 def test_schemas_may_contain_themselves_and_each_other_many_times(tmp_path: Path) -> None:
     """Twenty levels of two references each are a million parts, were all of them made."""
     twice = {
@@ -387,5 +419,16 @@ def test_any_schema_has_an_example(schema: Any) -> None:
 def test_the_released_requests() -> None:
     data = RestBench(os.environ["AGENT_GRID_RESTBENCH"])
     assert (len(data.case_ids()), len(data.tools), data.skipped) == (100, 54, ())
+    for case_id in data.case_ids():
+        check_reference(data, case_id)
+
+
+@pytest.mark.skipif("AGENT_GRID_RESTBENCH" not in os.environ, reason="set AGENT_GRID_RESTBENCH to RestBench's folder")
+def test_the_released_requests_to_spotify() -> None:
+    data = RestBench(os.environ["AGENT_GRID_RESTBENCH"], api="spotify")
+    assert (len(data.case_ids()), len(data.tools)) == (56, 40)
+    assert [(skip.record, skip.reason) for skip in data.skipped] == [
+        ("restbench-spotify-039", "its solution names an endpoint that the API does not have")
+    ]
     for case_id in data.case_ids():
         check_reference(data, case_id)

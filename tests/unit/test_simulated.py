@@ -230,6 +230,10 @@ def test_at_temperature_0_a_prompt_has_one_answer() -> None:
     assert set(successes(rows)) <= {0.0, 1.0}
     assert {row["planner"] for row in rows["episodes"]} == {"react"}
     assert {row["engine"] for row in rows["episodes"]} == {"simulated"}
+    drawn = grid(
+        "react", cases=15, trials=3, planner_values={"temperature": 0.0}, tool_skill=0.7, least_temperature=1.0
+    )
+    assert not set(successes(drawn)) <= {0.0, 1.0}
 
 
 @pytest.mark.parametrize("auc", [0.5, 0.62, 0.8, 0.97, 1.0])

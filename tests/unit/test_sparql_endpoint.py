@@ -153,6 +153,7 @@ def test_what_takes_the_server_too_long_is_a_result(reply: Reply) -> None:
         (Reply(200, b"[" * 100_000, JSON), "is no JSON"),
         (Reply(200, b'{"x": NaN}', JSON), "is no JSON"),
         (Reply(500, b"oops"), "HTTP 500: oops (tried 2 times)"),
+        (Reply(524, b"oops"), "HTTP 524: oops (tried 2 times)"),
         (Reply(503, b"", {"Retry-After": "9999"}), "it asks to wait 9,999 s"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -17,6 +18,7 @@ from analysis.published import sheets as beside
 from analysis.report import print_report
 from analysis.spec import load
 from grid import store
+from grid.types import to_json
 from tests import simulated
 
 
@@ -187,3 +189,21 @@ def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: 
     simulated.write(tmp_path, count=6)
     regression = next(sheet for sheet in study.sheets(tmp_path) if sheet.name == "regression")
     assert any("not fitted" in note for note in regression.notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("template", "of other templates than the case's own; the paper takes those of its own too"),
+     ("question", "those of the case's own template too, as in the paper")],
+)  # fmt: skip
+def test_a_note_under_table_2_says_what_demonstrations_left_out(kind: str, told: str, tmp_path: Path) -> None:
+    config: dict[str, Any] = {"dataset": {"demonstrations_hold_out": kind}, "planner": {"demonstrations": 10}}
+    rows = [simulated.row(row) for row in simulated.episodes(0, 20).to_dict("records")]
+    store.write(tmp_path, {"episodes": [row | {"config": to_json(config)} for row in rows]})
+    tables = [sheet for sheet in study.sheets(tmp_path) if sheet.title.startswith("table 2")]
+    assert tables
+    for sheet in tables:
+        assert any(told in note and f"demonstrations_hold_out={kind}" in note for note in sheet.notes)
+    none = config | {"planner": {"demonstrations": 0}}
+    others = pd.DataFrame({"dataset": ["kqapro", "other"], "config": [to_json(none), "{}"]})
+    assert study.held_out(others) == [], "no demonstrations, or nothing tells"

@@ -12,21 +12,22 @@ import pytest
 
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
-from grid.engines.roles import USER
+from grid.engines.roles import EVALUATOR, USER
 from grid.errors import ConfigError
 from grid.runner.build import build
 from grid.runner.cell import cells
+from grid.runner.check import Job, check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.simulation import Simulating
 from grid.types import FINISH, to_json
-from tests.configs import setting_of
+from tests.configs import SHARED, setting_of
 from tests.http_server import LocalServer, completion
 from tests.openai_engine import CHAT, KEY, KEY_ENV, after_load, engine
 from tests.plans import Says
-from tests.tau2 import airline_files
+from tests.tau2 import airline_files, mock_files, mock_task
 
 FIRST = "I want AAA111 cancelled."
 
@@ -138,6 +139,24 @@ def test_a_user_must_be_named(path: Path) -> None:
     assert USER not in setting_of(VALUES | {"path": str(path), "user": "instructions"}, dataset="tau2").config
 
 
+@pytest.mark.parametrize("name", ["lexical", "null_engine"])
+@pytest.mark.parametrize("role", ["evaluator", "judge"])
+def test_only_a_language_model_can_tell_whether_statements_are_true(tmp_path: Path, name: str, role: str) -> None:
+    stated = mock_task("stated", reward_basis=["DB", "NL_ASSERTION"], nl_assertions=["The agent is polite."])
+    for place, (tasks, refused) in enumerate([([mock_task()], False), ([mock_task(), stated], True)]):
+        root = mock_files(tmp_path / str(place), tasks)
+        setting = setting_of({"path": str(root), "domain": "mock"}, {}, {}, dataset="tau2", **{role: name})
+        setting = replace(setting, labels={**setting.labels, EVALUATOR: name})
+        reason = invalid_reason(setting)
+        assert (reason is not None) == refused
+        if reason:
+            assert reason.startswith("conf/dataset/tau2.yaml asks which statements about an episode are true")
+            assert f"model@evaluator={name}" in reason
+            shared = SHARED | {"store": {"root": str(tmp_path / "results")}}
+            with pytest.raises(ConfigError, match=f"model@evaluator={name}"):
+                check_sweep([Job(shared | dict(setting.config), setting.labels)])
+
+
 @pytest.mark.parametrize("name", ["lexical", "simulated", "null_engine"])
 def test_only_a_language_model_can_be_the_user(path: Path, name: str) -> None:
     setting = setting_of(VALUES | {"path": str(path)}, dataset="tau2", user=name)
@@ -145,3 +164,22 @@ def test_only_a_language_model_can_be_the_user(path: Path, name: str) -> None:
     assert reason is not None
     assert f"conf/model/{name}.yaml" in reason
     assert "user played by a language model" in reason
+
+
+@pytest.mark.parametrize("planner", ["react", "fh", "egb_logits", "direct", "lats"])
+def test_a_policy_that_errs_nowhere_tells_what_has_to_be_told(tmp_path: Path, planner: str) -> None:
+    told = mock_task("told", reward_basis=["DB", "COMMUNICATE"], communicate_info=["the ferns", "task_1"])
+    root = mock_files(tmp_path, [mock_task(), told])
+    skills = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0}
+    values = {"path": str(root), "domain": "mock"}
+    setting = setting_of(values, {}, skills, dataset="tau2", model="simulated", planner=planner, retriever="none")
+    built = build(setting, BudgetConfig())
+    chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), 1))
+    result = asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()
+    rows = {row["case_id"]: row for row in result["episodes"]}
+    assert {name: (row["reward"], row["success"]) for name, row in rows.items()} == {
+        "tau2-mock-one": (1.0, True),
+        "tau2-mock-told": (1.0, True),
+    }
+    assert rows["tau2-mock-told"]["answer"] == "the ferns; task_1"
+    assert rows["tau2-mock-one"]["answer"] is None

@@ -169,7 +169,7 @@ def test_logits_that_are_no_numbers_fail_their_own_request_only(small: Path) -> 
         model.get_input_embeddings().weight[44] = float("nan")
     torch_model = TorchModel(model, tokenizer)
     labels = [(16,), (17,), (17, 18)]
-    found = torch_model.choose(PROMPTS, [NumberSearch(labels, [16, 17, 18]) for _ in PROMPTS])
+    found = torch_model.choose(PROMPTS, [NumberSearch(labels, [16, 17, 18], ends=[(17,)]) for _ in PROMPTS])
     assert isinstance(found[0], ModelError)
     assert found[1:] == [[(17,)]] * (len(PROMPTS) - 1)
     drawn = torch_model.sample([Drawing(prompt, [1], 1.0, 3) for prompt in PROMPTS])

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.chains import Chain
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.datasets.traject_bench.examine import DESCRIBED, MATCHES, examined
 from grid.datasets.traject_bench.outputs import OUTPUT, outcome, read
@@ -376,7 +377,10 @@ def test_the_evaluator_is_shown_names_and_descriptions_and_no_arguments() -> Non
 def test_what_cannot_be_examined_is_null() -> None:
     assert examine(Evaluating(None, None), trajectory("42", "a")) == {"traj_satisfy": None, "accuracy": None}
     assert examine(Evaluating(), trajectory("42"), right=None)["accuracy"] is None
-    assert examine(Evaluating(), trajectory(None, "a", finished=False))["accuracy"] is None
+    without_end = trajectory(None, "a", finished=False)
+    assert examine(Evaluating(), without_end)["accuracy"] is False, "it never came to its end"
+    for planned in (replace(without_end, chain=Chain(())), replace(without_end, planned=Chain(()))):
+        assert examine(Evaluating(), planned)["accuracy"] is None, "such a planner gives no answer"
     silent = Evaluating()
     assert examine(silent, trajectory(" ", "a"))["accuracy"] is False
     assert len(silent.asked) == 1, "an empty answer is not asked about"
@@ -412,7 +416,9 @@ def test_the_release_is_read_whole(kind: Any, level: Any, cases: int, tools: int
 @pytest.mark.parametrize("planner", ["react", "zero_shot"])
 @pytest.mark.parametrize("named", [{}, {"evaluator": yaml("model", "lexical")}, {"judge": yaml("model", "lexical")}])
 def test_a_model_examines_where_one_is_named(small_traject_bench: str, planner: str, named: dict[str, Any]) -> None:
-    setting = setting_of(dataset="traject_bench", planner=planner, dataset_values={"path": small_traject_bench})
+    setting = setting_of(
+        dataset="traject_bench", planner=planner, dataset_values={"path": small_traject_bench, "answering": "none"}
+    )
     setting = replace(setting, config=with_roles(dict(setting.config) | named))
     built = build(setting, BudgetConfig())
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids()[:3], 1))

@@ -117,7 +117,7 @@ def test_every_form_of_labels_equals_brute_force(
     assert engine._ready
     monkeypatch.setattr(engine, "labels", form)
     monkeypatch.setattr(engine, "_ready", (replace(engine._ready[0], adapter=None), engine.renderer(engine.folder())))
-    prompts = varied_prompts(5, seed=4, options=(2, 10, 11, 100, 101))
+    prompts = varied_prompts(6, seed=4, options=(2, 8, 10, 11, 100, 101))
     chosen = small.together(*(engine.choose(prompt, seed=0) for prompt in prompts))
     for choice, forced in zip(chosen, teacher_forced(folders[0], prompts, form=form), strict=True):
         assert variation(choice, forced) < 1e-3

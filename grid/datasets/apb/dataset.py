@@ -23,7 +23,7 @@ from grid.datasets.base import BRANCHING, EXAMINED, JUDGED, REFERENCES, Outline,
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
-from grid.metrics.plan_judging import JudgedTask, by_rule, plan_examine
+from grid.metrics.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
 from grid.reference import Reference
 from grid.strict import STRICT
 from grid.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
@@ -131,6 +131,10 @@ class Apb:
             examine=plan_examine(task, "judge", self.judge_reference) if self.scorer == JUDGED else None,
             kind=record.kind,
         )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no plan, and so none that is right."""
+        return UNSOLVED.get(self.scorer, {})
 
     @cached_property
     def _files(self) -> Mapping[str, Path]:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
@@ -30,7 +30,7 @@ from grid.datasets.base import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Exami
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
-from grid.metrics.plan_judging import plan_examine
+from grid.metrics.plan_judging import UNSOLVED, plan_examine
 from grid.reference import Reference
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -147,6 +147,10 @@ class ApbSynthetic:
             and self.horizon in (None, recipe.k if recipe.task_family in ("stepwise", "extraneous") else self.horizon)
             and self.n_extraneous in (None, recipe.n_extraneous or self.n_extraneous)
         )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no plan, and so none that is right."""
+        return UNSOLVED[self.scorer]
 
     @cached_property
     def _problems(self) -> Callable[[str], Problem]:

@@ -56,7 +56,7 @@ def write(recipes: Iterable[Recipe], path: Path) -> None:
 def read(path: Path) -> list[Recipe]:
     """The recipes of a file; raises DataError with the line of one that does not have this form."""
     found = []
-    for number, line in read_jsonl(path):
+    for number, line in read_jsonl(path, own=True):
         try:
             found.append(Recipe.model_validate(line, strict=False))
         except ValidationError as error:

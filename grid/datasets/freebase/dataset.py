@@ -16,6 +16,7 @@ from grid.datasets.freebase.drawing import Split, draw, split, unnamed
 from grid.datasets.freebase.files import Files, ontology_folder
 from grid.datasets.freebase.graphs import Asked, Kept, Source, Witnessed, endpoint, own_graph
 from grid.datasets.freebase.records import Question
+from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
@@ -38,7 +39,8 @@ class AtomicKbqa(QuestionAnswering[Question]):
 
     Freebase itself is not to be had here. By default facts are invented by which the questions have their answers (see
     `witness`): real questions, logical forms and schema, synthetic facts. Where `graph` or `endpoint` gives facts
-    instead, questions that have other answers there are skipped. A case is shown no question of its own template.
+    instead, questions that have other answers there are skipped. By default a case is shown no question of its own
+    template.
 
     Args:
         path: the folder of the released files, or the one above it.
@@ -51,6 +53,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
         cases: draw so many, balanced by plan nodes; None: all.
         held_out: the share of questions that are for demonstrations only, where there is no training file.
         demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        demonstrations_hold_out: which training questions a case is not shown.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
         wheel: what holds the same files where the hub cannot be reached.
         sentence_model: a folder with such a model, instead of both.
@@ -70,6 +73,7 @@ class AtomicKbqa(QuestionAnswering[Question]):
     cases: Annotated[int, Field(ge=1)] | None = None
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.25
     demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    demonstrations_hold_out: HoldOut = "template"
     hub: Hub | None = None
     wheel: Wheel | None = None
     sentence_model: str | None = None

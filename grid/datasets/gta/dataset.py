@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Equivalence, Outline, Problem
+from grid.datasets.base import BRANCHING, REFERENCES, Answering, Equivalence, Outline, Problem
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.gta.answers import Alike, Lists, answer_score, image_score
 from grid.datasets.gta.metrics import step_scores, tool_counts
@@ -88,6 +88,7 @@ class Gta:
     equivalence: Equivalence = "rules"
     sentence_model: str | None = None
     outline: Outline = "hidden"
+    answering: Answering = "after"
 
     @cached_property
     def _file(self) -> Path:

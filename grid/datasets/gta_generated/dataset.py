@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, REFERENCES, Answering, Outline, Problem
 from grid.datasets.gta.answers import answer_score
 from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
@@ -54,6 +54,7 @@ class GtaGenerated:
     order: Order = "sampled"
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
+    answering: Answering = "after"
 
     @property
     def version(self) -> str:

@@ -15,14 +15,14 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.hotpotqa.baselines import Constants
-from grid.datasets.hotpotqa.judging import graded
+from grid.datasets.hotpotqa.judging import WITHOUT_AN_ANSWER, graded
 from grid.datasets.hotpotqa.kept import Pool
 from grid.datasets.hotpotqa.parts import Part
 from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON
 from grid.datasets.hotpotqa.searched import corpus_of
 from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, draw
-from grid.datasets.nearest import Nearest, question_words, sentence_model_folder
+from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Order, ordered
 from grid.engines.sources import Hub
 from grid.errors import ConfigError
@@ -51,8 +51,8 @@ class HotpotQAMulti:
 
     A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
     and `answer_f1` are the means over parts. Its cluster is the order of its parts' types; of one question it is the
-    question. It is shown no question that differs from one of its own in names alone. Cases share questions, so that
-    intervals speak of other cases of these questions (`--stats` says how many cases share).
+    question. By default it is shown no question that differs from one of its own in names alone. Cases share questions,
+    so that intervals speak of other cases of these questions (`--stats` says how many cases share).
 
     Args:
         path: the file, or a folder that holds it.
@@ -63,6 +63,8 @@ class HotpotQAMulti:
         paragraphs: that a search has to go by (the settings of tool robustness have their own).
         demonstrations_from: draw so many cases of each number for demonstrations.
         demonstrations_by: what 'nearest' means.
+        demonstrations_hold_out: which solved cases a case is not shown: those with a question that differs from one of
+            its own in names alone, or itself alone.
         hub, wheel, sentence_model, query_prefix: the model of embeddings, as a dense retriever's.
     """
 
@@ -78,6 +80,7 @@ class HotpotQAMulti:
     paragraphs: Annotated[int, Field(ge=1, le=100)] = 10
     demonstrations_from: Annotated[int, Field(ge=1, le=100_000)] = 400
     demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    demonstrations_hold_out: HoldOut = "template"
     hub: Hub | None = None
     wheel: Wheel | None = None
     sentence_model: str | None = None
@@ -178,6 +181,10 @@ class HotpotQAMulti:
             controls={"has_bridge": BRIDGE in sample.kinds, "has_comparison": COMPARISON in sample.kinds},
         )
 
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no answer is given."""
+        return {**WITHOUT_AN_ANSWER}
+
     def world(self, sample: Sample) -> QuestionWorld:
         """The tools of a case; an outline says itself where the work ends, and no finish answers."""
         wanted = tuple(part.answer for part in sample.parts)
@@ -186,10 +193,11 @@ class HotpotQAMulti:
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
         """The cases of as many other questions that are nearest to a case, nearest first (B.1.3).
 
-        None with a part of a template that the case has, which the paper does not leave out.
+        By default none with a part of a template that the case has, which the paper does not leave out.
         """
         sample = self.samples[case_id]
-        return self._nearest[len(sample.parts)](sample.query, count, sample.templates)
+        held_out = sample.templates if self.demonstrations_hold_out == "template" else frozenset[str]()
+        return self._nearest[len(sample.parts)](sample.query, count, held_out)
 
     @cached_property
     def searched(self) -> Corpus:

@@ -18,6 +18,8 @@ GRADES: Mapping[str, str] = {
     INCORRECT: "Incorrect: answers are given, and none of them is right.",
     REFUSAL: "Refusal: no answer is given; it says that it is not known, or asks back.",
 }
+WITHOUT_AN_ANSWER: Mapping[str, Any] = {"verdict": REFUSAL, "accuracy": False}
+"""Of a path that ended without one, or broke off: nobody is asked."""
 ROLE = Section(
     "role",
     (
@@ -39,7 +41,7 @@ async def graded(query: str, right: str, trajectory: Trajectory, evaluator: Eval
     """
     answer = (trajectory.answer or "").strip()
     if not answer:
-        return _verdict(REFUSAL)
+        return WITHOUT_AN_ANSWER
     given = Section("outcome", ("Right answer:", right, "Answer to be graded:", answer))
     prompt = Prompt((ROLE, query_section(query), given), TextAnswer())  # who votes says what answer is wanted
     place = await evaluator.vote(prompt, tuple(GRADES.values()), "graded")

@@ -19,6 +19,7 @@ from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, read_questions, sample
 from grid.datasets.kqa.validation import faults
+from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
@@ -129,12 +130,14 @@ class KqaPro(Kqa):
 
     What is drawn is balanced by DAG nodes, and so is every first part that `limit` takes; `order` file leaves the
     questions that were drawn as they stand in the file. A case is resolved by its program's answer, found in whatever
-    way. It is shown no question of its own template: the same functions and texts but for entities and values.
+    way. By default it is shown no question of its own template: the
+    same functions and texts but for entities and values.
 
     Args:
         demonstrations_from: draw so many training questions first, as the questions are; None: all whose programs
             give their answers.
         demonstrations_by: what 'nearest' means: the words of both questions (bm25), or the cosine of their embeddings.
+        demonstrations_hold_out: which training questions a case is not shown.
         hub: a sentence-transformers model of the hub; needs the extra `dense`.
         wheel: what holds the same files where the hub cannot be reached.
         sentence_model: a folder with such a model, instead of both.
@@ -146,6 +149,7 @@ class KqaPro(Kqa):
     cases: Annotated[int, Field(ge=1)] | None = 1000
     demonstrations_from: Annotated[int, Field(ge=1)] | None = None
     demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
+    demonstrations_hold_out: HoldOut = "template"
     hub: Hub | None = None
     wheel: Wheel | None = None
     sentence_model: str | None = None
@@ -180,6 +184,7 @@ class KqaSynthetic(Kqa):
     """
 
     limit: Annotated[int, Field(ge=1)] | None = None
+    demonstrations_hold_out: HoldOut = "template"
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import PydanticCustomError
 
 from grid.datasets.files import read_jsonl
 from grid.errors import ConfigError, DataError, one_line
@@ -17,6 +18,14 @@ from grid.types import ToolCall, ToolSpec
 _MOST = 100_000
 """Tasks of a file."""
 _FORM = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def _said(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "it is blank")
+    return text
+
+
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -33,9 +42,9 @@ class Task(BaseModel):
 
     model_config = _FORM
     id: Name
-    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+    query: Annotated[str, Field(max_length=20_000), AfterValidator(_said)]
     calls: list[Call] = Field(default_factory=list, max_length=100)
-    answer: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
+    answer: Annotated[str, Field(max_length=2_000), AfterValidator(_said)] | None = None
     cluster: Name | None = None
     policy: Annotated[str, Field(max_length=100_000)] = ""
 
@@ -62,7 +71,7 @@ def read_tasks(file: Path) -> list[Task]:
     """All tasks in the file's order; raises DataError for a line that is none, and for an id that comes twice."""
     tasks: dict[str, Task] = {}
     try:
-        for line, row in read_jsonl(file):
+        for line, row in read_jsonl(file, own=True):
             task = _task(file, line, row)
             if task.id in tasks:
                 raise DataError(file, line, f"id: {task.id!r:.80} is the id of a task before it")
@@ -87,8 +96,6 @@ def unusable(task: Task, tools: Mapping[str, ToolSpec], left_out: Sequence[str])
     """Why a task cannot be a case; None where it can."""
     if not task.calls and task.answer is None:
         return "it has neither calls nor an answer, so that nothing could resolve it"
-    if not task.query.strip():
-        return "its query is empty"
     calls = task.reference()
     for call in calls.values():
         if call.tool not in tools:

@@ -1,4 +1,4 @@
-"""The tools of an MCP server as planners see them."""
+"""The tools of an MCP server as planners see them; each argument keeps its whole schema."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from grid.datasets.grounding import children, listed, required, type_of
-from grid.datasets.parameters import details, json_type
+from grid.datasets.alternatives import choices, flat, type_text, whole
+from grid.datasets.grounding import children, listed, required
+from grid.datasets.parameters import details
 from grid.errors import one_line
 from grid.text.objects import MAX_DEPTH, depth
 from grid.types import RESULT, Parameter, Skipped, ToolSpec, to_json
@@ -50,13 +51,17 @@ def _spec(name: str, tool: dict[str, Any]) -> ToolSpec:
     if len(description) > _DESCRIPTION:
         raise BrokenError(f"its description has more than {_DESCRIPTION:,} characters")
     schema = _checked(tool["inputSchema"])
-    must = required({"arguments": schema}, "arguments")
+    if sets := choices(schema):
+        described = f"{description.rstrip('.')}. " if description else ""
+        description = f"{described}Needs {', or '.join(' and '.join(one) for one in sets)}."
+    root = flat(schema)
+    must = required({"arguments": root}, "arguments")
     parameters = tuple(
-        Parameter(key, json_type(type_of(one)), details(one), key in must, listed(one))
-        for key, one in children(schema).items()
+        Parameter(key, type_text(one), details(one), key in must, listed(flat(one)), whole(one))
+        for key, one in children(root).items()
     )
     output = tool.get("outputSchema")
-    returns = tuple(children(_checked(output))) if isinstance(output, dict) else ()
+    returns = tuple(children(flat(_checked(output)))) if isinstance(output, dict) else ()
     return ToolSpec(name, description, parameters, returns or (RESULT,))
 
 
@@ -73,7 +78,7 @@ def _checked(schema: Any) -> Any:
         why = error.message if isinstance(error, SchemaError) else "nested too deeply"
         raise BrokenError(f"a schema that is none: {why:.200}") from None
     plain = _Filling(schema).filled(schema)
-    if type_of(plain) != "object" or len(to_json(plain)) > _SCHEMA:
+    if type_text(plain) != "object" or len(to_json(plain)) > _SCHEMA:
         raise BrokenError("a schema of another type than object, or too large a one")
     return plain
 
@@ -86,7 +91,7 @@ class _Filling:
         self._left = _PARTS
 
     def filled(self, schema: Any, within: tuple[str, ...] = ()) -> Any:
-        """A schema without references, and of alternatives the first that is not null; raises BrokenError."""
+        """A schema without references; raises BrokenError."""
         self._left -= 1
         if self._left < 0:
             raise BrokenError(f"a schema of more than {_PARTS:,} parts")
@@ -102,12 +107,6 @@ class _Filling:
             if match[1] in within:
                 return {"type": "object", "description": "as above", **rest}
             rest = {**_object({"": self.filled(self._defined[match[1]], (*within, match[1]))}, ""), **rest}
-        for key in ("anyOf", "oneOf"):
-            some = [one for one in rest.pop(key, []) if isinstance(one, dict) and one.get("type") != "null"]
-            if some:
-                rest = {**self.filled(some[0], within), **rest}
-        if isinstance(rest.get("type"), list):
-            rest["type"] = next((kind for kind in rest["type"] if kind != "null"), "string")
         return {key: self._part(key, value, within) for key, value in rest.items()}
 
     def _part(self, key: str, value: Any, within: tuple[str, ...]) -> Any:

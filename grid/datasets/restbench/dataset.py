@@ -120,6 +120,10 @@ class RestBench:
             examine=partial(examine, record.query),
         )
 
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: it did not pass."""
+        return {"passed": 0.0}
+
     @cached_property
     def _read(self) -> tuple[dict[str, _Record], list[Skipped]]:
         rows = read_json(self._files[0], _MAX_BYTES)

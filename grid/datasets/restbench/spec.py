@@ -1,4 +1,8 @@
-"""OpenAPI 3 files as endpoints: one tool a method and path. Read with limits; nothing outside the file is followed."""
+"""OpenAPI 3 files as endpoints: one tool a method and path. Read with limits; nothing outside the file is followed.
+
+A reference counts where an operation uses it: what stands in an extension (`x-...`), an example, or a component that
+nobody uses may lead anywhere.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +51,8 @@ def read_service(path: Path, category: str) -> Service:
     """The endpoints of an OpenAPI 3.0 or 3.1 file in JSON; all are of one `category`.
 
     Raises:
-        DataError: another format or version, a file that is too large, a reference that leads out of the file, to
-            nothing, or in a circle of references alone. Schemas may contain themselves.
+        DataError: another format or version, a file that is too large, a reference of an operation that leads out of
+            the file, to nothing, or in a circle of references alone. Schemas may contain themselves.
     """
     raw = read_json(path, MAX_BYTES)
     _check(path, raw)
@@ -65,7 +69,6 @@ def _check(path: Path, raw: Any) -> None:
         raise DataError(path, None, f"an OpenAPI file is an object, not {type(raw).__name__}")
     if "swagger" in raw:
         raise DataError(path, None, f"Swagger {raw['swagger']!s:.20} is not read; convert the file to OpenAPI 3")
-    _check_references(path, raw)
     try:
         parse_obj(raw)
     except ValidationError as error:
@@ -74,19 +77,6 @@ def _check(path: Path, raw: Any) -> None:
         raise DataError(path, None, f"no OpenAPI 3.0 or 3.1 file: {place or 'the file'}: {first['msg']}") from None
     except RecursionError:
         raise DataError(path, None, "schemas are nested too deeply") from None
-
-
-def _check_references(path: Path, raw: Any) -> None:
-    """Refuse what leads elsewhere; examples are data and refer to nothing."""
-    pending = [raw]
-    for value in pending:  # which grows
-        if isinstance(value, list):
-            pending += value
-        elif isinstance(value, dict):
-            ref = value.get("$ref")
-            if isinstance(ref, str) and not ref.startswith("#"):
-                raise DataError(path, None, f"the reference {ref!r:.120} leads out of the file, which is not followed")
-            pending += [item for key, item in value.items() if key not in ("example", "examples")]
 
 
 class _Reading:
@@ -208,6 +198,9 @@ class _Reading:
             if not isinstance(given.get("$ref"), str):
                 return ref, given
             ref = given["$ref"]
+            if not ref.startswith("#"):
+                why = f"the reference {ref!r:.120} leads out of the file, which is not followed"
+                raise DataError(self._path, None, why)
             try:
                 given = self._resolver.lookup(ref).contents
             except Unresolvable:

@@ -88,7 +88,7 @@ class CaseRecord(_Record):
     category: str
     complexity: Literal["simple", "moderate", "complex", "advanced"]
     workflow: str = Field(pattern=r"\S")
-    query: str = Field(min_length=1)
+    query: str = Field(pattern=r"\S")
     plan: list[StepRecord] = Field(min_length=1)
     resolution: list[str] = Field(min_length=1)
 
@@ -152,7 +152,7 @@ def _names(tool: ToolRecord) -> list[str]:
 
 
 def _read(path: Path, record: type[T], check: Callable[[T], None]) -> None:
-    for line, data in read_jsonl(path):
+    for line, data in read_jsonl(path, own=True):
         try:
             check(record.model_validate(data))
         except ValidationError as error:

@@ -146,7 +146,7 @@ def read_predictions(path: Path, cases: Mapping[str, ScoredCase]) -> dict[str, C
     found: dict[str, Calls] = {}
     if not path.is_file():
         raise DataError(path, None, "no such file")
-    for line, record in read_jsonl(path):
+    for line, record in read_jsonl(path, own=True):
         case_id, calls = record.get("case_id"), record.get("calls")
         if not isinstance(case_id, str) or case_id not in cases:
             raise DataError(path, line, f"unknown case {case_id!r:.80}")

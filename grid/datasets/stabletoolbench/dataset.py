@@ -13,11 +13,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, SIMULATED, SOLVED_FIRST, Outline, Problem
+from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, SIMULATED, SOLVED_FIRST, Answering, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.stabletoolbench import names
-from grid.datasets.stabletoolbench.judging import pass_rate
+from grid.datasets.stabletoolbench.judging import TEMPERATURE, WITHOUT_AN_ANSWER, pass_rate
 from grid.datasets.stabletoolbench.recorded import Recorded
 from grid.datasets.stabletoolbench.records import (
     GROUPS,
@@ -56,6 +56,7 @@ class StableToolBench:
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, REFERENCES, EXAMINED, SIMULATED, SOLVED_FIRST})
+    evaluator_temperature: ClassVar[float] = TEMPERATURE
     path: str | None = None
     group: Group | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -63,6 +64,7 @@ class StableToolBench:
     responses: str | None = None
     observation_characters: Annotated[int, Field(ge=1)] = 1024
     outline: Outline = "hidden"
+    answering: Answering = "after"
 
     @cached_property
     def version(self) -> str:
@@ -114,6 +116,10 @@ class StableToolBench:
             measure=_without_usage,
             examine=partial(pass_rate, query.text),
         )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: Unsolved, as without an answer."""
+        return {**WITHOUT_AN_ANSWER}
 
     @cached_property
     def _files(self) -> Mapping[Group, Path]:

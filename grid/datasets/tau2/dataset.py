@@ -80,6 +80,12 @@ class Tau2:
     def _solo(self) -> bool:
         return self.domain not in _TALKING
 
+    @property
+    def stating(self) -> bool:
+        """Whether the reward of any task rests on statements about the conversation."""
+        tasks = (record.task for record in self._read[0].values())
+        return any("NL_ASSERTION" in task.basis and task.nl_assertions for task in tasks)
+
     @cached_property
     def _folders(self) -> Folders:
         return records.folders(self.path, self.domain, self._talks)
@@ -143,6 +149,10 @@ class Tau2:
             baselines=partial(baselines, world),
         )
 
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no reward."""
+        return {"reward": 0.0, "success": False}
+
     @cached_property
     def _policy(self) -> str:
         return records.policy_of(self._folders.domain, self.domain)
@@ -202,7 +212,7 @@ def _reference(world: Tau2World) -> Reference:
         if found.failed:
             failing.add(str(place))
     answer = "; ".join(world.task.communicate) or None
-    return Reference(dict(calls), tuple(calls), followed=False, answer=answer, failing=frozenset(failing))
+    return Reference(dict(calls), tuple(calls), followed=False, answer=answer, failing=frozenset(failing), told=True)
 
 
 def _over(version: Version, data: Mapping[str, Any]) -> Version:

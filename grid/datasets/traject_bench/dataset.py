@@ -23,7 +23,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, Answering, Outline, Problem
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.traject_bench.examine import examined
@@ -75,6 +75,7 @@ class TrajectBench:
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     outline: Outline = "hidden"
+    answering: Answering = "after"
 
     def __post_init__(self) -> None:
         if self.kind == "sequential" and self.level is not None:
@@ -137,7 +138,7 @@ class TrajectBench:
             tuple(steps),
             followed=False,
             ordered=self.kind == "sequential",
-            answer=None if any(step.failed for step in record.steps) else record.answer or None,
+            answer=_answer(record),
             failing=frozenset().union(*(entry.substeps for entry in played.entries if entry.outcome.failed)),
         )
         return Problem(
@@ -152,6 +153,11 @@ class TrajectBench:
             measure=partial(_measured, reference, self._likeness(record.domain)),
             examine=partial(examined, record.query, reference.answer, tools),
         )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no tools that satisfy, and no answer where one was to be given."""
+        right = _answer(self._read.records[case_id])
+        return {"traj_satisfy": 0.0, "accuracy": False if right else None}
 
     @property
     def _file(self) -> str:
@@ -217,6 +223,11 @@ class TrajectBench:
         if domain not in self._likenesses:
             self._likenesses[domain] = Likeness(self._library(domain))
         return self._likenesses[domain]
+
+
+def _answer(record: Record) -> str | None:
+    """The right answer; None where the record has none that its calls could have led to."""
+    return None if any(step.failed for step in record.steps) else record.answer or None
 
 
 def _measured(reference: Reference, likeness: Likeness, found: Trajectory) -> Mapping[str, Any]:

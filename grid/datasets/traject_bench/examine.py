@@ -41,8 +41,8 @@ async def examined(
 
     traj_satisfy: its score, 0 to 10, of the tools by their names and the first 120 characters of their descriptions.
     accuracy: whether it says that the trajectory's answer matches the `right` one; False without asking where it
-    finished and said nothing. None where there is no right answer, and where the planner gives none: one that writes
-    its whole chain before anything is run, or that never came to an end.
+    ended and said nothing, or never came to its end. None where there is no right answer, and where the planner gives
+    none: one that writes its whole plan before anything is run.
     """
     score = await asking.score(plan_prompt(query, tools, found), "traj_satisfy")
     return {
@@ -67,7 +67,8 @@ def match_prompt(query: str, right: str, given: str) -> Prompt:
 
 async def _accuracy(query: str, right: str | None, found: Trajectory, asking: Evaluator) -> bool | None:
     given = (found.answer or "").strip()
-    if right is None or not (given or any(step.finished for step in found.steps)):
+    planned = found.chain is not None or found.planned is not None
+    if right is None or (planned and not given and not any(step.finished for step in found.steps)):
         return None
     if not given:
         return False

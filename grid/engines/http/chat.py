@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from grid.engines.answer_schema import answer_schema
 from grid.engines.base import FunctionsAnswer, JsonAnswer, Prompt
+from grid.engines.http.beside import Beside
+from grid.engines.http.content import Content, read_content
 from grid.engines.http.strict import strict_schema, without_nulls
-from grid.engines.http.token_server import Spent
 from grid.text.native import as_message
+from grid.text.objects import whole
 
 # Control tokens as common chat templates write them.
 _CONTROL = re.compile(r"<\|[^|<>\s]{1,40}\|>|</?s>|\[/?INST\]|<(?:start|end)_of_turn>")
+_CUT = frozenset({"length", "model_length", "max_tokens", "max_output_tokens", "content_filter"})
 OWN = frozenset(
     {"model", "messages", "temperature", "seed", "n", "stream", "max_tokens", "max_completion_tokens"}
     | {"response_format", "tools", "tool_choice"}
@@ -36,8 +39,33 @@ class Models(BaseModel):
 
 
 class _Message(BaseModel):
-    content: str | None = None  # what was thought has a field of its own, which is not read
+    content: Annotated[Content, BeforeValidator(read_content)] = Content(None)
     tool_calls: Any = None
+    function_call: Any = None  # as servers had it before tool_calls
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+
+    @property
+    def calls(self) -> Any:
+        """Its calls as the server wrote them; nothing where there are none."""
+        return self.tool_calls or (self.function_call and [{"function": self.function_call}])
+
+    @property
+    def thought(self) -> str:
+        """What the server tells of a thought, apart from the answer."""
+        apart = self.reasoning_content or self.reasoning
+        return apart if isinstance(apart, str) else self.content.thought
+
+    @property
+    def misplaced(self) -> str:
+        """Of a message without content and calls, the call or object that its server took for the end of a thought."""
+        thought = self.thought
+        if (self.content.text or "").strip() or self.calls:
+            return ""
+        mark = thought.rfind("<tool_call>")
+        answer = thought[max(mark, 0) :]
+        return answer if whole(answer) and answer.rstrip().endswith(("</tool_call>", "}")) else ""
 
 
 class Answer(BaseModel):
@@ -49,7 +77,7 @@ class Answer(BaseModel):
     @property
     def text(self) -> str:
         """The answer, without what was thought first where the server leaves that in it."""
-        text = self.message.content or ""
+        text = self.message.content.text or self.message.misplaced
         _, end, answer = text.rpartition("</think>")
         if end:
             return answer
@@ -58,21 +86,34 @@ class Answer(BaseModel):
     @property
     def with_calls(self) -> str:
         """The answer to a request with tools: its text or, with calls, both as JSON, calls as the server wrote them."""
-        if not self.message.tool_calls:
+        if not self.message.calls:
             return self.text
-        return as_message(self.text, self.message.tool_calls)
+        return as_message(self.text, self.message.calls)
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """All that took tokens: what was thought; and the text, with calls as JSON, or a refusal."""
+        message = self.message
+        text = message.content.text or message.content.refusal
+        if message.calls:
+            return message.thought, as_message(text, message.calls)
+        return message.thought, text or (message.refusal if isinstance(message.refusal, str) else "")
+
+    @property
+    def cut(self) -> bool:
+        """Whether it ended before the model had ended it: at the limit on tokens, or since a filter came between."""
+        return (self.finish_reason or "").lower() in _CUT
 
     @property
     def cut_off(self) -> bool:
-        """Whether the limit on tokens came before the answer's first word: all went into thinking."""
-        return self.finish_reason == "length" and not self.with_calls.strip()
+        """Whether that came before the answer's first word: all went into thinking."""
+        return self.cut and not self.with_calls.strip()
 
 
-class Chat(BaseModel):
+class Chat(Beside):
     """What a server answers to a chat."""
 
     choices: Annotated[list[Answer], Field(min_length=1)]
-    usage: Spent
 
 
 def question(prompt: Prompt, structured: bool, padded: bool = False, strict: bool = False) -> dict[str, Any]:

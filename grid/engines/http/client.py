@@ -14,20 +14,20 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from grid.engines.http.content import read_content
+from grid.engines.http.reasons import Complaint, complaint, room, whose
 from grid.engines.spans import Span
-from grid.errors import ConfigError, ContextError, EngineError
+from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
 from grid.text.untrusted import loads
+from grid.types import to_json
 
 MAX_BYTES = 16 * 2**20  # of an answer
 _MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at
 _SPENT = frozenset({"insufficient_quota", "credit_balance_exhausted"})  # 429s that no waiting helps
-# How OpenAI, vLLM, SGLang, llama.cpp, Mistral, Anthropic and Google word a prompt that does not fit.
-_TOO_LONG = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum context length|context length of|context (?:size|window)"
-    r"|longer than the model's context|prompt is too long|input token count .{0,40}exceeds",
-    re.IGNORECASE,
-)
+_DIED = frozenset({"error", "abort", "aborted", "insufficient_system_resource", "engine_overloaded"})
+"""Reasons for an answer's end that are the server's, not the model's."""
+_SAID = ("tool_calls", "function_call", "reasoning_content", "reasoning", "refusal")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0  # seconds of backoff: the first, and where doubling stops
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -52,6 +52,10 @@ class RefusedError(EngineError):
     def __reduce__(self) -> tuple[type[RefusedError], tuple[str, int]]:
         """So that it travels between processes."""
         return type(self), (str(self), self.status)
+
+
+class WithheldError(ModelError):
+    """The model's answer was not passed on: its server could not read it, or a filter came between."""
 
 
 class _TryAgainError(Exception):
@@ -110,6 +114,7 @@ class HTTPClient:
 
         Raises:
             ContextError: the prompt does not fit the model's context.
+            WithheldError: the model wrote what its server could not read, or a filter came between.
             RefusedError: a failure that will not pass.
             EngineError: one that did not pass in `tries` tries.
         """
@@ -130,7 +135,7 @@ class HTTPClient:
         for again in range(self._tries):
             began = time.monotonic()
             try:
-                value = await self._once(url, content, shape)
+                value = await self._once(url, content, shape, _limit(body))
                 return Answered(value, again, (began, time.monotonic()))
             except _TryAgainError as error:
                 last = error
@@ -142,7 +147,7 @@ class HTTPClient:
                 await self.sleep(last.wait + backoff * random.uniform(0.5, 1.0))
         raise EngineError(f"{url}: {last} (tried {self._tries} times)")
 
-    async def _once(self, url: str, content: bytes | None, shape: type[Shape]) -> Shape:
+    async def _once(self, url: str, content: bytes | None, shape: type[Shape], limit: int) -> Shape:
         """One try; failures that may pass are _TryAgainError."""
         import httpx
 
@@ -154,13 +159,18 @@ class HTTPClient:
         except httpx.HTTPError as error:
             raise _TryAgainError(self.shown(f"{type(error).__name__} {error}")) from None
         if status in range(200, 300):
-            return self._parsed(data, shape)
-        code, message = _complaint(data)
-        text = f"HTTP {status}: {self.shown(message)}"
-        if status in PASSING and code not in _SPENT:
+            value = self._loaded(data)
+            if (failed := _failed_inside(value)) is None:
+                return self._shaped(value, shape)
+            status, said = failed
+            text = f"HTTP 200 with a failure of the upstream's: {self.shown(said.message)}"
+        else:
+            said = _complaint(data)
+            text = f"HTTP {status}: {self.shown(said.message)}"
+        if of := whose(status, said.words):
+            raise ContextError(f"{url}: {text}", room(said.words, limit)) if of == "context" else WithheldError(text)
+        if status in PASSING and said.code not in _SPENT:
             raise _TryAgainError(text, retry_after(headers.get("retry-after"), self.now()))
-        if status in (400, 413, 422) and _TOO_LONG.search(f"{code} {message[:_MAX_READ]}"):
-            raise ContextError(f"{url}: {text}")
         if status in range(300, 400):
             text = f"HTTP {status}: redirects are not followed; this one leads to {self.shown(headers.get('location'))}"
         raise RefusedError(f"{url}: {text}", status)
@@ -175,11 +185,13 @@ class HTTPClient:
                     raise _TryAgainError(f"HTTP {response.status_code}: more than {MAX_BYTES:,} bytes")
             return response.status_code, response.headers, bytes(data)
 
-    def _parsed(self, data: bytes, shape: type[Shape]) -> Shape:
+    def _loaded(self, data: bytes) -> Any:
         try:
-            value = loads(data)
+            return loads(data)
         except (ValueError, RecursionError):
             raise _TryAgainError(f"the answer is no JSON: {self.shown(data.decode(errors='replace'))}") from None
+
+    def _shaped(self, value: Any, shape: type[Shape]) -> Shape:
         try:
             return shape.model_validate(value)
         except ValidationError as error:
@@ -204,18 +216,55 @@ async def gathered(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
             task.cancel()
 
 
-def _complaint(data: bytes) -> tuple[str, str]:
-    """The code (or type) and message of an error's body, in the ways that servers give them; else the body itself."""
+def _complaint(data: bytes) -> Complaint:
+    """What an error's body says; the body itself where it is no JSON."""
     text = data.decode(errors="replace")
     try:
         found = loads(text)
     except (ValueError, RecursionError):
-        return "", text
-    inner = found.get("error", found) if isinstance(found, dict) else found
-    if not isinstance(inner, dict):
-        return "", str(inner)
-    code = next((inner[name] for name in ("code", "type") if isinstance(inner.get(name), str)), "")
-    return code, str(inner.get("message") or inner.get("detail") or text)
+        return complaint(text, text)
+    return complaint(found.get("error", found) if isinstance(found, dict) else found, text)
+
+
+def _failed_inside(value: Any) -> tuple[int, Complaint] | None:
+    """The status and words of an upstream's failure that came with HTTP 200; None where there is none.
+
+    A gateway sends the body of an error, or one in the choice, a reason for the end that is none of a model's, or an
+    empty answer of no tokens, since the answer had begun when the upstream died.
+    """
+    if not isinstance(value, dict):
+        return None
+    choices = value.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    if error := value.get("error") or choice.get("error"):
+        given = error.get("code") if isinstance(error, dict) else None
+        status = given if isinstance(given, int) and 400 <= given < 600 else 500
+        return status, complaint(error, to_json(error))
+    reason, message, usage = choice.get("finish_reason"), choice.get("message"), value.get("usage")
+    if isinstance(reason, str) and (reason.lower() in _DIED or (whose(500, reason) and not _says(message))):
+        own = choice.get("native_finish_reason")  # of the server behind a gateway
+        told = f"finish_reason {reason!r}" + (f" ({own})" if isinstance(own, str) and own != reason else "")
+        return 500, complaint(told, told)
+    counted = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    if reason in ("stop", None) and counted == 0 and isinstance(message, dict) and not _says(message):
+        return 500, complaint(told := "an empty answer of 0 tokens", told)
+    return None
+
+
+def _says(message: Any) -> bool:
+    """Whether anything stands in an answer's message."""
+    if not isinstance(message, dict):
+        return False
+    try:
+        return any(read_content(message.get("content"))) or any(map(message.get, _SAID))
+    except ValueError:
+        return True  # in a form that is not known
+
+
+def _limit(body: Mapping[str, Any] | None) -> int:
+    """The tokens that a request asks for; 0 where it has no limit."""
+    asked = body or {}
+    return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
 
 
 def checked_url(url: str, key: bool) -> str:

@@ -7,6 +7,8 @@ own tokenizer: `logprob_token_ids` of /completions, and /tokenize and /detokeniz
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -15,18 +17,32 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from grid.engines import names
-from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, Tools, option_numbers
+from grid.engines.base import (
+    CHOOSE,
+    NATIVE,
+    SAMPLE,
+    Choice,
+    ChoiceAnswer,
+    Home,
+    Prompt,
+    Sampled,
+    Source,
+    Tools,
+    option_numbers,
+)
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
 from grid.engines.hosted import Occupancy
 from grid.engines.http import sampler as http_sampler
 from grid.engines.http.chat import OWN, Chat, Models, messages, plain, question, told
-from grid.engines.http.client import HTTPClient, RefusedError, checked_url, gathered, read_key
+from grid.engines.http.client import Answered, HTTPClient, RefusedError, WithheldError, checked_url, gathered, read_key
+from grid.engines.http.counts import counts
 from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels, number_search
-from grid.engines.probe import CALL_PROBE, CHOICE_PROBE, CLOCK
+from grid.engines.probe import CHOICE_PROBE, CLOCK, Probe
+from grid.engines.roles import ACTOR
 from grid.engines.spans import Span, covered
-from grid.errors import ConfigError, ContextError, ModelError
+from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
 from grid.text.http import is_loopback
@@ -68,15 +84,17 @@ class OpenAIHTTP:
         exact_choice: the server returns what exact choices need; load() asks it.
         answer_prefix: put in front of every choice's answer, for models that begin with a channel or empty thought.
         mass_bound: of an exact choice, nodes below this share of the mass are left out; 0 is exact.
-        printed_form: algorithm 3 as printed: no number that begins another gets any mass.
+        printed_form: algorithm 3 as printed: no one-digit number gets any mass, so that there must be eleven options.
         sampling: what requests say of the sampler: `plain` switches off top_p, top_k, min_p and the repetition penalty,
             which vLLM's server fills in from the model's generation config else; `top_p` that one alone, since
             OpenAI refuses the others; `server` says nothing. Null: plain with exact_choice, else top_p.
         labels: of numbered options: `natural`, `terminated` or `padded`, as for a model held here.
         extra: further keys of chat requests, such as `reasoning_effort`, `top_p` or `chat_template_kwargs`.
+        omit: keys that chat requests leave out, as their server refuses them: its own values hold. Without
+            `temperature` no planner's and no judge's reaches the server, without `seed` trials cannot be repeated.
 
     Raises:
-        ConfigError: a URL that is none, or over which a key would be seen.
+        ConfigError: a URL that is none, or over which a key would be seen; a key that cannot be left out.
     """
 
     base_url: str
@@ -94,6 +112,7 @@ class OpenAIHTTP:
     sampling: http_sampler.Sampling | None = None
     labels: Labels = "natural"
     extra: dict[str, Any] = Field(default_factory=dict)
+    omit: list[str] = Field(default_factory=list)
     serving: Serving = Field(default_factory=Serving)
     name: ClassVar[str] = "openai_http"
     home: ClassVar[Home] = "gateway"
@@ -109,11 +128,14 @@ class OpenAIHTTP:
         taken = sorted(set(self.extra) & OWN)
         if taken:
             raise ConfigError("model.extra", taken, "keys that the engine does not set itself")
-        self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra)
+        http_sampler.check_omitted(self.omit, self.extra)
+        self._keys = http_sampler.keys(self.sampling, self.exact_choice, self.extra, self.omit)
         check_labels(self.printed_form, self.labels)
         if self.strict and not self.structured:
             raise ConfigError("model.strict", True, "false where model.structured is")
         self._server: tuple[HTTPClient, TokenServer] | None = None
+        self._tried = set[Probe]()
+        self.counts = True
 
     @property
     def provides(self) -> frozenset[str]:
@@ -128,8 +150,8 @@ class OpenAIHTTP:
 
     @property
     def sampler(self) -> str:
-        """The keys of the sampler that requests carry; a server's own defaults hold for the others."""
-        return http_sampler.told(self._keys)
+        """The keys of the sampler that requests carry, or leave out; a server's own defaults hold for the others."""
+        return http_sampler.told(self._keys, self.omit)
 
     @property
     def environment(self) -> tuple[str, ...]:
@@ -138,6 +160,8 @@ class OpenAIHTTP:
 
     async def load(self) -> None:
         """Ask the server whether it can do what is configured: its models, one short completion, one choice.
+
+        What is to be asked, and at which temperatures, `probe` tries besides.
 
         Raises:
             ConfigError: a missing or refused key, a model that is not there, a server that cannot do it.
@@ -155,18 +179,10 @@ class OpenAIHTTP:
         self._server = client, TokenServer(client, self.base_url, self.model, self.answer_prefix, chat)
         try:
             await self._check_model(client)
-            probe = handed_over(CALL_PROBE) if self.tools == "native" else CALL_PROBE
-            probed = await self.sample(probe, n=1, temperature=1.0, max_tokens=self.max_tokens, seed=0)
         except RefusedError as error:
-            if error.status in (401, 403):
-                allowed = f"an environment variable with a key that the server takes ({error})"
-                raise ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed) from None
-            allowed = (
-                f"a server that takes requests as model.structured, tools, limit_key and extra make them ({error})"
-            )
-            raise ConfigError("model.base_url", self.base_url, allowed) from None
-        except ContextError as error:
-            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+            raise self._refused(error, "") from None
+        probed = await self._probed(Probe(ACTOR, 1.0))
+        self.counts = not probed.usage.uncounted_answers
         if probed.usage.empty_answers:
             allowed = (
                 f"more, for {self.max_tokens + self.reasoning_tokens} tokens ended before the answer's first word; "
@@ -181,6 +197,44 @@ class OpenAIHTTP:
             except RefusedError as error:
                 allowed = f"false, or a server that returns what exact choices need ({error}); see planners that sample"
                 raise ConfigError("model.exact_choice", True, allowed) from None
+
+    async def probe(self, probes: Sequence[Probe]) -> None:
+        """Ask as it will be asked, so that what the server refuses is found before the first cell.
+
+        Raises:
+            ConfigError: a request that the server does not take; it names the key that would leave out what it refuses.
+            EngineError: a server that does not answer.
+        """
+        for probe in probes:
+            if probe not in self._tried:
+                await self._probed(probe)
+
+    async def _probed(self, probe: Probe) -> Sampled:
+        asked = handed_over(probe.prompt) if self.tools == "native" else probe.prompt
+        how = {"n": 1, "max_tokens": self.max_tokens, "seed": 0}
+        try:
+            found = await self.sample(asked, temperature=probe.temperature, **how)
+        except RefusedError as error:
+            raise self._refused(error, probe.told) from None
+        except ContextError as error:
+            raise ConfigError("model.max_tokens", self.max_tokens, f"less than the model's context ({error})") from None
+        self._tried.add(probe)
+        return found
+
+    def _refused(self, error: RefusedError, told: str) -> ConfigError:
+        """What to change where the server refuses a request; `told` says how it was asked."""
+        if error.status in (401, 403):
+            allowed = f"an environment variable with a key that the server takes ({error})"
+            return ConfigError("model.serving.api_key_env", self.serving.api_key_env, allowed)
+        named = [key for key in sorted(http_sampler.OMITTED) if re.search(rf"\b{key}\b", str(error))]
+        if named and not set(named) <= {*self.omit, *self.extra}:
+            omit = ", ".join(dict.fromkeys([*self.omit, *named]))
+            allowed = f"[{omit}], so that no request has what this server refuses; {told} ({error})"
+            return ConfigError("model.omit", self.omit, allowed)
+        allowed = (
+            f"a server that takes requests as model.structured, tools, limit_key, extra and omit make them ({error})"
+        )
+        return ConfigError("model.base_url", self.base_url, allowed)
 
     @property
     def capacity(self) -> int:
@@ -197,6 +251,9 @@ class OpenAIHTTP:
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions, each a request with a seed of its own; a refusal is an empty one.
+
+        So is one that the server keeps back, since it cannot read what the model wrote or a filter came between: it is
+        the model's, and unreadable. Nobody tells its tokens.
 
         With `n` in one request vLLM seeds completion i with seed + i, so that neighbouring seeds overlap, and some
         servers refuse it.
@@ -215,24 +272,46 @@ class OpenAIHTTP:
         }
         seeds = [derive_seed(seed, index) % 2**_SEED_BITS for index in range(n)]
         url = f"{self.base_url}/chat/completions"
-        answers = await gathered(client.ask(url, body | {"seed": part}, Chat) for part in seeds)
+        bodies = [{k: v for k, v in {**body, "seed": part}.items() if k not in self.omit} for part in seeds]
+        try:
+            came = await gathered(_asked(client, url, one) for one in bodies)
+        except ContextError as error:
+            room = None if error.room is None else error.room - self.reasoning_tokens
+            raise ContextError(error.message, room) from None
+        withheld = {place: str(answer) for place, answer in enumerate(came) if isinstance(answer, WithheldError)}
+        answers = [answer for answer in came if not isinstance(answer, WithheldError)]
         chats = [answer.value for answer in answers]
-        found = [chat.choices[0] for chat in chats]
+        places = [place for place in range(n) if place not in withheld]
+        found = dict(zip(places, (chat.choices[0] for chat in chats), strict=True))
+        cut = frozenset(place for place, answer in found.items() if answer.cut)
         usage = Usage(
             llm_calls=n,
-            input_tokens=sum(chat.usage.prompt_tokens for chat in chats),
-            cached_input_tokens=sum(chat.usage.cached for chat in chats),
-            output_tokens=sum(chat.usage.completion_tokens for chat in chats),
             resent_requests=sum(answer.again for answer in answers),
-            empty_answers=sum(answer.cut_off for answer in found),
+            empty_answers=sum(answer.cut_off for answer in found.values()),
+            cut_answers=len(cut),
+            uncounted_answers=len(withheld),
         )
-        texts = tuple(told(prompt, answer, self.strict) for answer in found)
-        return Sampled(texts, usage, covered(answer.span for answer in answers))
+        usage = sum(await gathered(self._spent(body, chat) for chat in chats), usage)
+        texts = tuple(told(prompt, found[place], self.strict) if place in found else "" for place in range(n))
+        sources = frozenset(chat.source for chat in chats)
+        return Sampled(texts, usage, covered(answer.span for answer in answers), cut, sources, withheld)
+
+    async def _spent(self, body: Mapping[str, Any], chat: Chat) -> Usage:
+        """What an answer took: as the server says or, where it says nothing that can be, by its tokenizer."""
+        _, server = self._loaded()
+        said = chat.choices[0].said
+        found = counts(chat.usage, any(said))
+        if found is None and self.exact_choice:
+            asked = {key: body[key] for key in ("messages", "tools") if key in body}
+            with suppress(EngineError, ContextError):
+                found = await server.count(asked, said)
+        return found.usage() if found else Usage(uncounted_answers=1)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options, level by level of their labels' trie, on the server's own tokens.
 
         Raises:
+            ConfigError: as `number_search`.
             ContextError: the prompt does not fit the model's context.
             EngineError: the server refuses or does not answer.
             ModelError: no option has any mass.
@@ -240,28 +319,30 @@ class OpenAIHTTP:
         if not isinstance(prompt.answer, ChoiceAnswer):
             raise TypeError("choose() needs a ChoiceAnswer")
         _, server = self._loaded()
-        search, stem, longest = await self._search(server, prompt.answer)
-        tokens, usage = [*await server.encode(self._messages(prompt), longest), *stem], Usage()
-        spans: list[Span] = []
+        search, stem = await self._search(server, prompt.answer)
+        tokens = [*await server.encode(self._messages(prompt), len(stem) + search.room), *stem]
+        usage = Usage()
+        spans, sources = list[Span](), set[Source]()
         try:
             while wanted := search.wanted:
                 asked = search.tokens
                 rows = await gathered(server.log_probabilities([*tokens, *node], asked) for node in wanted)
-                usage = sum((spent for _, spent, _ in rows), usage)
-                spans += [span for *_, asked_at in rows for span in asked_at]
-                search.feed(np.array([logs for logs, *_ in rows]))
+                usage = sum((row.usage for row in rows), usage)
+                spans += [span for row in rows for span in row.spans]
+                sources.update(*(row.sources for row in rows))
+                search.feed(np.array([row.logs for row in rows]))
             found = search.result()
         except ValueError as error:
             raise ModelError(str(error)) from None
-        return Choice(found.probabilities, usage, found.unassigned, found.error_bound, covered(spans))
+        how = covered(spans), frozenset(sources)
+        return Choice(found.probabilities, usage, found.unassigned, found.error_bound, *how)
 
-    async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix, int]:
-        """A fresh search for the options, the tokens in front of its root, and the most that a label has."""
+    async def _search(self, server: TokenServer, answer: ChoiceAnswer) -> tuple[ChoiceSearch, Prefix]:
+        """A fresh search for the options, and the tokens in front of its root."""
         if answer.names:
-            named = await server.names(list(map(plain, answer.names)))
-            return *names.search(named, self.mass_bound), max(len(label) for ways in named for label in ways)
+            return names.search(await server.names(list(map(plain, answer.names))), self.mass_bound)
         labels = await server.labels(self._numbers(len(answer.options)))
-        return number_search(self, labels, await server.digits()), (), max(map(len, labels))
+        return number_search(self, labels, await server.digits()), ()
 
     async def _check_model(self, client: HTTPClient) -> None:
         """Raise ConfigError where the server does not list the model, or would choose its sampler."""
@@ -287,3 +368,11 @@ class OpenAIHTTP:
         if self._server is None:
             raise RuntimeError("load() comes first")
         return self._server
+
+
+async def _asked(client: HTTPClient, url: str, body: dict[str, Any]) -> Answered[Chat] | WithheldError:
+    """One completion, or why the server keeps it back: that ends no other."""
+    try:
+        return await client.ask(url, body, Chat)
+    except WithheldError as error:
+        return error

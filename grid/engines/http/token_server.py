@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
 from grid.engines import names
+from grid.engines.base import Source
 from grid.engines.choice import Prefix
+from grid.engines.http.beside import Beside
 from grid.engines.http.client import HTTPClient, RefusedError, gathered
+from grid.engines.http.counts import Counts, counts
 from grid.engines.spans import Span
 from grid.errors import ContextError
 from grid.types import Usage
@@ -19,25 +22,7 @@ _BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of al
 _BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it
 MAX_IDS = 128  # that vLLM takes in `logprob_token_ids`
 
-Count = Annotated[int, Field(ge=0, lt=2**40)]
 Messages = Sequence[Mapping[str, str]]
-
-
-class _Details(BaseModel):
-    cached_tokens: Count | None = None
-
-
-class Spent(BaseModel):
-    """The server's own count of an answer's tokens."""
-
-    prompt_tokens: Count
-    completion_tokens: Count
-    prompt_tokens_details: _Details | None = None
-
-    @property
-    def cached(self) -> int:
-        """Prompt tokens that were read from a cache; 0 where the server does not tell."""
-        return (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
 
 
 class _Logs(BaseModel):
@@ -48,9 +33,8 @@ class _Completion(BaseModel):
     logprobs: _Logs | None = None
 
 
-class _Completions(BaseModel):
+class _Completions(Beside):
     choices: Annotated[list[_Completion], Field(min_length=1)]
-    usage: Spent
 
 
 class _Tokens(BaseModel):
@@ -60,6 +44,15 @@ class _Tokens(BaseModel):
 
 class _Text(BaseModel):
     prompt: str
+
+
+class Scored(NamedTuple):
+    """Log-probabilities of tokens, what they cost, when they were asked, and who told them."""
+
+    logs: list[float]
+    usage: Usage
+    spans: list[Span]
+    sources: frozenset[Source]
 
 
 class TokenServer:
@@ -94,6 +87,12 @@ class TokenServer:
             raise ContextError(f"{len(tokens):,} prompt tokens and {room} to answer exceed the context of {context:,}")
         return tokens
 
+    async def count(self, chat: Mapping[str, Any], said: Sequence[str]) -> Counts:
+        """The tokens of a request, its messages and tools, and of what was `said` in answer: a thought and a text."""
+        found = await self._ids({"add_generation_prompt": True, **chat, **self._chat})
+        thought, text = [len(await self._tokens(part)) if part else 0 for part in said]
+        return Counts(len(found.tokens), 0, thought + text, thought)
+
     async def labels(self, numbers: Sequence[str]) -> list[Prefix]:
         """The tokens of the numbers where the answer begins."""
         return await self._answers(numbers, [f"the number {number}" for number in numbers])
@@ -126,10 +125,8 @@ class TokenServer:
                 self._digits = await self._find_digits()
         return self._digits
 
-    async def log_probabilities(
-        self, tokens: list[int], wanted: Sequence[int]
-    ) -> tuple[list[float], Usage, list[Span]]:
-        """The raw log-probabilities of the tokens `wanted` behind `tokens`, what they cost, and when they were asked.
+    async def log_probabilities(self, tokens: list[int], wanted: Sequence[int]) -> Scored:
+        """The raw log-probabilities of the tokens `wanted` behind `tokens`.
 
         More than MAX_IDS of them take several requests, each a pass of its own.
         """
@@ -145,16 +142,17 @@ class TokenServer:
         for answer, again, _ in answers:
             given = answer.choices[0].logprobs
             logs |= given.top_logprobs[0] if given and given.top_logprobs else {}
-            spent = answer.usage
-            if spent.prompt_tokens != len(tokens):
-                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {spent.prompt_tokens}", 200)
-            usage += Usage(0, 1, spent.prompt_tokens, spent.cached, 0, again)
+            told = counts(answer.usage, said=False)
+            if told and told.input != len(tokens):
+                raise RefusedError(f"{url}: {len(tokens)} tokens were sent, it counts {told.input}", 200)
+            usage += Usage(0, 1, len(tokens), told.cached if told else 0, 0, again)  # known where it tells nothing
         names = [f"token_id:{token}" for token in wanted]
         missing = sum(name not in logs for name in names)
         if missing:
             what = f"{missing} of {len(names)} tokens that were given by their ids (logprob_token_ids)"
             raise RefusedError(f"{url}: no log-probability came back for {what}", 200)
-        return [logs[name] for name in names], usage, [answer.span for answer in answers]
+        sources = frozenset(answer.value.source for answer in answers)
+        return Scored([logs[name] for name in names], usage, [answer.span for answer in answers], sources)
 
     async def _read(self) -> None:
         """The text and tokens in front of an answer."""

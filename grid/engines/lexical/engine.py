@@ -63,7 +63,10 @@ MOST_AHEAD = 64
 
 @dataclass(frozen=True, config=STRICT)
 class Lexical:
-    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are those of the query's parts."""
+    """The engine `lexical`. `temperature` divides the BM25 scores; the weights are those of the query's parts.
+
+    `least_temperature`: a planner's lower one counts as this. At 0 every trial of a case would be the same.
+    """
 
     temperature: Annotated[float, Field(gt=0)] = 0.7
     goal_weight: Annotated[float, Field(ge=0)] = 0.5
@@ -71,6 +74,7 @@ class Lexical:
     history_weight: Annotated[float, Field(ge=0)] = 0.05
     no_tool_bonus: Annotated[float, Field(ge=0)] = 8.0
     memory_weight: Annotated[float, Field(ge=0)] = 8.0
+    least_temperature: Annotated[float, Field(ge=0)] = 0.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "lexical"
@@ -79,7 +83,7 @@ class Lexical:
 
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """`n` completions as JSON, or a lesson for a text answer. Sample i depends on seed and i only."""
-        answer = prompt.answer
+        answer, temperature = prompt.answer, max(temperature, self.least_temperature)
         if isinstance(answer, ChoiceAnswer | FunctionsAnswer | SchemaAnswer):
             raise TypeError("a choice is answered by choose(); functions and free schemas by none of its verbs")
         if isinstance(answer, TextAnswer):

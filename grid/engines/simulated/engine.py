@@ -66,6 +66,7 @@ class Simulated:
         overcorrection: that it names one that is right, which the rewriting then spoils.
         taxonomy: what `repair` gains where the critique goes through the kinds of error.
         memory: what a step gains, in logits of both, whose tool (or no tool) a trace in the prompt's memory shows.
+        least_temperature: a planner's lower one counts as this. At 0 every trial of a case would be the same.
     """
 
     tool_skill: _Share = 0.95
@@ -86,6 +87,7 @@ class Simulated:
     overcorrection: _Share = 0.03
     taxonomy: _Share = 0.3
     memory: _Logits = 1.0
+    least_temperature: Annotated[float, Field(ge=0)] = 0.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -106,6 +108,7 @@ class Simulated:
             self.version,
             Planted(self.refusal, self.overrefusal, self.repair, self.overcorrection, self.taxonomy),
             self.memory,
+            self.least_temperature,
         )
 
     def knowing(self, truth: Verdict, seed: int) -> Engine:

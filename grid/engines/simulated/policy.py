@@ -60,6 +60,7 @@ class Policy:
     version: str
     planted: Planted
     memory: float
+    least_temperature: float = 0.0
     provides: ClassVar[frozenset[str]] = frozenset({SAMPLE, CHOOSE})
     home: ClassVar[Home] = "task"
     name: ClassVar[str] = "simulated"
@@ -70,7 +71,8 @@ class Policy:
 
         At temperature 0 the same prompt has the same answer, whatever the seed; over cases it is right as often.
         """
-        base, answer = seed if temperature > 0 else self._own_seed(prompt), self._answering(prompt)
+        drawn = max(temperature, self.least_temperature) > 0
+        base, answer = seed if drawn else self._own_seed(prompt), self._answering(prompt)
         texts = tuple([self._text(prompt, answer, base, index) for index in range(n)])
         return Sampled(texts, Usage(n, 0, n * prompt_tokens(prompt), 0, sum(map(count_tokens, texts))))
 
@@ -189,12 +191,16 @@ class Policy:
     ) -> dict[str, Json]:
         """The call as text, behind steps that may or may not have a result.
 
-        `answers`: to finish takes the answer, which is the result that the reference ends in.
+        `answers`: to finish takes the answer, which is the result that the reference ends in. Where it takes none,
+        words that the reference wants told are told.
         """
+        reference = self.places.reference
         if tool == REJECT:
             return {"tool": REJECT, "arguments": {"reason": REASON}}
         if tool == FINISH and answers:
             return {"tool": tool, "arguments": {"answer": told(place.answer, before)}}
+        if tool == FINISH and reference.told and reference.answer:
+            return {"tool": tool, "arguments": {"answer": reference.answer}}
         known = place.call if place.call is not None and place.call.tool == tool else None
         near = None
         if known and arguments == "misspelt":

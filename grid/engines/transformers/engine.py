@@ -24,7 +24,7 @@ from grid.engines.transformers.batches import Batches, Ongoing
 from grid.errors import ConfigError, EngineDiedError, GridError
 from grid.seeds import derive_seed
 from grid.strict import STRICT
-from grid.text.objects import finished
+from grid.text.objects import whole
 from grid.types import Usage
 
 if TYPE_CHECKING:
@@ -133,23 +133,26 @@ class HuggingFace(LanguageModel):
         if isinstance(prompt.answer, JsonAnswer) and loaded.grammars:
             matcher = await asyncio.to_thread(loaded.grammars.matcher, prompt.answer)
         elif isinstance(prompt.answer, JsonAnswer):
-            stop = finished
+            stop = whole
         seeds = [derive_seed(seed, index) for index in range(n)]
         drawing = Drawing(tokens, seeds, temperature, max_tokens, matcher, stop)
         drawn, seconds = await loaded.batches.ask(SAMPLE, drawing, len(tokens) + n * max_tokens)
         texts = tuple(map(loaded.model.text, drawn))
-        return Sampled(texts, Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn))), seconds)
+        cut = frozenset(place for place, one in enumerate(drawn) if loaded.model.cut(one, drawing))
+        usage = Usage(n, 0, n * len(tokens), (n - 1) * len(tokens), sum(map(len, drawn)), cut_answers=len(cut))
+        return Sampled(texts, usage, seconds, cut)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options, from forward passes alone.
 
         Raises:
+            ConfigError: as `number_search`.
             ContextError: the prompt does not fit the model's context.
             ModelError: logits that are not numbers, or that leave no option any mass.
         """
         loaded = await self._ready()
-        first, stem, longest = self.search(loaded.renderer, prompt)
-        tokens = [*self.fitting(loaded.renderer, prompt, longest, loaded.context), *stem]
+        first, stem = self.search(loaded.renderer, prompt)
+        tokens = [*self.fitting(loaded.renderer, prompt, len(stem) + first.room, loaded.context), *stem]
         choosing = _Choosing(tokens, lambda: self.search(loaded.renderer, prompt)[0])
         size = len(tokens) + len(first.tokens)
         (search, nodes), seconds = await loaded.batches.ask(CHOOSE, choosing, size)

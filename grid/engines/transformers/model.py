@@ -127,6 +127,10 @@ class TorchModel:
             for row in range(len(drawings))
         ]
 
+    def cut(self, drawn: Sequence[int], drawing: Drawing) -> bool:
+        """Whether a completion came to the limit on tokens, and to no end token."""
+        return len(drawn) >= drawing.max_tokens and drawn[-1] not in self.ends
+
     def text(self, drawn: Sequence[int]) -> str:
         """A completion as text, without its end token."""
         text: str = self._tokenizer.decode([token for token in drawn if token not in self.ends])

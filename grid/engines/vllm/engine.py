@@ -158,27 +158,30 @@ class VLLM(LanguageModel):
             )
             for index in range(n)
         )
+        cut = frozenset(place for place, output in enumerate(outputs) if output.outputs[0].finish_reason == "length")
         usage = Usage(
             llm_calls=n,
             input_tokens=n * len(tokens),
             cached_input_tokens=sum(output.num_cached_tokens for output in outputs),
             output_tokens=sum(len(output.outputs[0].token_ids) for output in outputs),
+            cut_answers=len(cut),
         )
         seconds = covered(_span(output) for output in outputs)
-        return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds)
+        return Sampled(tuple(output.outputs[0].text for output in outputs), usage, seconds, cut)
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """The exact distribution over the options; a round of one-token requests for each level.
 
         Raises:
+            ConfigError: as `number_search`.
             ContextError: the prompt does not fit the model's context.
             ModelError: log-probabilities that are not numbers, or no mass on any option.
             EngineDiedError: the engine's process ended.
             EngineError: vLLM refused or ended a request.
         """
         started, renderer = await self._loaded()
-        search, stem, longest = self.search(renderer, prompt)
-        tokens = [*self.fitting(renderer, prompt, longest, started.context), *stem]
+        search, stem = self.search(renderer, prompt)
+        tokens = [*self.fitting(renderer, prompt, len(stem) + search.room, started.context), *stem]
         sent, cached, spans = 0, 0, list[Span]()
         while search.wanted:
             asked = search.tokens

@@ -255,7 +255,7 @@ class Search:
         complete, path = self.ended(node), self._get(node)
         if complete:
             self._complete.add(path.lines)
-        if complete and self.oracle_stop and self.episode.resolved(path.state):
+        if complete and self.oracle_stop and self.episode.resolved(path.state, path.steps):
             self.resolved, value = True, float("inf")
         if self._best is None or (complete, value) > self._best:
             self._best, self._path = (complete, value), path

@@ -42,7 +42,7 @@ class TreeSearch(Acting, ABC):
         """Search; the best path, with every step that was taken.
 
         Raises:
-            ModelError: not one of the judge's answers has a score.
+            VerdictError: not one of the judge's answers has a score.
         """
         search = Search(episode, self, oracle_stop=self.oracle_stop, repeats=self.repeats, look=self.look)
         with suppress(BudgetError):  # the episode says which part

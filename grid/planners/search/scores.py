@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from grid.engines.base import Prompt, Section
-from grid.errors import ModelError
+from grid.errors import VerdictError
 from grid.planners.base import Episode
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class Scores:
     def __init__(self, episode: Episode) -> None:
         self._episode = episode
         self._known: dict[str, asyncio.Future[Any]] = {}
-        self._unscored: ModelError | None = None
+        self._unscored: VerdictError | None = None
 
     async def ask(self, prompt: Prompt, kind: str, samples: int = 1, temperature: float = 0.0) -> float:
         """The score in [0, 1], or the mean of several; an answer without a score counts as the lowest."""
@@ -29,7 +29,7 @@ class Scores:
         work = partial(self._episode.judge, prompt, kind, digest, samples=samples, temperature=temperature)
         try:
             score: float = await once(self._known, digest, work)
-        except ModelError as error:
+        except VerdictError as error:
             self._unscored = error
             return 0.0
         return score
@@ -40,13 +40,13 @@ class Scores:
         work = partial(self._episode.vote, prompt, candidates, "vote", digest, samples=samples, temperature=temperature)
         try:
             shares: list[float] = await once(self._known, digest, work)
-        except ModelError as error:
+        except VerdictError as error:
             self._unscored = error
             return [0.0] * len(candidates)
         return shares
 
     def check(self) -> None:
-        """Raise ModelError where the judge was asked and none of its answers has a score."""
+        """Raise VerdictError where the judge was asked and none of its answers has a score."""
         if self._unscored and all(
             asked.done() and not asked.cancelled() and asked.exception() for asked in self._known.values()
         ):

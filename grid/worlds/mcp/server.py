@@ -18,10 +18,6 @@ class ServerError(Exception):
     """Why a server is of no use any more, as an unfinished sentence."""
 
 
-class HungError(ServerError):
-    """It did not answer in time, and was ended for it."""
-
-
 class RefusedError(Exception):
     """Why a server did not carry out a request, as an unfinished sentence; it goes on."""
 

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from grid.errors import ConfigError, one_line
 from grid.text.untrusted import loads_storable
 from grid.worlds.mcp.process import ServerProcess
-from grid.worlds.mcp.server import MESSAGES, HungError, RefusedError, Server, ServerError
+from grid.worlds.mcp.server import MESSAGES, RefusedError, Server, ServerError
 
 if TYPE_CHECKING:
     import anyio
@@ -61,8 +61,7 @@ class Session:
 
         Raises:
             RefusedError: the server answers with an error, or with what is no answer.
-            HungError: it does not answer in time.
-            ServerError: it is of no use any more.
+            ServerError: it is of no use any more, or does not answer in time.
         """
         if self._owner is None or self.why is not None:
             raise ServerError(self.why or "it was not started")
@@ -79,7 +78,7 @@ class Session:
         if self._owner.done():
             self._owner.result()  # raises what can never start
             raise ServerError(self._end("it ended"))
-        raise HungError(self._end(f"it did not answer within {seconds:g} s, and was ended"))
+        raise ServerError(self._end(f"it did not answer within {seconds:g} s, and was ended"))
 
     async def close(self) -> None:
         """End the server, whatever it does; the process is killed before anything is waited for."""

@@ -20,7 +20,7 @@ from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 from grid.worlds.lookup import Entry, means
 from grid.worlds.mcp.results import called, failed, observation
-from grid.worlds.mcp.server import HungError, RefusedError, Server, ServerError
+from grid.worlds.mcp.server import RefusedError, Server, ServerError
 from grid.worlds.mcp.session import Session
 
 ANSWER = "answer"
@@ -70,10 +70,10 @@ class McpWorld:
         return McpState()
 
     async def apply(self, state: State, call: ToolCall) -> tuple[McpState, Observation]:
-        """What the server returns. A call that is refused, or has no answer in time, has failed.
+        """What the server returns. A call that is refused has failed.
 
         Raises:
-            ToolError: the server has ended, was ended before, or floods; or a state is not the newest.
+            ToolError: the server has ended, hangs or floods, or was ended before; or a state is not the newest.
         """
         before = own_state(state, McpState)
         if before.made != self._made:
@@ -125,8 +125,6 @@ class McpWorld:
             result = await session.ask(lambda client: called(client, call), self.server.seconds)
         except RefusedError as error:
             return failed(f"{error}.")
-        except HungError as error:
-            return failed(f"The server is of no use any more: {error}.")
         except ServerError as error:
             raise ToolError(f"the MCP server is of no use any more: {error}") from None
         return observation(result, self.server.result_characters)

@@ -19,11 +19,12 @@ from grid.worlds.search.corpus import Paragraph
 
 Kind: TypeAlias = Literal["sentence", "truth", "year", "date", "number", "place", "name"]
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
-_COUNTED = "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+COUNTED = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+"""Numbers that stand in words, from 2 on."""
 YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
 DATE = re.compile(rf"\b[0-9]{{1,2}} (?:{_MONTHS})(?: [0-9]{{4}})?\b|\b(?:{_MONTHS}) [0-9]{{1,2}}(?:, [0-9]{{4}})?\b")
 NUMBER = re.compile(
-    r"(?<![\w.,])(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)(?!\w)" + rf"|\b(?:{_COUNTED})\b"
+    r"(?<![\w.,])(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)(?!\w)" + rf"|\b(?:{'|'.join(COUNTED)})\b"
 )
 NAME = re.compile(
     r"\b[A-Z][\w'’.&-]*(?:(?: (?:of|the|and|de|la|von|van|for|in) (?=[A-Z])| )[A-Z0-9][\w'’&-]*)*", re.UNICODE

@@ -14,13 +14,14 @@ from datetime import date
 from dateutil import parser
 
 from grid.text.words import terms
-from grid.worlds.search.extraction import DATE, NAME, NUMBER, YEAR, is_date
+from grid.worlds.search.extraction import COUNTED, DATE, NAME, NUMBER, YEAR, is_date
 
 _SENTENCE = re.compile(r"(?<=[.!?;:])[\"”']?\s+")
 _EARLIER = frozenset(terms("first earlier earliest before older oldest sooner"))
 _LATER = frozenset(terms("later latest after younger youngest newer newest last recent recently"))
 _MORE = frozenset(terms("more most larger largest bigger biggest higher highest longer longest taller tallest greater"))
 _FEWER = frozenset(terms("fewer fewest less least smaller smallest shorter shortest lower lowest"))
+_COUNTS = {word: number for number, word in enumerate(COUNTED, 2)}
 _BOTH = frozenset(terms("both"))
 _SAME = frozenset(terms("same common share"))
 _TRUTH = re.compile(r"\s*(?:(?:so|then|and),? )?(?:is|are|was|were|do|does|did|has|have|had|can|could)\b", re.I)
@@ -125,13 +126,16 @@ def _dated(text: str) -> float | None:
 
 def _number(text: str) -> float | None:
     match = NUMBER.search(text)
-    return float(match[0].replace(",", "")) if match else None
+    if not match:
+        return None
+    return float(_COUNTS[match[0]] if match[0] in _COUNTS else match[0].replace(",", ""))
 
 
 def _truth(words: set[str], topic: set[str], said: Mapping[str, str]) -> str:
     """Of what is the same: whether a name or a number is said of both. Else whether more than half of the topic is."""
     if words & _SAME:
-        one, other = ({*_named(text), *NUMBER.findall(text)} for text in said.values())
+        numbers = ([str(_COUNTS.get(one, one)) for one in NUMBER.findall(text)] for text in said.values())
+        one, other = ({*_named(text), *found} for text, found in zip(said.values(), numbers, strict=True))
         return "yes" if one & other else "no"
     shares = [len(topic & set(terms(text))) for text in said.values()]
     return "yes" if topic and all(2 * share > len(topic) for share in shares) else "no"

@@ -27,6 +27,12 @@ def talking(asked: Asked) -> Reply:
     return completion(CALL, prompt=1000, cached=200, output=10)
 
 
+def uncounted(asked: Asked) -> Reply:
+    reply = talking(asked)
+    reply.body.pop("usage", None)
+    return reply
+
+
 def sweep(folder: Path, url: str, joined: Sequence[str], *values: str) -> Ended:
     model = ("model=openai_http", "model.model=m", f"model.base_url={url}", "model.structured=false")
     return launch(
@@ -106,3 +112,43 @@ def test_a_pilot_on_a_server_that_is_not_there(joined: Sequence[str], tmp_path: 
     assert line.startswith("error: openai_http")
     assert url in line
     assert list(tmp_path.rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("budget", ["budget.tokens=100000", "budget.money=5"])
+def test_budgets_that_cannot_hold_are_refused_before_the_first_cell(
+    joined: Sequence[str], tmp_path: Path, budget: str
+) -> None:
+    with LocalServer(uncounted) as server:
+        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3", budget)
+        assert asked(server) == 0
+    assert ended.status == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith(f"error: {budget}")
+    assert "null: the server of openai_http" in line
+    assert "tells no tokens of its answers (usage)" in line
+    assert not (tmp_path / "results" / "x").exists()
+
+
+def test_a_server_that_tells_no_tokens_is_taken_and_said(joined: Sequence[str], tmp_path: Path) -> None:
+    with LocalServer(uncounted) as server:
+        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3")
+        told = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=3", "dry_run.pilot=9", "name=y")
+    assert (ended.status, told.status) == (0, 0), ended.err + told.err
+    rows = ended.rows("x")
+    assert {(row["uncounted_answers"], row["input_tokens"], row["money"]) for row in rows} == {(1, None, None)}
+    assert {row["money"] for row in ended.rows("x", "attempts")} == {None}
+    assert "of 3 answers the server told no tokens" in ended.out
+    assert "tokens unknown of 1 settings, as the server tells none" in told.out
+
+
+def test_money_that_is_found_to_be_unknown_later_is_said(joined: Sequence[str], tmp_path: Path) -> None:
+    def play(asked: Asked) -> Reply:
+        return uncounted(asked) if len(server.bodies(CHAT)) == 2 else talking(asked)
+
+    with LocalServer(play) as server:
+        ended = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=4", "budget.money=50")
+        again = sweep(tmp_path, server.url, joined, PRICE, "dataset.limit=5", "budget.money=50")
+    assert (ended.status, again.status) == (0, 0), ended.err + again.err
+    assert sorted((row["money"] or 0.0) for row in ended.rows("x")) == [0.0, *[pytest.approx(DOLLARS)] * 4]
+    assert "budget.money does not hold: a server told no tokens of some answers" in ended.out
+    assert "budget.money leaves out 1 cells of earlier runs: their price or tokens are not known" in again.out

@@ -9,6 +9,7 @@ import pytest
 
 from grid import store
 from grid.engines.roles import ACTOR, JUDGE
+from grid.errors import ConfigError
 from grid.replicas.fleet import Fleet
 from grid.runner import batch, make
 from grid.runner.check import Job, check_sweep
@@ -17,7 +18,7 @@ from grid.runner.plan import Plan
 from grid.runner.worker import Report
 from grid.types import Usage
 from tests.configs import LABELS, job
-from tests.http_server import Asked, LocalServer, Reply, completion
+from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.http_server import models as known
 from tests.judged import CONFIG, ROOM, dying_once, judged_chunk
 
@@ -110,13 +111,37 @@ def test_a_judge_at_another_server_has_a_pool_and_columns_of_its_own(
     for row in rows:
         cost = [row[name] for name in ("llm_calls", "input_tokens", "judge_calls", "judge_input_tokens")]
         if row["model"] == "model2":  # which calls a tool where it should judge
-            assert (row["error_kind"], *cost) == ("model", 2, 18, 4, 36)
+            assert (row["status"], row["success"], *cost) == ("ok", None, 2, 18, 4, 36)
+            assert row["judge_failures"]
         elif row["model"] == "model0":
             assert (row["status"], *cost) == ("ok", 2, 18, 3, 15)
         else:
             assert (row["status"], row["engine"]) == ("ok", "lexical")
             assert row["judge_calls"] >= 2
     counted_in_attempts(plan, rows)
+
+
+def test_what_a_server_refuses_of_a_judges_requests_is_found_before_the_first_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "'temperature' does not support 0 with this model. Only the default (1) value is supported."
+
+    def play(asked: Asked) -> Reply:
+        return refusal(400, words) if asked.body and asked.body.get("temperature") == 0 else talking(asked)
+
+    with LocalServer(play) as server:
+        target = {"_target_": "grid.engines.http.engine.OpenAIHTTP", "base_url": server.url, "structured": False}
+        judge = {**target, "model": "judge", "form": "text"}
+        with pytest.raises(ConfigError) as caught:
+            run(plan_of(tmp_path / "none", (LEXICAL, judge)), monkeypatch, judged_chunk)
+        changes: dict[str, dict[str, Any]] = {"at1": {"temperature": 1.0}, "omit": {"omit": ["temperature"]}}
+        for name, change in changes.items():
+            plan = plan_of(tmp_path / name, (LEXICAL, judge | change))
+            run(plan, monkeypatch, judged_chunk)
+            assert {row["status"] for row in store.read(plan.root, "episodes").to_pylist()} == {"ok"}
+    assert caught.value.key == "model.omit"
+    assert "the judge is asked at temperature 0 (judge.temperature; where model@judge" in str(caught.value)
+    assert words in str(caught.value)
 
 
 @pytest.mark.slow

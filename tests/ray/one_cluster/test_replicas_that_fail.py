@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -99,8 +100,21 @@ def test_a_start_that_fails_once_is_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_pool_without_a_good_start_is_an_error_with_the_reason(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match=r"model: no replica is ready .*RuntimeError: no memory"):
+    began = time.monotonic()
+    with pytest.raises(
+        EngineError, match=r"model: no replica is ready: it failed after \d+ s; .*: no memory"
+    ) as caught:
         wait([started(tmp_path, 1, {0: "fail"})], 600, print)
+    assert "ready_seconds" not in str(caught.value), "a limit that was not reached"
+    (seconds,) = map(int, re.findall(r"after (\d+) s", str(caught.value)))
+    assert seconds <= time.monotonic() - began + 1
+
+
+def test_a_pool_that_failed_does_not_wait_for_another(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(EngineError, match=r"no replica is ready: it failed after \d+ s; "):
+        wait([started(tmp_path / "one", 1, {0: "fail"}), started(tmp_path / "other", 1, {0: "hang"})], 600, print)
 
 
 def test_requests_carry_the_time_of_computing_and_end_when_they_are_cancelled(tmp_path: Path) -> None:

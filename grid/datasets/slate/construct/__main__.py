@@ -50,7 +50,8 @@ def _run(wanted: Construction) -> None:
     from grid.datasets.slate.construct import tables
     from grid.datasets.slate.construct.pipeline import construct, expect_same, held
     from grid.engines.base import SAMPLE
-    from grid.engines.roles import ACTOR
+    from grid.engines.probe import Probe
+    from grid.engines.roles import ACTOR, SIMULATOR
     from grid.replicas.answering import Answering, loaded
     from grid.runner.build import build_engine
     from grid.runner.make import unpriced
@@ -65,7 +66,8 @@ def _run(wanted: Construction) -> None:
     def say(line: str) -> None:
         console.print(shown_lines(line), markup=False)
 
-    asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster)
+    probes = (Probe(SIMULATOR, wanted.temperature),)  # words, as those of who plays a tool
+    asking = Answering(wanted.label, unpriced(wanted.model), wanted.cluster, probes)
     with held(wanted.out), ExitStack() as stack:
         expect_same(wanted)
         status = stack.enter_context(console.status("begins"))

@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 from grid.datasets.slate.construct.items import Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Broken, Journal, Key, Line
 from grid.engines.base import Engine, Prompt
+from grid.engines.roles import ACTOR
 from grid.errors import ContextError, ModelError, UnfinishedError, one_line
-from grid.runner.prices import Price
+from grid.runner.prices import Price, money
 from grid.seeds import derive_seed
 from grid.types import Usage, to_json
 
@@ -158,15 +159,14 @@ class Asker:
         if line is None:
             text, usage, broken = await self._ask(prompt, seed)
             checked = read(item, text) if broken is None else Checked((), (broken,))
+            spent = usage.known()
             line = Line(
                 item=item.key,
                 attempt=attempt,
                 prompt=key[2],
                 seed=seed,
-                input_tokens=usage.input_tokens,
-                cached_input_tokens=usage.cached_input_tokens,
-                output_tokens=usage.output_tokens,
-                money=self._price.of(usage) if self._price else None,
+                **{name: spent[name] for name in ("input_tokens", "cached_input_tokens", "output_tokens")},
+                money=money({ACTOR: self._price}, {ACTOR: usage}),
                 answer=text,
                 refused=[*checked.broken],
             )

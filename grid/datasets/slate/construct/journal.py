@@ -28,8 +28,9 @@ class Broken(BaseModel):
 class Line(BaseModel):
     """One answer.
 
-    `prompt` is 16 hexadecimal digits of all that was asked and how, `money` US dollars (null: the price is not known),
-    `answer` the text as it came; `refused` are the rules that it breaks, empty where it was kept.
+    `prompt` is 16 hexadecimal digits of all that was asked and how, tokens are null where the server told none, `money`
+    US dollars (null: the price or the tokens are not known), `answer` the text as it came; `refused` are the rules that
+    it breaks, empty where it was kept.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -37,9 +38,9 @@ class Line(BaseModel):
     attempt: int
     prompt: str
     seed: int
-    input_tokens: int
-    cached_input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    cached_input_tokens: int | None
+    output_tokens: int | None
     money: float | None
     answer: str
     refused: list[Broken]

@@ -90,11 +90,14 @@ def _kept(one: Settled[object]) -> int:
 
 
 def _spent(lines: Sequence[Line]) -> tuple[str, str, str, str]:
-    money = [line.money for line in lines]
-    known = [dollars for dollars in money if dollars is not None]
     return (
         f"{len(lines):,}",
-        f"{sum(line.input_tokens for line in lines):,}",
-        f"{sum(line.output_tokens for line in lines):,}",
-        f"{sum(known):.4f}" if len(known) == len(money) else "unknown",
+        _sum([line.input_tokens for line in lines], ","),
+        _sum([line.output_tokens for line in lines], ","),
+        _sum([line.money for line in lines], ".4f"),
     )
+
+
+def _sum(values: Sequence[float | None], form: str) -> str:
+    known = [value for value in values if value is not None]
+    return f"{sum(known):{form}}" if len(known) == len(values) else "unknown"

@@ -1,0 +1,1 @@
+"""What tests share that is a program of its own."""
