@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -101,17 +103,24 @@ def _in_a_process(bench: Bench, model: dict[str, Any], variant: str) -> dict[str
     model |= {"dtype": dtype, "mass_bound": 0.0, "max_tokens": 16, "context": 4096}
     told = {"model": model, "prompts": bench.arguments.exact_prompts}
     environment = os.environ | ({"VLLM_BATCH_INVARIANT": "1"} if rest else {})
+    found = bench.folder / f"{variant}.json"
     # Not by -m: the engine's own process would import this module too, and with it what stops vLLM (see replay.py).
-    command = [sys.executable, "-c", "from launch.benchmarks.gpu_exact import main; main()", json.dumps(told)]
+    code = "from launch.benchmarks.gpu_exact import main; main()"
+    command = [sys.executable, "-c", code, json.dumps(told), str(found)]
     began, most = time.perf_counter(), bench.arguments.variant_seconds
+    # A session of its own, and a file instead of a pipe: vLLM's processes outlive it on a GPU and would hold the pipe.
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
-        ended = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=most, check=False)
+        status = process.wait(most)
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {most:.0f} s"}
-    lines = [line for line in ended.stdout.splitlines() if line.startswith('{"chosen"')]
-    if not lines:
-        return {"failed": f"exit status {ended.returncode}; stderr says why"}
-    return cast(dict[str, Any], json.loads(lines[-1])) | {"seconds": time.perf_counter() - began}
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if not found.exists():
+        return {"failed": f"exit status {status}; stderr says why"}
+    return cast(dict[str, Any], json.loads(found.read_text())) | {"seconds": time.perf_counter() - began}
 
 
 def brute_force(renderer: Renderer, count: int, logs_after: Callable[[Prefix], np.ndarray]) -> list[float]:
@@ -196,14 +205,12 @@ def _of_transformers(engine: Any, tokens: list[int], nodes: Sequence[Prefix]) ->
 
 
 def main() -> None:
-    """One variant: what it found, as a line of JSON on stdout."""
-    asked = json.loads(sys.argv[1])
+    """One variant, as the first argument has it: what it found, as JSON in the file that the second one names."""
+    asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
     engine = cast(Any, build_engine(asked["model"]))
     if hasattr(engine, "_arguments"):
         own = engine._arguments
         engine._arguments = lambda: own() | {"max_logprobs": -1}
-    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # vLLM writes there too
-    found = asyncio.run(_measure(engine, asked["prompts"]))
-    print(json.dumps(found), file=answers, flush=True)
+    file.write_text(json.dumps(asyncio.run(_measure(engine, asked["prompts"]))))
     os._exit(0)
