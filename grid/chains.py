@@ -31,7 +31,9 @@ class ChainCall:
 
 @dataclass(frozen=True)
 class Chain:
-    """What a planner predicted: its calls in order, or why it refuses. `plan` is the summary in front of the calls.
+    """What a planner predicted: its calls in order, or why it refuses.
+
+    `plan` are its words: the summary in front of the calls, or what is said in their place or at their end.
 
     `first` is the number by which references and words call the first call's step.
     """

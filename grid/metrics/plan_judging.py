@@ -1,13 +1,14 @@
 """A model as the judge of plans: what it is asked, and what its verdict makes of a case (agent_planning_benchmark §C).
 
 Data sets call `plan_examine`. What rules decide is decided by rule: behind a broken tool only whether another tool was
-a reasonable way on is asked, and of a request that cannot be carried out only plans that may be a refusal.
+a reasonable way on is asked, and of a request that cannot be carried out only plans that may be a refusal
+(`grid.text.refusals`). A plan that calls an extraneous tool has the error E5, whatever the judge says (C.5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from grid.engines.verdicts import PLAN, STEPS, VerdictAnswer
 from grid.metrics import plan_prompts, plan_text
 from grid.metrics.chains import chain_of
 from grid.planners.prompts import tools_section
+from grid.text.refusals import declines, may_pass
 from grid.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
 
 SYMBOLIC = "symbolic"
@@ -30,6 +32,9 @@ UNSOLVED: Mapping[str, Mapping[str, Any]] = {
     "both": {"judged_correct": False, "judged_grade": 0.0},
 }
 """By scorer what a judge would say of an episode that broke off and left no plan: nobody is asked."""
+EXTRANEOUS_ERROR = "E5"
+MOST_WITH_EXTRANEOUS, MOST_STEPWISE_WITH_EXTRANEOUS = 0.8, 0.6
+"""The best grades of a plan with one error that is not trivial, of whole plans and of next steps (C.1)."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,11 @@ async def _executed(
     if plan is None:
         return {}
     asking = _Asking(task, reference_shown, None, evaluator)
-    found = await asking.about(plan, None, "plan")
+    found = await asking.about(plan, "plan")
     own = {f"plan_{key}": value for key, value in _told(found.verdict).items()}
-    own |= {"judge_contradicted": found.verdict.contradicted if found.verdict else None}
+    own |= {"judge_contradicted": found.contradicted}
     if draft is not None:
-        before = found if draft == plan else await asking.about(draft, None, "unrefined")
+        before = found if draft == plan else await asking.about(draft, "unrefined")
         own |= {f"unrefined_{key}": value for key, value in _told(before.verdict).items()}
     return own
 
@@ -99,9 +104,9 @@ def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
     Behind a broken tool also behaviour and success, where the rule tells them (`behaviour_by_rule`).
     """
     chain = chain_of(trajectory)
-    own: dict[str, Any] = {"refused": chain.refusal is not None}
+    own: dict[str, Any] = {"refused": declines(chain)}
     if task.extraneous:
-        own |= {"extraneous_calls": sum(call.name in task.extraneous for call in chain.calls)}
+        own |= {"extraneous_calls": extraneous_calls(task, chain)}
     if task.reference:
         own |= {"exact_match": same_as_reference(chain, task)}
     if task.costs:
@@ -110,6 +115,11 @@ def by_rule(task: JudgedTask, trajectory: Trajectory) -> Mapping[str, Any]:
     if task.kind.task_family == "broken" and (behaviour := behaviour_by_rule(task, chain)):
         own |= {"behaviour": behaviour, "success": behaviour == REPLACE}
     return own
+
+
+def extraneous_calls(task: JudgedTask, chain: Chain) -> int:
+    """How many of the calls that count are of extraneous tools."""
+    return sum(call.name in task.extraneous for call in chain.calls[: task.kind.horizon_k])
 
 
 def same_as_reference(chain: Chain, task: JudgedTask) -> bool:
@@ -127,24 +137,27 @@ async def _examined(
 ) -> Mapping[str, Any]:
     asking = _Asking(task, reference_shown, truth, evaluator)
     chain = chain_of(trajectory)
-    found = await asking.about(chain, trajectory.answer, "plan")
+    found = await asking.about(chain, "plan")
     if scorer == BOTH:
         alike = {"exact_match": same_as_reference(chain, task)} if task.reference else {}
         return {**_judged(found), **alike}
     own: dict[str, Any] = {**by_rule(task, trajectory), **_scored(task, found)}
     if trajectory.unrefined is not None:
-        before = await asking.about(trajectory.unrefined, None, "unrefined")
+        before = await asking.about(trajectory.unrefined, "unrefined")
         own |= {f"unrefined_{key}": value for key, value in _told(before.verdict).items()}
     return own
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A verdict, None where it cannot be read; `asked`: a model gave it; behind a broken tool the behaviour."""
+    """The verdict that counts, None where the judge's cannot be read, and the behaviour behind a broken tool.
+
+    `contradicted` is of what the judge said, before any rule.
+    """
 
     verdict: Verdict | None
-    asked: bool = True
     behaviour: str | None = None
+    contradicted: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -154,23 +167,24 @@ class _Asking:
     truth: Truth | None
     evaluator: Evaluator
 
-    async def about(self, chain: Chain, answer: str | None, key: str) -> _Found:
+    async def about(self, chain: Chain, key: str) -> _Found:
         """What rules or the judge say of a plan."""
         task = self.task
         if task.kind.task_family == "broken":
             return await self._behind_a_broken_tool(chain, key)
         if task.kind.task_family == "unsolvable":
-            if chain.refusal is None and (chain.calls or not (answer or "").strip()):
-                return _Found(Verdict(False), asked=False)  # calls and no refusal, or nothing at all
-            return _Found(await self._ask(unsolvable_prompt(task, chain, answer), chain, key))
-        return _Found(await self._ask(plan_prompt(task, chain, self.reference_shown), chain, key))
+            if not may_pass(chain):
+                return _Found(Verdict(False))
+            return _Found(await self._ask(unsolvable_prompt(task, chain), chain, key))
+        said = await self._ask(plan_prompt(task, chain, self.reference_shown), chain, key)
+        return _Found(_with_extraneous(task, chain, said), contradicted=said.contradicted if said else None)
 
     async def _behind_a_broken_tool(self, chain: Chain, key: str) -> _Found:
         behaviour = behaviour_by_rule(self.task, chain)
         if behaviour is not None:
-            return _Found(Verdict(behaviour == REPLACE), False, behaviour)
+            return _Found(Verdict(behaviour == REPLACE), behaviour)
         verdict = await self._ask(alternative_prompt(self.task, chain), chain, key)
-        return _Found(verdict, True, None if verdict is None else ALTER if verdict.correct else OTHER)
+        return _Found(verdict, None if verdict is None else ALTER if verdict.correct else OTHER)
 
     async def _ask(self, prompt: Prompt, chain: Chain, key: str) -> Verdict | None:
         return await self.evaluator.verdict(prompt, key, truth=self.truth(chain) if self.truth else None)
@@ -183,7 +197,7 @@ def behaviour_by_rule(task: JudgedTask, chain: Chain) -> str | None:
     explicit refusal is REFUSE, anything else OTHER.
     """
     if not chain.calls:
-        return OTHER if chain.refusal is None else REFUSE
+        return REFUSE if declines(chain) else OTHER
     name = chain.calls[0].name
     if name == task.broken:
         return RETRY
@@ -211,10 +225,10 @@ def alternative_prompt(task: JudgedTask, chain: Chain) -> Prompt:
     return _asked(shown, VerdictAnswer(errors=False))
 
 
-def unsolvable_prompt(task: JudgedTask, chain: Chain, answer: str | None) -> Prompt:
-    """Of what was made of a request that cannot be carried out."""
+def unsolvable_prompt(task: JudgedTask, chain: Chain) -> Prompt:
+    """Of what was made of a request that cannot be carried out; its words may be a refusal."""
     role = plan_prompts.UNSOLVABLE[task.kind.unsolvable_kind or "tool_removal"]
-    plan = plan_text.plan_section(PLAN, chain, None if chain.refusal is not None else answer)
+    plan = plan_text.plan_section(PLAN, chain, None if chain.refusal is not None else chain.plan)
     return _asked([role, *_shown(task), plan], VerdictAnswer(errors=False))
 
 
@@ -249,17 +263,27 @@ def _told(verdict: Verdict | None) -> dict[str, Any]:
     return {"correct": verdict.correct, "grade": verdict.grade, "errors": errors}
 
 
+def _with_extraneous(task: JudgedTask, chain: Chain, said: Verdict | None) -> Verdict | None:
+    """The verdict with the error E5 where an extraneous tool is called, whoever overlooked it (C.5).
+
+    A grade that only a plan without errors can have is then the best of one with an error.
+    """
+    if said is None or said.errors is None or not extraneous_calls(task, chain) or EXTRANEOUS_ERROR in said.errors:
+        return said
+    best = MOST_WITH_EXTRANEOUS if task.kind.horizon_k is None else MOST_STEPWISE_WITH_EXTRANEOUS
+    grade = None if said.grade is None else min(said.grade, best)
+    return replace(said, errors=said.errors | {EXTRANEOUS_ERROR}, grade=grade)
+
+
 def _judged(found: _Found) -> dict[str, Any]:
     """The judge's columns beside what is computed."""
-    contradicted = found.verdict.contradicted if found.verdict else None
-    return {f"judged_{key}": value for key, value in _told(found.verdict).items()} | {
-        "judge_contradicted": contradicted
-    }
+    told = {f"judged_{key}": value for key, value in _told(found.verdict).items()}
+    return told | {"judge_contradicted": found.contradicted}
 
 
 def _scored(task: JudgedTask, found: _Found) -> dict[str, Any]:
     """The columns where nobody but the judge scores."""
     told = _told(found.verdict)
     own: dict[str, Any] = {f"plan_{key}": value for key, value in told.items()} | {"success": told["correct"]}
-    own |= {"judge_contradicted": found.verdict.contradicted if found.verdict else None}
+    own |= {"judge_contradicted": found.contradicted}
     return own | ({"behaviour": found.behaviour} if task.kind.task_family == "broken" else {})

@@ -31,9 +31,10 @@ class Scores:
     Of plans (agent_planning_benchmark §3.3), by the scorer that `success` goes by: `plan_correct`, `plan_grade` (of
     GRADES) and `plan_errors` (of ERRORS); `unrefined_*` are those of the version before a critique, `judged_*` the
     judge's where both scorers are asked, and `judge_contradicted` says that the judge's verdict and errors disagree.
-    `behaviour` (of BEHAVIOURS) is what follows a broken tool, `refused` whether the plan is an explicit refusal,
-    `extraneous_calls` counts calls of extraneous tools, `unresolved_arguments` those arguments of which the symbolic
-    scorer cannot tell what they mean; `plan_cost` is the sum of the calls' costs, `least_cost` the least that solves.
+    `behaviour` (of BEHAVIOURS) is what follows a broken tool, `refused` whether the plan is an explicit refusal
+    (`grid.text.refusals`), `extraneous_calls` counts calls of extraneous tools, `unresolved_arguments` those arguments
+    of which the symbolic scorer cannot tell what they mean; `plan_cost` is the sum of the calls' costs, `least_cost`
+    the least that solves.
 
     Of tasks with a reward (τ²-bench): `reward` is the product over the task's reward basis, from 0 to 1, 0 unless the
     run ended properly, and None where nobody could tell. `reward_parts` has the reward of each part of the basis: JSON,

@@ -86,15 +86,16 @@ def chain_written(plan: Sequence[Action] | None, view: View) -> Chain | None:
     """A plan as a chain of calls, from a point on; None without one. A call of REJECT ends it."""
     if plan is None:
         return None
-    calls, refusal = list[ChainCall](), None
+    calls, refusal, words = list[ChainCall](), None, ""
     for action in plan:
         if action.call and action.call.tool == REJECT:
             refusal = str(action.call.arguments.get("reason", ""))
             break
         if action.call and not action.finished:
             calls.append(ChainCall(action.call.tool, action.call.arguments, action.thought or ""))
+        words = action.answer or words
     first = view.substep.id
-    return Chain(tuple(calls), refusal, first=int(first) if first.isdecimal() else 0)
+    return Chain(tuple(calls), refusal, words, int(first) if first.isdecimal() else 0)
 
 
 def _never(path: Path) -> bool:

@@ -40,8 +40,8 @@ class Predicted(NamedTuple):
     said: str = ""
 
     def chain(self, first: int) -> Chain:
-        """The calls alone, as a chain whose first call has this number."""
-        return Chain(tuple(call for call in self.calls if call), self.refusal, self.plan, first)
+        """The calls alone, as a chain whose first call has this number, with the words that go with them."""
+        return Chain(tuple(call for call in self.calls if call), self.refusal, self.plan or self.said, first)
 
 
 def read_chain(text: str, tools: Mapping[str, ToolSpec] = _NO_TOOLS) -> Predicted:

@@ -220,7 +220,7 @@ def test_only_what_a_judge_may_know_is_shown() -> None:
     rejecting = task(tools=(*TOOLS, ToolSpec(REJECT, "Ends the work.", ())))
     assert REJECT not in plan_prompt(rejecting, plan, True).text()
     for kind, role in UNSOLVABLE.items():
-        prompt = unsolvable_prompt(task("unsolvable", kind={"unsolvable_kind": kind}), plan, None)
+        prompt = unsolvable_prompt(task("unsolvable", kind={"unsolvable_kind": kind}), plan)
         assert prompt.sections[0] is role
         assert "A known solution:" not in prompt.text()
 
@@ -263,6 +263,32 @@ def test_an_unsolvable_request_is_judged_where_the_plan_may_be_a_refusal() -> No
     assert examined(yes, about, predicted(chain(refusal="Which day?")))["success"] is True
     assert examined(yes, about, predicted(chain(), answer="Which day do you mean?"))["success"] is True
     assert "Answer given: Which day do you mean?" in vars(yes)["asked"][-1].text()
+
+
+@pytest.mark.parametrize("steps", [None, 2])
+@pytest.mark.parametrize("grade", GRADES)
+@pytest.mark.parametrize("errors", [(), ("E2",), ("E5",), ("E1", "E5")])
+def test_a_call_of_an_extraneous_tool_is_an_error_whatever_the_judge_says(
+    steps: int | None, grade: float, errors: tuple[str, ...]
+) -> None:
+    about = task("extraneous", kind={"horizon_k": steps}, extraneous=("draw_chart",))
+    judge = said(not errors, grade, **dict.fromkeys(errors, True))
+    for calls, trapped in (
+        (("fetch_rates", "draw_chart"), True),
+        (("fetch_rates", "sum_up"), False),
+        (("fetch_rates", "sum_up", "draw_chart"), steps is None),  # behind the steps that count
+    ):
+        plan = predicted(chain(*calls), unrefined=chain(*calls))
+        own = examined(Fixed(judge), about, plan)
+        assert set(own["plan_errors"]) == {*errors, *(["E5"] if trapped else [])} == set(own["unrefined_errors"])
+        assert own["success"] is own["plan_correct"] is own["unrefined_correct"] is (not errors and not trapped)
+        assert own["judge_contradicted"] is False
+        assert own["extraneous_calls"] == int(trapped)
+        best = (0.8 if steps is None else 0.6) if trapped and "E5" not in errors else 1.0
+        assert own["plan_grade"] == own["unrefined_grade"] == min(grade, best)
+        both = examined(Fixed(judge), about, plan, "both")
+        assert set(both["judged_errors"]) == set(own["plan_errors"])
+    assert examined(Fixed("I like it."), about, predicted(chain("draw_chart")))["plan_errors"] is None
 
 
 def test_huge_plans_are_cut_and_odd_values_shown_on_their_line() -> None:

@@ -30,7 +30,7 @@ from grid.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajecto
 from grid.worlds.recording import RecordingWorld
 from grid.worlds.rejecting import REJECT_TOOL
 
-ADAPTER = 1
+ADAPTER = 2
 """Raise when the same files give other cases, tools or outcomes."""
 RULES = "rules"
 MOST_FILES = 200

@@ -39,7 +39,7 @@ from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
-ADAPTER = 1
+ADAPTER = 2
 """Raise when the same recipes and stock give other cases, tools or outcomes."""
 
 

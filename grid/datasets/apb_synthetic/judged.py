@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from grid.chains import Chain, TaskKind, Verdict
-from grid.datasets.apb_synthetic.measuring import succeeded
 from grid.metrics.plan_judging import JudgedTask
 from grid.types import Step, ToolCall
 from grid.worlds.programs.model import Task
@@ -29,7 +28,6 @@ def judged_task(task: Task, kind: TaskKind, done: tuple[Step, ...]) -> JudgedTas
 def truth(task: Task, kind: TaskKind, chain: Chain) -> Verdict:
     """What the symbolic scorer says of a plan."""
     found = diagnose(task, kind, chain)
-    correct = succeeded(kind, chain, found)
     if kind.task_family in ("broken", "unsolvable"):
-        return Verdict(correct)
-    return Verdict(correct, found.errors, found.grade)
+        return Verdict(found.correct)
+    return Verdict(found.correct, found.errors, found.grade)

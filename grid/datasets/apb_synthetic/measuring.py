@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from grid.chains import ALTER, REPLACE, Chain, TaskKind
+from grid.chains import TaskKind
 from grid.metrics.chains import chain_of
 from grid.types import Trajectory
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Task
-from grid.worlds.programs.scoring import Diagnosis, diagnose
+from grid.worlds.programs.scoring import diagnose
 
 
 def least_cost_of(task: Task) -> Callable[[], int | None]:
@@ -26,8 +26,8 @@ def measure(
     chain = chain_of(trajectory)
     found = diagnose(task, kind, chain)
     scores: dict[str, Any] = {
-        "success": succeeded(kind, chain, found),
-        "plan_correct": succeeded(kind, chain, found),
+        "success": found.correct,
+        "plan_correct": found.correct,
         "plan_grade": found.grade,
         "plan_errors": tuple(sorted(found.errors)),
         "behaviour": found.behaviour,
@@ -40,17 +40,8 @@ def measure(
     if trajectory.unrefined is not None:
         before = diagnose(task, kind, trajectory.unrefined)
         scores |= {
-            "unrefined_correct": succeeded(kind, trajectory.unrefined, before),
+            "unrefined_correct": before.correct,
             "unrefined_grade": before.grade,
             "unrefined_errors": tuple(sorted(before.errors)),
         }
     return scores
-
-
-def succeeded(kind: TaskKind, chain: Chain, found: Diagnosis) -> bool:
-    """What counts in the case's task family: a correct chain, the way round a broken tool, or an explicit refusal."""
-    if kind.task_family == "broken":
-        return found.behaviour in (REPLACE, ALTER)
-    if kind.task_family == "unsolvable":
-        return found.refused and not chain.calls
-    return found.correct

@@ -10,7 +10,6 @@ from statistics import fmean
 from grid.chains import Chain
 from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES
-from grid.datasets.apb_synthetic.measuring import succeeded
 from grid.datasets.apb_synthetic.records import UNSOLVABLE
 from grid.worlds.programs.scoring import diagnose
 
@@ -65,7 +64,7 @@ def baselines(cases: Sequence[Built]) -> list[Margin]:
     found = []
     for name in FAMILIES:
         chosen = [case for case in cases if case.kind.task_family == name][::10]
-        passed = [succeeded(case.kind, nothing, diagnose(case.task, case.kind, nothing)) for case in chosen]
+        passed = [diagnose(case.task, case.kind, nothing).correct for case in chosen]
         found.append(Margin(f"refusing everything, success on {name}", None, fmean(passed)))
     return found
 

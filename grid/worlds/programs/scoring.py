@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
+from grid.text.refusals import asks_back, declines, passes
 from grid.worlds.programs.attempts import Reading, done_slots
 from grid.worlds.programs.faults import (
     CONSTRAINT,
@@ -38,7 +39,6 @@ from grid.worlds.programs.universe import Universe
 from grid.worlds.programs.world import replayed
 
 _MOST_TWICE = 200  # calls of a chain that is read both ways
-_ASKS = "missing_information"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
     if not faults.missing or (kind.horizon_k is None and calls):
         unmet = faults.rules.texts(faults.rules.unmet(faults.kept))
         found += (Fault(CONSTRAINT, None, f"not kept: {text}") for text in unmet)
-    if chain.refusal is not None and INCOMPLETE not in errors_of(found):
+    if declines(chain) and INCOMPLETE not in errors_of(found):
         found.append(Fault(INCOMPLETE, None, "refuses what can be carried out"))
     errors = errors_of(found)
     needed = [fact for fact in faults.universe.needed if fact not in faults.reading.found]
@@ -95,7 +95,7 @@ def diagnose(task: Task, kind: TaskKind, chain: Chain) -> Diagnosis:
     if len(calls) < len(chain.calls):
         reasons = (*reasons, f"{len(chain.calls) - len(calls)} calls behind those asked for do not count")
     return Diagnosis(
-        not errors, grade, errors, None, chain.refusal is not None, faults.extraneous, faults.unresolved, cost, reasons
+        not errors, grade, errors, None, declines(chain), faults.extraneous, faults.unresolved, cost, reasons
     )
 
 
@@ -124,12 +124,10 @@ def _wanting(faults: Faults) -> str:
 
 def _of_unsolvable(task: Task, kind: TaskKind, chain: Chain, cost: int | None) -> Diagnosis:
     """Passed by an explicit refusal without calls; where information is missing, by a question back too (C.6)."""
-    asks = kind.unsolvable_kind == _ASKS and "?" in chain.plan
-    refused = chain.refusal is not None
-    passed = (refused or asks) and not chain.calls
+    refused, passed = declines(chain), passes(chain, kind.unsolvable_kind)
     extraneous = sum(1 for call in chain.calls if call.name in task.tools and task.tools[call.name].extraneous)
     if passed:
-        why = "refuses" if refused else "asks for what is missing"
+        why = "asks for what is missing" if asks_back(chain) and not refused else "refuses"
     elif chain.calls:
         why = f"makes {len(chain.calls):,} calls though the task cannot be solved: {task.unsolvable}"
     else:
@@ -143,15 +141,22 @@ def _of_broken(task: Task, chain: Chain, cost: int | None) -> Diagnosis:
     behaviour = _behaviour(task, chain, faults)
     correct = behaviour in (REPLACE, ALTER)
     why = told(faults.found, chain.first) if behaviour == OTHER else ()
-    refused = chain.refusal is not None
     return Diagnosis(
-        correct, None, frozenset(), behaviour, refused, faults.extraneous, faults.unresolved, cost, (behaviour, *why)
+        correct,
+        None,
+        frozenset(),
+        behaviour,
+        declines(chain),
+        faults.extraneous,
+        faults.unresolved,
+        cost,
+        (behaviour, *why),
     )
 
 
 def _behaviour(task: Task, chain: Chain, faults: Faults) -> str:
     if not chain.calls:
-        return REFUSE if chain.refusal is not None else OTHER
+        return REFUSE if declines(chain) else OTHER
     name = chain.calls[0].name
     if name == task.replacement:
         return REPLACE
