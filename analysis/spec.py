@@ -73,6 +73,11 @@ class Spec(Checked):
         columns = dict.fromkeys("dataset" if name == FAMILY else name for name in named)
         return [name for name in columns if name not in self.indicators]
 
+    def estimates_as(self, other: Spec) -> bool:
+        """Whether it has the coefficients of another one for the same rows, whatever errors it gives them."""
+        errors = ("cluster", "few_clusters")
+        return self.model_dump(exclude={*errors}) == other.model_dump(exclude={*errors})
+
     def family(self, dataset: str) -> str:
         """The family of a dataset by its label; what was changed in it (`[seed=1]`) tells families apart too."""
         name, bracket, changes = dataset.partition("[")

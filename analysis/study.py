@@ -57,7 +57,8 @@ def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
 def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] = ()) -> list[Sheet]:
     """Tables 2 to 6 and C.1 where the study's planners ran; the regression is the one given, else the study's own.
 
-    Behind each table stand those of `published` that are the paper's own of it, and published coefficients.
+    Behind each table stand those of `published` that are the paper's own of it, and published coefficients where the
+    regression has the study's, whatever its errors.
 
     Raises:
         AnalysisError: the regression's file is wrong.
@@ -66,19 +67,21 @@ def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] 
     episodes = rows(root, provenance.COLUMNS)
     found: list[Sheet] = []
     regressions: list[Sheet] = []
-    spec = analysis or read_spec(PLANNING_HORIZON)
+    own = read_spec(PLANNING_HORIZON)
+    spec = analysis or own
+    same = spec.estimates_as(own)
     if both(episodes):
         tables = (accuracy_sheets, robustness_sheets, repeated_sheets)
         found = [sheet for table in tables for sheet in table(root, episodes, spec.family)]
         found += examples.sheets(root, episodes)
     if analysis or found:
         fits = gee.fits(horizon.folded(load.episodes(root, spec.columns())), spec)
-        title = "regression coefficients" if analysis else "table 3: regression coefficients (planning_horizon §4.3)"
+        title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
         regressions = regression.sheets(root, title, spec, fits)
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=reading.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
-            published = [*published, *([] if analysis else coefficients.sheets(fits, brief.query, notes))]
+            published = [*published, *(coefficients.sheets(fits, brief.query, notes) if same else [])]
     place = sum(sheet.title.startswith("table 2") for sheet in found)
     return _with(published, [*found[:place], *regressions[:1], *found[place:], *regressions[1:]])
 

@@ -185,6 +185,19 @@ def test_another_regression_is_fitted_where_the_planners_are_others(tmp_path: Pa
     assert regression.rows[0][:5] == ["kqa_synthetic", "lexical", "tools_forgiving", "150", "50"]
 
 
+def test_the_published_analysis_has_the_same_coefficients_and_the_papers_beside(folder: Path) -> None:
+    own, published = (load(study.PLANNING_HORIZON.with_stem(name)) for name in ("planning_horizon", "as_published"))
+    ours, theirs = ({sheet.name: sheet for sheet in study.sheets(folder, spec)} for spec in (own, published))
+    assert [*ours] == [*theirs]
+    assert [sheet.title for sheet in ours.values()] == [sheet.title for sheet in theirs.values()]
+    both = ours["coefficients"].values.merge(theirs["coefficients"].values, on=["robustness", "name"])
+    assert len(both) == len(ours["coefficients"].values) > 0
+    assert both["coefficient_x"].to_numpy() == pytest.approx(both["coefficient_y"].to_numpy())
+    assert (both["se_x"] > both["se_y"]).all(), "60 questions are few: the plain sandwich is too small"
+    assert "robust errors by dataset and case_id" in theirs["regression"].caption
+    assert any("uncorrected" in note for note in theirs["regression"].notes)
+
+
 def test_a_regression_that_the_data_cannot_carry_is_told_in_the_table(tmp_path: Path) -> None:
     simulated.write(tmp_path, count=6)
     regression = next(sheet for sheet in study.sheets(tmp_path) if sheet.name == "regression")

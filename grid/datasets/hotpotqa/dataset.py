@@ -50,9 +50,9 @@ class HotpotQAMulti:
     """Cases of `objectives` questions, `cases` of each number, drawn from a distractor file by `seed` + the number.
 
     A case is resolved when all its parts are answered right and in their order, by HotpotQA's exact match; `answer_em`
-    and `answer_f1` are the means over parts. Its cluster is the order of its parts' types; of one question it is the
-    question. By default it is shown no question that differs from one of its own in names alone. Cases share questions,
-    so that intervals speak of other cases of these questions (`--stats` says how many cases share).
+    and `answer_f1` are the means over parts. Its cluster is the questions that it is made of, in whatever order. By
+    default it is shown no question that differs from one of its own in names alone. Cases of several clusters share
+    questions, so that intervals speak of other cases of these questions (`--stats` says how many cases share).
 
     Args:
         path: the file, or a folder that holds it.
@@ -156,10 +156,11 @@ class HotpotQAMulti:
         return ordered(list(self.samples), self.order, strata)[: self.limit]
 
     def cluster(self, case_id: str) -> str:
-        """The types of its parts in their order; of a single question the question."""
-        sample = self.samples[case_id]
-        single = [sample.parts[0].id] if len(sample.parts) == 1 else []
-        return " ".join([str(len(sample.parts)), *sample.kinds, *single])
+        """The questions that it is made of: cases that have them in other orders are one cluster.
+
+        The types of the parts would be none: the number of parts and the controls of the regression follow from them.
+        """
+        return " ".join(sorted(part.id for part in self.samples[case_id].parts))
 
     def problem(self, case_id: str) -> Problem:
         """One case with both tools."""
