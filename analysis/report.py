@@ -119,6 +119,7 @@ def _places(root: Path, all_columns: bool) -> list[str]:
 def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None) -> list[Sheet]:
     found = [*_sheets(root, episodes, plan), *rewards.sheets(root), *planted.sheet(root, episodes)]
     told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
+    left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)
     of_study = [sheet for sheet in beside if sheet.name.startswith(study.OF_PAPER)]
@@ -132,6 +133,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += study.sheets(root, analysis, of_study)
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
+    found = unknowns.under(found, left_open)
     captioned = [replace(one, caption=told + one.caption, short=one.short and told + one.short) for one in found]
     return unbounded.told(captioned)
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Literal, cast, get_args
 
 import pandas as pd
 
 from analysis.intervals import CLUSTER
+from analysis.render import Sheet
 from grid.errors import ConfigError
 
 Unknown = Literal["left_out", "failure"]
@@ -30,6 +32,8 @@ SETTING = ("setting_id", "dataset_version", "code")
 LABELS = ("model", "dataset", "robustness", "planner")
 VERDICT, UNJUDGED = "verdict that could not be read", "not judged"
 LEAST, LARGEST = "success_least", "success_most"
+_NAMED = 6
+"""Settings that a note names."""
 COUNTED: dict[Unknown, str] = {LEFT_OUT: "count(*) - count(success)", FAILURE: f"count(*) FILTER ({COLUMN})"}
 """How DuckDB counts unknown cells among those of `sql`."""
 _counted: ContextVar[Unknown] = ContextVar("unknown", default=LEFT_OUT)
@@ -110,9 +114,8 @@ def warnings(cells: pd.DataFrame) -> list[str]:
     Args:
         cells: those of `analysis.load.episodes`.
     """
-    found = bounds(cells, LABELS)
     lines = []
-    for key, row in found[found[COLUMN] > MOST * found["cells"]].iterrows():
+    for key, row in left_open(cells).iterrows():
         label = dict(zip(LABELS, map(str, cast(tuple[Any, ...], key)), strict=True))
         own = cells[(cells[[*LABELS]].astype(str) == pd.Series(label)).all(axis=1) & cells[COLUMN]]
         disturbed = f" ({label['robustness']})" if label["robustness"] != "none" else ""
@@ -124,6 +127,42 @@ def warnings(cells: pd.DataFrame) -> list[str]:
             f"all succeeded; {_HOW[_counted.get()]}"
         )
     return lines
+
+
+def left_open(cells: pd.DataFrame) -> pd.DataFrame:
+    """Of the settings of whose cells more than MOST are unknown, by LABELS: what `bounds` says."""
+    found = bounds(cells, LABELS)
+    return found[found[COLUMN] > MOST * found["cells"]]
+
+
+def under(sheets: Sequence[Sheet], settings: pd.DataFrame) -> list[Sheet]:
+    """The tables; those of success without bounds in their rows have them among their notes.
+
+    A table is looked at by its values: a column that begins with `success`, and the data sets and planners it shows.
+
+    Args:
+        sheets: the tables of a report.
+        settings: those that are `left_open`.
+    """
+    rows = settings.reset_index()
+    return [replace(sheet, notes=[*sheet.notes, *_open(sheet, rows)]) for sheet in sheets]
+
+
+def _open(sheet: Sheet, rows: pd.DataFrame) -> list[str]:
+    names = list(map(str, sheet.values.columns))
+    if LEAST in names or not any(name.startswith("success") for name in names):
+        return []
+    for label in LABELS:
+        if label in names:
+            rows = rows[rows[label].astype(str).isin(sheet.values[label].dropna().astype(str))]
+    told = [
+        f"{row['planner']} on {row['dataset']}{'' if row['robustness'] == 'none' else ' (' + row['robustness'] + ')'} "
+        f"[{100 * row[LEAST]:.1f}, {100 * row[LARGEST]:.1f}] ({int(row[COLUMN]):,} of {int(row['cells']):,})"
+        for row in rows.to_dict("records")
+    ]
+    more = [f"and {len(told) - _NAMED:,} more"] if len(told) > _NAMED else []
+    listed = "; ".join(told[:_NAMED] + more)
+    return [f"success, in %, if all cells of which it is not known failed or succeeded: {listed}"] if told else []
 
 
 _HOW: dict[Unknown, str] = {

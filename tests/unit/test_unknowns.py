@@ -70,6 +70,24 @@ def test_left_out_success_has_its_bounds(tmp_path: Path) -> None:
     assert (found["success_least"], found["success_most"]) == (pytest.approx(10 / 24), 1.0)
 
 
+def test_every_table_of_success_has_bounds(tmp_path: Path) -> None:
+    """In its rows, or among its notes with the settings that it shows; where all is known there are none."""
+    _, sheets = printed(planted(tmp_path))
+    of_success = {
+        name: sheet
+        for name, sheet in sheets.items()
+        if any(str(column).startswith("success") for column in sheet.values) and "success_least" not in sheet.values
+    }
+    assert {"differences", "frontier"} <= set(of_success)
+    for sheet in of_success.values():
+        (note,) = (note for note in sheet.notes if "failed or succeeded" in note)
+        assert "lats on x [41.7, 100.0] (14 of 24)" in note
+        assert "react on" not in note
+    known = tmp_path / "known"
+    store.write(known, {"episodes": [row("react", case, 0, case % 2 == 0) for case in range(CASES)]})
+    assert not any("failed or succeeded" in note for sheet in printed(known)[1].values() for note in sheet.notes)
+
+
 def test_as_failures_success_is_the_truth(tmp_path: Path) -> None:
     found = of(planted(tmp_path), unknown="failure")
     assert (found["cells"], found["unknown"]) == (CELLS, 14)
