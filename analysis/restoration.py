@@ -106,6 +106,29 @@ def table(root: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def errors(root: Path) -> pd.Series[float]:
+    """By cell, of the judge's decisions on its nodes the share that is wrong; cells without any are left out.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    rows: pd.DataFrame = store.read(
+        root, "episodes", ["cell_id", "config"], pc.field("judge").is_valid(), ["config"]
+    ).to_pandas()
+    found = []
+    for text, cells in rows.groupby("config", observed=True):
+        how, mine = _restoring(str(text)), pc.field("cell_id").isin(cells["cell_id"].tolist())
+        for score, truth, threshold in _SCORES:
+            known = mine & pc.field(score).is_valid() & pc.field(truth).is_valid()
+            nodes: pd.DataFrame = store.read(root, "nodes", ["cell_id", score, truth], known).to_pandas()
+            passed = nodes[score] >= getattr(how, threshold)
+            found.append((passed != nodes[truth].astype(bool)).groupby(nodes["cell_id"]).agg(["sum", "size"]))
+    if not found:
+        return pd.Series(dtype="float64")
+    counts = pd.concat(found).groupby(level=0).sum()
+    return counts["sum"] / counts["size"]
+
+
 def _plain(label: str) -> str:
     """A judge's label without what is set right."""
     return re.sub(r",?restored=\w+", "", label).replace("[]", "")

@@ -27,12 +27,14 @@ Wanted = Value | list[Value]
 """What a key must be; of a list any."""
 
 
+JUDGE_ERROR = "judge_error"
+"""Of a judge's decisions in an episode the share that is wrong (`restoration.errors`)."""
 WIN = "win"
 """What an evaluator said of an episode and the reference planner's: 1, 0.5 or 0 (`launch/win_rate.py`)."""
 DECISIONS = ("decisions", "errors", "error_rate", "tools", "decisions_per_tool")
 """What is measured of first-pass decisions that need a tool (`decisions.Decided`)."""
 _OF = {
-    "cells": f"episodes, nor {WIN!r}",
+    "cells": f"episodes, nor {WIN!r} or {JUDGE_ERROR!r}",
     "decisions": "a first pass's decisions",
     "coefficients": "a regression's coefficients",
     "agreement": "an agreement",
@@ -48,8 +50,8 @@ class Metric(Checked):
     is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are
     a column's differences of shares, in %. `logit` is a coefficient's scale, `p` a p-value. `column` is one of
     `episodes`, of those worked out for plans (`plans.cells.DERIVED`) or of what was spent (`spending.DERIVED`), of
-    DECISIONS or a regression's coefficients (`Published.of`), WIN, or several, whose mean it is; null where
-    nothing of ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
+    DECISIONS or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null
+    where nothing of ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
@@ -79,12 +81,32 @@ class Row(Checked):
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
 
 
+class Part(Checked):
+    """One of the figures that are added up: a metric of the row whose label is `row` (null: the same row), weighted."""
+
+    row: str | None = None
+    metric: str
+    weight: float
+
+
+class Combined(Checked):
+    """A metric that is a sum of others of the table.
+
+    It stands in the rows whose `label` is `stands` (null: in all). The rows of its parts differ in that label alone.
+    """
+
+    label: str
+    stands: str | None = None
+    of: Annotated[list[Part], Field(min_length=2)]
+
+
 class Published(Checked):
     """One table of a paper; `labels` are the headers of its rows' labels, `notes` what a reader must know.
 
     `of`: what is measured, settings' cells, decisions of their first passes, the coefficients of a regression, or how
     far scorers agree. `against`: the
-    labels in which the settings differ that `change` and `ratio` are against. `unpublished` are metrics of ours alone,
+    labels in which the settings differ that `change` and `ratio` are against. `combined` are those of its metrics that
+    are sums of others. `unpublished` are metrics of ours alone,
     shown below the paper's. It stands beside ours where these have at least `least` of its rows.
     """
 
@@ -94,6 +116,7 @@ class Published(Checked):
     of: Literal["cells", "decisions", "coefficients", "agreement"] = "cells"
     against: dict[Literal["planner", "robustness"], str] = Field(default_factory=dict)
     metrics: dict[str, Metric]
+    combined: dict[str, Combined] = Field(default_factory=dict)
     unpublished: dict[str, Metric] = Field(default_factory=dict)
     labels: list[str]
     ours: dict[str, Wanted]
@@ -176,7 +199,7 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        of_cells = [*EPISODES.names, WIN, *DERIVED, *spending.DERIVED]
+        of_cells = [*EPISODES.names, WIN, JUDGE_ERROR, *DERIVED, *spending.DERIVED]
         kinds = {
             "cells": of_cells,
             "decisions": [*DECISIONS],
@@ -191,6 +214,12 @@ class Published(Checked):
                     raise ValueError(f"metrics.{name}.column: no column {column!r} of {there}")
             if self.of != "agreement" and (metric.unit in COMPARING) != bool(self.against):
                 raise ValueError(f"metrics.{name}.unit: {metric.unit} where against is {self.against or 'not given'}")
+        for name, how in self.combined.items():
+            if how.label not in self.labels:
+                raise ValueError(f"combined.{name}.label: {how.label} is none of the labels: {', '.join(self.labels)}")
+            unknown = [one for one in (name, *(part.metric for part in how.of)) if one not in self.every_metric]
+            if unknown:
+                raise ValueError(f"combined.{name}: no metric {unknown[0]!r} of the table")
         for name in self.kinds:
             if name not in EPISODES.names:
                 raise ValueError(f"cells.{name}: no column {name!r} of episodes")

@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, planted, provenance, queries, spending, win_rates
+from analysis import intervals, load, planted, provenance, queries, restoration, spending, win_rates
 from analysis.plans import cells as plans
-from analysis.published import decisions, files, order
+from analysis.published import combined, decisions, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
-from analysis.published.files import WIN, Metric, Published
+from analysis.published.files import JUDGE_ERROR, WIN, Metric, Published
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
 from grid.store.schema import EPISODES
@@ -61,7 +61,10 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     if cells.empty:
         return []
     cells = spending.added_up(plans.derived(cells))
-    cells = cells.assign(**{WIN: cells["cell_id"].map(win_rates.wins(root, REFERENCE)).astype("float64")})
+    wins, wrong = win_rates.wins(root, REFERENCE), restoration.errors(root)
+    cells = cells.assign(
+        **{name: cells["cell_id"].map(of).astype("float64") for name, of in ((WIN, wins), (JUDGE_ERROR, wrong))}
+    )
     ran, made_up = {name_of(str(label)) for label in cells["dataset"].unique()}, provenance.made_up(cells)
     told = settings_of(cells)
     found, shown = list[Sheet](), list[tuple[Published, list[Block]]]()
@@ -110,7 +113,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
     for block in beside:
         breaks.add(len(rows))
         for name, metric in table.every_metric.items():
-            measured = {model: block.measured(model, metric) for model in ours}
+            measured = {model: combined.measured(table, beside, block, model, name) for model in ours}
             published = {model: table.figure(block.row, model, name) for model in table.models}
             if not any(measured.values()) and all(figure is None for figure in published.values()):
                 continue  # a metric of ours alone, in a row where we have none
@@ -168,7 +171,7 @@ def _unrounded(measured: dict[str, Measured | None], metric: Metric) -> dict[str
 def _values(table: Published) -> dict[str, str]:
     """Its columns and what each is in SQL; without those that take other rows too."""
     derived = {**plans.DERIVED, **spending.DERIVED}
-    values = {column: derived.get(column, column) for column in table.columns if column != WIN}
+    values = {column: derived.get(column, column) for column in table.columns if column not in (WIN, JUDGE_ERROR)}
     return {column: text for column, text in values.items() if text}
 
 
