@@ -126,7 +126,8 @@ def errors(root: Path) -> pd.Series[float]:
     if not found:
         return pd.Series(dtype="float64")
     counts = pd.concat(found).groupby(level=0).sum()
-    return counts["sum"] / counts["size"]
+    shares: pd.Series[float] = counts["sum"] / counts["size"]
+    return shares
 
 
 def _plain(label: str) -> str:

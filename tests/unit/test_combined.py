@@ -56,7 +56,8 @@ def test_the_same_cases_are_averaged_case_by_case() -> None:
     beside = [block(of, "step", STEP), block(of, "end", END)]
     found = combined.measured(of, beside, beside[1], "m", "AVG")
     assert found is not None
-    assert (found.cases, found.of.mean) == (3, pytest.approx((1.0 + 0.25 + 0.25) / 3))
+    assert found.cases == 3
+    assert found.of.mean == pytest.approx((1.0 + 0.25 + 0.25) / 3)
     assert found.of.low < found.of.mean < found.of.high
     assert combined.measured(of, beside, beside[0], "m", "AVG") is None, "it stands end to end alone"
     assert combined.measured(of, beside, beside[1], "m", "Exec") == beside[1].measured("m", of.metrics["Exec"])
@@ -64,11 +65,12 @@ def test_the_same_cases_are_averaged_case_by_case() -> None:
 
 def test_other_cases_weigh_as_rows_and_bounds_are_added_as_squares() -> None:
     of = table(combined=average("mean", ("step", "Tool", 0.5), ("end", "Tool", 0.5)))
-    few, many = {f"s{n}": [1.0, 0] for n in range(4)}, {f"e{n}": [n % 2, 0] for n in range(40)}
+    few, many = {f"s{n}": [1.0, 0.0] for n in range(4)}, {f"e{n}": [float(n % 2), 0.0] for n in range(40)}
     beside = [block(of, "step", few), block(of, "end", many), block(of, "mean", None)]
     found = combined.measured(of, beside, beside[2], "m", "AVG")
     assert found is not None
-    assert (found.cases, found.of.mean) == (44, pytest.approx(0.75)), "each row alike, however many cases it has"
+    assert found.cases == 44
+    assert found.of.mean == pytest.approx(0.75), "each row alike, however many cases it has"
     one, other = (beside[n].measured("m", of.metrics["Tool"]) for n in (0, 1))
     assert one is not None
     assert other is not None
