@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from docs.facts import columns, commands, keys, presets, published, sizing
+from docs.facts import columns, commands, keys, papers, presets, published, sizing
 
 FACTS: Mapping[str, Callable[[str], str]] = {
     "keys": keys.render,
@@ -16,6 +16,7 @@ FACTS: Mapping[str, Callable[[str], str]] = {
     "columns": columns.render,
     "commands": commands.render,
     "help": commands.render_help,
+    "paper": papers.render,
     "presets": presets.render,
     "published": published.render,
     "sizing": sizing.render,
