@@ -13,7 +13,10 @@ ERRORS = ("E1", "E2", "E3", "E4", "E5", "E6")
 """Goal understanding; premature conclusion or incompleteness; constraint; logic; tool use; hallucination (§3.3)."""
 GRADES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """What a plan's grade may be (agent_planning_benchmark §3.3)."""
-Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs"]
+Family: TypeAlias = Literal["holistic", "stepwise", "extraneous", "broken", "unsolvable", "costs", "stages"]
+"""The benchmark's tasks (agent_planning_benchmark §3.1, §5.4); `stages` are the next calls early and late in the
+trajectories of `stepwise` (§5.2, table 15), which its counts leave out.
+"""
 Stage: TypeAlias = Literal["early", "middle", "late"]
 
 

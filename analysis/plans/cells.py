@@ -17,7 +17,7 @@ from grid import store
 from grid.chains import BEHAVIOURS, ERRORS
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"
-EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS = "extraneous", "broken", "unsolvable", "costs"
+EXTRANEOUS, BROKEN, UNSOLVABLE, COSTS, STAGES = "extraneous", "broken", "unsolvable", "costs", "stages"
 NAMES = {HOLISTIC: "holistic", EXTRANEOUS: "extraneous tools", STEPWISE: "step-wise", COSTS: "cost-aware"}
 """What tables call the tasks in which something is planned, in their order."""
 KINDS = {
@@ -122,18 +122,20 @@ def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
 def _base(cells: pd.DataFrame) -> pd.Series[float]:
     """Of each cell with extraneous tools the mean success of the same planner on its case without them; else NaN.
 
-    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it:
-    those of one query.
+    A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
+    that ask for as many steps: those of one query.
     """
     family = cells["task_family"].astype(object)
-    own = cells.loc[family == EXTRANEOUS, [*SETTING, CLUSTER, "mode", "case_id"]].astype(str)
-    plain = cells.loc[family == cells["mode"], [*SETTING, CLUSTER, "mode", "case_id", "success"]]
+    like = [*SETTING, CLUSTER, "wanted"]
+    cells = cells.assign(wanted=cells["horizon_k"].astype("float64").fillna(0))
+    own = cells.loc[family == EXTRANEOUS, [*like, "case_id"]].astype(str)
+    plain = cells.loc[family == cells["mode"], [*like, "case_id", "success"]]
     if own.empty or plain.empty:
         return pd.Series(float("nan"), index=cells.index)
-    plain = plain.astype(dict.fromkeys([*SETTING, CLUSTER, "mode", "case_id"], str))
+    plain = plain.astype(dict.fromkeys([*like, "case_id"], str))
     named = own["case_id"].str.extract(_MADE_OF, expand=False)
     by_id = _looked_up(own.assign(case_id=named), plain, [*SETTING, "case_id"])
-    by_cluster = _looked_up(own, plain, [*SETTING, CLUSTER, "mode"])
+    by_cluster = _looked_up(own, plain, like)
     return by_id.where(named.notna(), by_cluster).reindex(cells.index)
 
 

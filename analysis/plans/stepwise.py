@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.load import SETTING
+from analysis.plans.cells import STAGES as OTHER_STAGES
 from analysis.plans.cells import STEPWISE
 from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, label, sheet
@@ -32,7 +33,8 @@ def profile(cells: pd.DataFrame, column: str) -> pd.DataFrame:
     Of stages only cases of one step count, as in the paper, where there are any: more steps are harder wherever they
     stand. Empty where fewer than two values are there.
     """
-    own = cells[(cells["task_family"].astype(object) == STEPWISE) & cells[column].notna()]
+    families = (STEPWISE, OTHER_STAGES) if column == STAGE else (STEPWISE,)
+    own = cells[cells["task_family"].astype(object).isin(families) & cells[column].notna()]
     if column == STAGE and (own[HORIZON] == 1).any():
         own = own[own[HORIZON] == 1]
     if own[column].nunique() < 2:

@@ -9,16 +9,16 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from grid.chains import Chain, ChainCall
+from grid.chains import Chain, ChainCall, Family
 from grid.datasets.apb_synthetic import dataset as module
 from grid.datasets.apb_synthetic.build import Built, build
 from grid.datasets.apb_synthetic.checks import broken_rules, predicted
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps, reference
-from grid.datasets.apb_synthetic.draw import CATEGORIES, HOLISTIC, Bases, draw, shares
+from grid.datasets.apb_synthetic.draw import CATEGORIES, HOLISTIC, Bases, draw, shares, steps_of
 from grid.datasets.apb_synthetic.found import found
 from grid.datasets.apb_synthetic.records import CASES, UNSOLVABLE, Recipe, read, write
 from grid.datasets.apb_synthetic.rules import problems
@@ -76,7 +76,7 @@ def test_a_broken_recipe_is_refused_with_its_line_key_and_value(tmp_path: Path) 
 
 
 def test_every_rule_holds_of_a_sample(some: list[Built]) -> None:
-    assert {built.kind.task_family for built in some} == set(module.FAMILIES)
+    assert {built.kind.task_family for built in some} == {*module.FAMILIES, "stages"}
     assert [line for built in some for line in broken_rules(built)] == []
 
 
@@ -147,9 +147,43 @@ def test_shares_sum_up_and_are_proportional() -> None:
     assert shares(sum(CATEGORIES.values()), CATEGORIES) == dict(CATEGORIES)
 
 
+def test_steps_and_stages_are_of_the_same_trajectories(recipes: list[Recipe]) -> None:
+    """Table 14's k = 1 is table 15's middle, and early and late are that trajectory cut elsewhere (§5.2)."""
+    by_base: dict[str, dict[tuple[int | None, str | None], Recipe]] = {}
+    for recipe in recipes:
+        if recipe.task_family in ("stepwise", "stages"):
+            by_base.setdefault(recipe.base, {})[recipe.k, recipe.stage] = recipe
+            assert (recipe.task_family == "stages") == (recipe.stage != "middle")
+    assert len(by_base) == 300
+    middle = [(1, "middle"), (2, "middle"), (3, "middle")]
+    for own in by_base.values():
+        assert set(own) == {*middle, (1, "early"), (1, "late")}
+        assert len({own[key].place for key in middle}) == 1, "steps are predicted from one place"
+        places = [own[1, stage].place or 0 for stage in ("early", "middle", "late")]
+        assert 1 <= places[0] < places[1] < places[2]
+        steps = steps_of(own[1, "middle"])
+        assert places[1] + 3 <= steps > places[2]
+        for third, place in enumerate(places):  # of where a call can stand, to the next whole call
+            assert abs((place - 1) - (steps - 1) * (third + 0.5) / 3) < (steps - 1) / 6 + 1
+    for own in [*by_base.values()][::37]:
+        built = [build(one) for one in own.values()]
+        assert len({(one.task.query, tuple(map(str, one.task.reference))) for one in built}) == 1
+        assert {len(one.task.tools) for one in built} == {len(built[0].task.tools)}
+
+
+def test_extraneous_tools_are_put_into_whole_plans_and_single_steps(recipes: list[Recipe]) -> None:
+    made = [recipe for recipe in recipes if recipe.task_family == "extraneous"]
+    assert Counter(recipe.k for recipe in made) == {None: 750, 1: 750}
+    plain = {recipe.id: recipe for recipe in recipes}
+    for recipe in made:
+        base = plain[recipe.id.removeprefix("extraneous-").rpartition("-")[0]]
+        kept = {"id", "task_family", "n_extraneous"}
+        assert base.model_dump(exclude=kept) == recipe.model_dump(exclude=kept)
+
+
 def test_stepwise_cases_stand_where_their_stage_says(recipes: list[Recipe]) -> None:
-    chosen = [recipe for recipe in recipes if recipe.task_family == "stepwise"]
-    assert set(Counter((one.k, one.stage) for one in chosen).values()) == {100}
+    chosen = [recipe for recipe in recipes if recipe.task_family in ("stepwise", "stages")]
+    assert len(chosen) == 1500
     for recipe in chosen[::29]:
         built = build(recipe)
         assert len(built.task.done) == recipe.place
@@ -193,7 +227,7 @@ def test_a_replacement_shares_neither_name_nor_parameters() -> None:
 
 @pytest.mark.usefixtures("generated")
 def test_problems_offer_reject_and_are_measured() -> None:
-    for family in module.FAMILIES:
+    for family in get_args(Family):
         dataset = ApbSynthetic(families=[family], limit=3)
         for name in dataset.case_ids():
             problem, built = dataset.problem(name), dataset.built(name)
@@ -214,7 +248,15 @@ def test_the_filters_choose() -> None:
     assert len(ApbSynthetic().case_ids()) == 4315
     assert len(ApbSynthetic(families=["stepwise"], horizon=2).case_ids()) == 300
     assert len(ApbSynthetic(families=["extraneous"], n_extraneous=4).case_ids()) == 300
-    assert len(ApbSynthetic(families=["extraneous"], horizon=1, n_extraneous=10).case_ids()) == 50
+    assert len(ApbSynthetic(families=["extraneous"], horizon=1, n_extraneous=10).case_ids()) == 150
+    assert ApbSynthetic(families=["extraneous", "stages"], horizon=2).case_ids() == []
+    assert len(ApbSynthetic(families=["stages"]).case_ids()) == 600
+    paired = ApbSynthetic(families=["holistic", "stepwise", "extraneous"], counterparts=True).case_ids()
+    assert Counter(name.rpartition("-")[0].partition("-")[0] for name in paired) == {
+        "holistic": 150, "stepwise": 150, "extraneous": 1500,
+    }  # fmt: skip
+    few = ApbSynthetic(families=["stepwise", "stages"], counterparts=True, limit=7).case_ids()
+    assert Counter(name.partition("-")[0] for name in few) == {"stepwise": 7, "stages": 14}
     first = ApbSynthetic(limit=20).case_ids()
     assert ApbSynthetic(limit=40).case_ids()[:20] == first
 

@@ -178,6 +178,31 @@ def test_ids_that_say_what_a_case_was_made_of_pair_it_with_that(tmp_path: Path) 
     assert own["extraneous_change"].mean() == pytest.approx(-0.25)
 
 
+def test_where_ids_do_not_tell_it_the_counterpart_asks_for_as_many_steps(tmp_path: Path) -> None:
+    """Steps of one released trajectory are one query; those of another k are another task."""
+    rows = []
+    for case in range(10):
+        rows += [episode("stepwise", "stepwise", case, success=k == 1, horizon_k=k) for k in (1, 2, 3)]
+        rows.append(episode("stepwise", "extraneous", case, success=True, horizon_k=1, n_extraneous=4))
+    write(tmp_path, rows)
+    own = cells.read(tmp_path)
+    own = own[own["task_family"] == "extraneous"]
+    assert list(own["base_success"]) == [1.0] * 10
+    assert list(own["extraneous_change"]) == [0.0] * 10
+
+
+def test_early_and_late_stand_beside_the_middle_and_in_no_other_table(tmp_path: Path) -> None:
+    rows = [episode("stepwise", "stepwise", case, success=True, horizon_k=1, stage="middle") for case in range(10)]
+    for stage in ("early", "late"):
+        rows += [episode("stepwise", "stages", case, success=False, horizon_k=1, stage=stage) for case in range(10)]
+    write(tmp_path, rows)
+    read = cells.read(tmp_path)
+    assert list(stepwise.profile(read, "stage")["success"]) == [0.0, 1.0, 0.0]
+    (plans,) = [sheet for sheet in sheets.sheets(tmp_path) if sheet.name.startswith("plans ")]
+    assert set(plans.values["success"]) == {1.0, 0.0}, "the other row is who refuses everything"
+    assert list(plans.values["cases"]) == [10, 10]
+
+
 def test_cases_without_a_counterpart_are_told(tmp_path: Path) -> None:
     rows = [row for row in distracted() if row["task_family"] == "extraneous" or int(row["cluster"][5:]) < 50]
     write(tmp_path, rows)

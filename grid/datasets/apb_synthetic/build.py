@@ -45,7 +45,7 @@ def build(recipe: Recipe) -> Built:
             task = with_costs(draft, rng)
         case "unsolvable":
             task = _unsolvable(draft, rng)
-    if recipe.task_family in ("stepwise", "extraneous") and recipe.k is not None:
+    if recipe.task_family in ("stepwise", "stages", "extraneous") and recipe.k is not None:
         task = replace(task, done=tuple(_done(draft, task))[: recipe.place], horizon=recipe.k)
     kind = TaskKind(recipe.task_family, recipe.category, recipe.k, recipe.stage, recipe.n_extraneous, recipe.unsolvable)
     return Built(recipe, task, kind, task if recipe.task_family != "unsolvable" else solvable)

@@ -38,12 +38,15 @@ from grid.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 
-FAMILIES: tuple[Family, ...] = get_args(Family)
+FAMILIES: tuple[Family, ...] = tuple(name for name in get_args(Family) if name != "stages")
+"""Those of the paper's counts; its table 15 takes `stages` besides."""
 ADAPTER = 2
 """Raise when the same recipes and stock give other cases, tools or outcomes."""
 
 
 _PLAIN = ("holistic", "stepwise")
+_HORIZONS = ("stepwise", "stages", "extraneous")
+"""The families that may ask for some calls, and no whole plan."""
 
 
 @dataclass(config=STRICT)
@@ -55,7 +58,7 @@ class ApbSynthetic:
     broken: the failed call was replaced, or got round with other tools; unsolvable: it was refused and nothing called.
 
     Args:
-        families: which of the task families.
+        families: which of the task families; `stages` has the trajectories of `stepwise` cut early and late.
         horizon: of the step-wise and extraneous cases that predict some calls, those that predict so many.
         n_extraneous: of the extraneous cases those with so many useless tools.
         counterparts: of holistic and step-wise cases only those of which cases of the other families were made, so that
@@ -121,13 +124,11 @@ class ApbSynthetic:
         if not self.counterparts:
             return ordered(chosen, self.order, strata)[: self.limit]
         made = [name for name in chosen if self.recipes[name].task_family not in _PLAIN]
-        bases = {self.recipes[name].base for name in made}
-        plain = [
-            name for name in chosen if self.recipes[name].task_family in _PLAIN and self.recipes[name].base in bases
-        ]
+        bases = {self._base(name) for name in made}
+        plain = [name for name in chosen if self.recipes[name].task_family in _PLAIN and self._base(name) in bases]
         kept = ordered(plain, self.order, strata)[: self.limit]
-        own = {self.recipes[name].base for name in kept}
-        return kept + [name for name in made if self.recipes[name].base in own]
+        own = {self._base(name) for name in kept}
+        return kept + [name for name in made if self._base(name) in own]
 
     def cluster(self, case_id: str) -> str:
         """The goal family: its cases have the same functions and phrasings."""
@@ -141,10 +142,14 @@ class ApbSynthetic:
         """A case's task, with what is known of it."""
         return build(self.recipes[case_id])
 
+    def _base(self, case_id: str) -> tuple[str, int | None]:
+        """What a case was made of: the solvable case, and how many of its calls are asked for."""
+        return self.recipes[case_id].base, self.recipes[case_id].k
+
     def _chosen(self, recipe: Recipe) -> bool:
         return (
             recipe.task_family in self.families
-            and self.horizon in (None, recipe.k if recipe.task_family in ("stepwise", "extraneous") else self.horizon)
+            and self.horizon in (None, recipe.k if recipe.task_family in _HORIZONS else self.horizon)
             and self.n_extraneous in (None, recipe.n_extraneous or self.n_extraneous)
         )
 

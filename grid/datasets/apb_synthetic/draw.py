@@ -1,7 +1,9 @@
 """Which cases there are: the paper's families and counts, in the paper's categories and lengths (§3.1, tables 10, 11).
 
 Step-wise and broken cases have bases of their own; extraneous, unsolvable and costs are made of holistic and step-wise
-ones, as the paper's are.
+ones, as the paper's are. Step-wise cases are 300 trajectories, cut in the middle and asked for 1, 2 and 3 steps; the
+same are cut early and late too, for one step (`stages`): table 14's k = 1 is table 15's middle, to the last digit.
+Extraneous tools are put into the cases of one step, as the levels of tables 2 and 16 show.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from grid.chains import Family as TaskFamily
+from grid.chains import Stage
 from grid.datasets.apb_synthetic import costs
 from grid.datasets.apb_synthetic.draft import Draft
 from grid.datasets.apb_synthetic.expansion import Shape, expand, shapes
@@ -37,7 +40,9 @@ OF_EACH_K, HORIZONS = 300, (1, 2, 3)
 EXTRANEOUS, COUNTS_EXTRANEOUS = 150, (2, 4, 6, 8, 10)
 """Bases of either kind, and tools added."""
 BROKEN, OF_EACH_UNSOLVABLE, COSTS = 300, 100, 106
-STAGES = ("early", "middle", "late")
+STAGES: tuple[Stage, ...] = ("early", "middle", "late")
+MIDDLE: Stage = "middle"
+OTHER_STAGES: tuple[Stage, ...] = ("early", "late")
 _LENGTHS = {range(4, 6): 36, range(6, 11): 398, range(11, 16): 425, range(16, 21): 165, range(21, 27): 85}
 """Where lengths are sought; inside a range they are even. Their mean is the paper's 12.5."""
 _BANKS = (6, 7, 7, 8, 9, 9, 10, 11)
@@ -55,14 +60,16 @@ Finish: TypeAlias = Callable[[Recipe, Category, random.Random], Recipe | None]
 def draw(seed: int) -> list[Recipe]:
     """All cases of a seed, holistic first."""
     holistic = Bases("holistic", seed).drawn(HOLISTIC)
-    stepwise = list(_stepwise(seed))
+    trajectories = Bases("stepwise", seed, _cut_in_the_middle).drawn(OF_EACH_K)
+    stepwise = [base.model_copy(update={"id": f"{base.id}-{k}", "k": k}) for k in HORIZONS for base in trajectories]
     return [
         *holistic,
         *stepwise,
-        *_extraneous(holistic, stepwise, seed),
+        *_extraneous(holistic, [one for one in stepwise if one.k == 1], seed),
         *Bases("broken", seed, _breakable).drawn(BROKEN),
         *_unsolvable(holistic, seed),
         *_costs(holistic, seed),
+        *_stages(trajectories, seed),
     ]
 
 
@@ -84,20 +91,20 @@ class Bases:
         self.queries: set[str] = set()
         self.used: Counter[tuple[str, str]] = Counter()
 
-    def drawn(self, count: int, first: int = 0, **fields: Any) -> list[Recipe]:
+    def drawn(self, count: int) -> list[Recipe]:
         """So many, in the categories' shares and with the lengths' distribution."""
-        rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, first))
+        rng = random.Random(derive_seed(self.seed, "apb_synthetic", self.task_family, 0))
         stock = categories()
         quotas = shares(count, {name: CATEGORIES[name] for name in stock})
         names = [name for name, quota in quotas.items() for _ in range(quota)]
         lengths = list(_lengths(count, rng))
         rng.shuffle(names)
         return [
-            self._one(stock[name], length, f"{self.task_family}-{first + number:04d}", rng, fields)
+            self._one(stock[name], length, f"{self.task_family}-{number:04d}", rng)
             for number, (name, length) in enumerate(zip(names, lengths, strict=True))
         ]
 
-    def _one(self, category: Category, length: int, name: str, rng: random.Random, fields: Mapping[str, Any]) -> Recipe:
+    def _one(self, category: Category, length: int, name: str, rng: random.Random) -> Recipe:
         for attempt in range(200):
             # Some lengths are too short for what is to be cut out of them.
             shape = self._shape(category, length + attempt // 20, rng)
@@ -113,7 +120,6 @@ class Bases:
                 avoid=_avoided(category, shape, rng),
                 bank=rng.choice(_BANKS),
                 seed=self.seed,
-                **fields,
             )
             if self.finish is not None and recipe is not None:
                 recipe = self.finish(recipe, category, rng)
@@ -173,17 +179,15 @@ def _avoided(category: Category, shape: Shape, rng: random.Random) -> str | None
     return rng.choice(able) if able and rng.random() < _AVOIDED else None
 
 
-def _cut(recipe: Recipe, steps: int, k: int, stage: str, rng: random.Random) -> Recipe | None:
-    """The recipe with a place in a third of those that a prediction of k calls may begin at; None where there is none.
+def _place(steps: int, k: int, stage: Stage, rng: random.Random) -> int | None:
+    """A place in a third of those that a next call may stand at, with k calls left; None where there is none.
 
-    One call at least was made before.
+    One call at least was made before. The paper does not say where it cuts.
     """
-    places = range(1, steps - k + 1)
-    third = STAGES.index(stage)
-    begin, end = (1 + len(places) * part // 3 for part in (third, third + 1))
-    if begin >= end:
-        return None
-    return recipe.model_copy(update={"k": k, "stage": stage, "place": rng.randrange(begin, end)})
+    third, many = STAGES.index(stage), steps - 1
+    begin, end = (1 + many * part // len(STAGES) for part in (third, third + 1))
+    end = min(end, steps - k + 1)
+    return rng.randrange(begin, end) if begin < end else None
 
 
 def steps_of(recipe: Recipe) -> int:
@@ -192,19 +196,20 @@ def steps_of(recipe: Recipe) -> int:
     return len(expand(category, recipe.family, recipe.extras, recipe.items).steps)
 
 
-def _stepwise(seed: int) -> Iterator[Recipe]:
-    """A third of each horizon early in the trajectory, in the middle, and late."""
-    number = 0
+def _cut_in_the_middle(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
+    """The recipe cut where so many calls are left as the longest prediction has."""
+    place = _place(steps_of(recipe), max(HORIZONS), MIDDLE, rng)
+    return None if place is None else recipe.model_copy(update={"place": place, "stage": MIDDLE})
 
-    def cut(k: int, stage: str) -> Finish:
-        return lambda recipe, category, rng: _cut(recipe, steps_of(recipe), k, stage, rng)
 
-    bases = Bases("stepwise", seed)
-    for k in HORIZONS:
-        for stage in STAGES:
-            bases.finish = cut(k, stage)
-            yield from bases.drawn(OF_EACH_K // len(STAGES), number)
-            number += OF_EACH_K // len(STAGES)
+def _stages(trajectories: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
+    """The trajectories cut early, and cut late."""
+    rng = random.Random(derive_seed(seed, "apb_synthetic", "stages"))
+    for stage in OTHER_STAGES:
+        for base in trajectories:
+            place = _place(steps_of(base), 1, stage, rng)
+            own = {"id": f"stages-{base.id}-{stage}", "task_family": "stages", "k": 1, "stage": stage}
+            yield base.model_copy(update=own | {"place": place})
 
 
 def _breakable(recipe: Recipe, category: Category, rng: random.Random) -> Recipe | None:
@@ -241,11 +246,9 @@ def _spread(recipes: Sequence[Recipe], count: int, seed: int, *key: str) -> list
     return found
 
 
-def _extraneous(holistic: Sequence[Recipe], stepwise: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
-    of_k = EXTRANEOUS // len(HORIZONS)
-    bases = _spread(holistic, EXTRANEOUS, seed, "extraneous")
-    for k in HORIZONS:
-        bases += _spread([one for one in stepwise if one.k == k], of_k, seed, "extraneous", str(k))
+def _extraneous(holistic: Sequence[Recipe], single: Sequence[Recipe], seed: int) -> Iterator[Recipe]:
+    """Of 150 whole plans and 150 single next steps."""
+    bases = _spread(holistic, EXTRANEOUS, seed, "extraneous") + _spread(single, EXTRANEOUS, seed, "extraneous", "1")
     for base in bases:
         for count in COUNTS_EXTRANEOUS:
             yield base.model_copy(

@@ -14,6 +14,8 @@ from grid.datasets.apb_synthetic.records import UNSOLVABLE
 from grid.worlds.programs.scoring import diagnose
 
 FAMILIES = {"holistic": 1109, "stepwise": 900, "extraneous": 1500, "broken": 300, "unsolvable": 400, "costs": 106}
+STAGED = 300
+"""Cases of each stage (table 15)."""
 MEAN_STEPS, MEAN_TOOLS = 12.48, 9.4
 LEAST_GOAL_FAMILIES = 60
 
@@ -71,13 +73,16 @@ def baselines(cases: Sequence[Built]) -> list[Margin]:
 
 def _kinds(cases: Sequence[Built]) -> Iterator[Margin]:
     stepwise = [case.kind for case in cases if case.kind.task_family == "stepwise"]
+    single = [kind for kind in stepwise if kind.horizon_k == 1]
+    single += [case.kind for case in cases if case.kind.task_family == "stages"]
     for k in HORIZONS:
         yield Margin(f"step-wise, k {k}", 300, sum(kind.horizon_k == k for kind in stepwise))
     for stage in STAGES:
-        yield Margin(f"step-wise, {stage}", None, sum(kind.stage == stage for kind in stepwise))
+        yield Margin(f"one next step, {stage}", STAGED, sum(kind.stage == stage for kind in single))
     extraneous = [case.kind for case in cases if case.kind.task_family == "extraneous"]
     for count in COUNTS_EXTRANEOUS:
         yield Margin(f"extraneous, n_e {count}", 300, sum(kind.n_extraneous == count for kind in extraneous))
+    yield Margin("extraneous, k 1", 750, sum(kind.horizon_k == 1 for kind in extraneous))
     yield Margin("extraneous, holistic", 750, sum(kind.horizon_k is None for kind in extraneous))
     for name in UNSOLVABLE:
         yield Margin(f"unsolvable, {name}", 100, sum(case.kind.unsolvable_kind == name for case in cases))
