@@ -22,7 +22,7 @@ from grid.datasets.slate.checking import contradictions, problems, repeated
 from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.shop import shop
-from grid.datasets.slate.stats import statistics
+from grid.datasets.slate.stats import categories, statistics
 from grid.errors import ConfigError, DataError
 from grid.metrics.solvable import solvable
 from grid.text import references
@@ -81,6 +81,20 @@ def test_every_published_statistic_holds(slates: dict[int, Slate], seed: int) ->
     found = statistics(slates[seed])
     assert [item for item in found if not item.holds] == []
     assert len(found) >= 10
+
+
+def test_the_library_by_category_is_what_its_files_hold(slates: dict[int, Slate], small: Path) -> None:
+    for slate in (slates[0], Slate(path=str(small))):
+        tools = [json.loads(line) for line in (slate.root / TOOLS).read_text(encoding="utf-8").splitlines()]
+        cases = [json.loads(line) for line in (slate.root / CASES).read_text(encoding="utf-8").splitlines()]
+        used = {sub["call"]["tool"] for case in cases for sub in substeps(case) if sub["call"]}
+        found = categories(slate)
+        assert sum(one.share for one in found) == pytest.approx(1)
+        assert [one.tools for one in found] == sorted((one.tools for one in found), reverse=True)
+        for one in found:
+            own = {tool["name"] for tool in tools if tool["category"] == one.name}
+            assert (one.tools, one.used) == (len(own), len(own & used))
+            assert one.share == len(own) / len(tools)
 
 
 def test_the_cache_is_where_the_user_wants_it(slates: dict[int, Slate], cache: Path) -> None:

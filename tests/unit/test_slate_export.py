@@ -23,7 +23,7 @@ from grid.datasets.slate.export import export, scored_cases
 from grid.datasets.slate.quality import figures
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST
 from grid.datasets.slate.standalone import _check_names, standalone
-from grid.datasets.slate.stats import statistics
+from grid.datasets.slate.stats import categories, statistics
 from grid.errors import ConfigError, DataError
 from grid.types import ToolCall
 
@@ -81,6 +81,8 @@ def test_every_figure_is_measured(slate: Slate, text: str) -> None:
     seeds = [Slate(library_seed=seed, cases=CASES) for seed in SEEDS]
     for found in zip(*map(statistics, seeds), strict=True):
         assert cells[found[0].name] == [f"{found[0].paper:g}", *(f"{one.ours:.4g}" for one in found)]
+    for own in categories(slate):
+        assert cells[own.name] == [str(own.tools), f"{own.share:.1%}", str(own.used)]
     for place, seed in enumerate(seeds):
         for one in figures(seed):
             assert cells[one.name][1 + place].startswith(f"{one.value:.3g}")

@@ -22,8 +22,9 @@ from grid.datasets.slate.export import data, generator_of, scored_cases
 from grid.datasets.slate.quality import Figure, figures
 from grid.datasets.slate.scoring import Estimate
 from grid.datasets.slate.shop import shop
-from grid.datasets.slate.stats import statistics
+from grid.datasets.slate.stats import categories, statistics
 from grid.datasets.slate.stock import load_all
+from grid.text.untrusted import shown
 from grid.types import to_json
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
@@ -64,6 +65,10 @@ def card(dataset: Slate, seeds: Sequence[int] = ()) -> str:
                 [of[0].name, f"{of[0].paper:g}", *(f"{one.ours:.4g}" for one in of)]
                 for of in zip(*described, strict=True)
             ),
+        ),
+        categories=table(
+            ["category", "tools", "share", "in plans"],
+            ([shown(one.name), str(one.tools), _share(one.share), str(one.used)] for one in categories(dataset)),
         ),
         quality=table(
             ["", "target", *names],

@@ -1,4 +1,4 @@
-"""SLATE's statistics beside the paper's (egb_slate table 2, §3.2, appendix D)."""
+"""SLATE's statistics beside the paper's (egb_slate table 2, §3.2, figure 3, appendix D)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,27 @@ class Statistic:
     def holds(self) -> bool:
         """Whether ours is within the tolerance."""
         return abs(self.ours - self.paper) <= self.tolerance + 1e-9
+
+
+@dataclass(frozen=True)
+class Category:
+    """How many tools of the library a category has, their share of it (of 1), and how many of them plans use."""
+
+    name: str
+    tools: int
+    share: float
+    used: int
+
+
+def categories(dataset: Slate) -> list[Category]:
+    """The library by category, the largest first (figure 3)."""
+    library = Counter(tool.category for tool in dataset.tools.values())
+    names = {sub.call.tool for case in dataset.case_records.values() for sub in case.substeps() if sub.call}
+    used = Counter(dataset.tools[name].category for name in names)
+    return [
+        Category(name, count, count / library.total(), used[name])
+        for name, count in sorted(library.items(), key=lambda one: (-one[1], one[0]))
+    ]
 
 
 def statistics(dataset: Slate) -> list[Statistic]:
