@@ -118,6 +118,7 @@ def by_category(slates: dict[int, Slate]) -> Table:
         title="The library by category (figure 3)",
         box=None,  # so that three seeds fit into 80 columns
         padding=(0, 1, 0, 0),
+        pad_edge=False,
         caption="Tools, their share of the library, and those that plans use. The paper draws its shares, and prints "
         "no number of them.",
     )
