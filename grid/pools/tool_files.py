@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, read_json, read_jsonl
 from grid.errors import ConfigError, DataError
@@ -51,7 +51,7 @@ def read_tools(path: str) -> tuple[ToolSpec, ...]:
     if not root.is_dir():
         raise ConfigError(key, path, "a folder of JSON files that describe tools")
     files = sorted(file for file in root.rglob("*") if file.suffix in (".json", ".jsonl") and file.is_file())
-    made = f"{code_digest((__name__,))}-{fingerprint(*files)}"
+    made = f"{digest_of(_write)}-{fingerprint(*files)}"
     found = made_once("tool_files", made, (_TOOLS,), partial(_write, files)) / _TOOLS
     tools = tuple(_of_json(record) for _, record in read_jsonl(found))
     if not tools:

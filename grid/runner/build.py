@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
@@ -18,14 +18,13 @@ from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
-from grid.planners import outline, refining
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
+from grid.planners.outline import draft
 from grid.planners.progress import Budget
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
 from grid.robustness.base import Robustness
-from grid.runner import audit, customer, evaluation, grounding, remembered, simulation
 from grid.runner.audit import Audit
 from grid.runner.cell import GROUPS, MEMORY, REFINE, Setting
 from grid.runner.config import BudgetConfig
@@ -44,7 +43,13 @@ from grid.types import Case, Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 
-_ASKING = {JUDGE: audit, EVALUATOR: evaluation, SIMULATOR: simulation, CRITIC: refining, USER: customer}
+_ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
+    JUDGE: (Audit, Judging),
+    EVALUATOR: (Evaluation, Judging),
+    SIMULATOR: (Simulation, Simulating),
+    CRITIC: (Refining,),
+    USER: (Customer, Simulating),
+}
 """By role the code that asks it."""
 
 
@@ -168,22 +173,20 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md)."""
-    named = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
-    modules = {group: {part["_target_"].rpartition(".")[0] for part in parts} for group, parts in named.items()}
-    modules["metrics"] = {score.__module__}
-    if REFINE in config:
-        modules[REFINE] = {config[REFINE]["_target_"].rpartition(".")[0]}
+    grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
+    grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
+    targets = {name: {part["_target_"] for part in parts} for name, parts in grouped.items()}
+    further: dict[str, list[Callable[..., object]]] = {"metrics": [score]}
     if MEMORY in config:
-        modules[MEMORY] = {config[MEMORY]["_target_"].rpartition(".")[0], remembered.__name__}
+        further[MEMORY] = [memory_of]
     if config["dataset"].get("outline") == DRAFTED:
-        modules["planner"].add(outline.__name__)
+        further["planner"] = [draft]
     for role in (role for role in ASKED if role in config):
-        asking = _ASKING[role].__name__
-        modules[role] = {config[role]["_target_"].rpartition(".")[0], asking}
-        if role == JUDGE and tools_ask(config):
-            modules[role].add(grounding.__name__)
+        further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(tools_ask(config)))]
+    for name, definitions in further.items():
+        targets.setdefault(name, set()).update(f"{one.__module__}.{one.__qualname__}" for one in definitions)
     own = tuple(sorted(plugins.allowed()))
-    return {name: code_digest(tuple(sorted(found)), own) for name, found in modules.items()}
+    return {name: code_digest(tuple(sorted(found)), own) for name, found in targets.items()}
 
 
 def expect_code(setting: Setting) -> None:

@@ -17,7 +17,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.chains import Family
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
@@ -237,5 +237,5 @@ def generate(target: Path, seed: int) -> None:
 
 def generated(seed: int) -> Path:
     """The cached folder of one seed."""
-    key = f"{code_digest((__name__,))}-s{seed}"
+    key = f"{digest_of(generate)}-s{seed}"
     return made_once("apb_synthetic", key, (CASES,), partial(generate, seed=seed))

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, read_json
 from grid.datasets.freebase import witness
@@ -84,7 +84,7 @@ class Witnessed:
     def root(self) -> Path:
         """The folder with the graphs' files."""
         schema = fingerprint(*(self._folder / name for name in SCHEMA))
-        key = f"{code_digest((witness.__name__,))}-{self._key}-{schema}-s{self._seed}"
+        key = f"{digest_of(witness.grow, witness.write)}-{self._key}-{schema}-s{self._seed}"
         return made_once("freebase_witness", key, witness.FILES, self._make)
 
     def _make(self, target: Path) -> None:
@@ -172,7 +172,7 @@ class Asked:
         `draw` is given what says why a question is no case; `key` tells what it draws from. `others` are asked for
         names only.
         """
-        known = f"{code_digest((__name__,))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
+        known = f"{digest_of(type(self))}-{hashlib.sha256(f'{self.version} {key}'.encode()).hexdigest()[:16]}"
         ask = partial(self._ask, draw=draw, others=others)
         place = made_once("freebase_asked", known, (_ASKED,), ask) / _ASKED
         found = read_json(place)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint
 from grid.datasets.hotpotqa.parts import Part, PartStep
@@ -33,15 +33,15 @@ class Pool(NamedTuple):
     records: int
 
 
-def kept(path: Path, module: str, make: Callable[[], Pool]) -> Pool:
-    """The pool of a file; of a large one out of the cache, for as long as file and code (`module`'s) are the same.
+def kept(path: Path, make: Callable[[Path], Pool]) -> Pool:
+    """The pool of a file; of a large one out of the cache, for as long as file and code are the same.
 
     Raises DataError where the cache is damaged, and whatever `make` raises.
     """
     if path.stat().st_size < _LARGE:
-        return make()
-    key = f"{fingerprint(path)}-{code_digest((module,))}"
-    folder = made_once("hotpotqa", key, (_PARTS, _PARAGRAPHS, _SKIPPED, _COUNT), partial(_write, make))
+        return make(path)
+    key = f"{fingerprint(path)}-{digest_of(make)}"
+    folder = made_once("hotpotqa", key, (_PARTS, _PARAGRAPHS, _SKIPPED, _COUNT), partial(_write, partial(make, path)))
     try:
         (count,) = _lines(folder / _COUNT)
         return Pool(

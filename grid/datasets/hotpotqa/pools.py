@@ -70,7 +70,7 @@ def read_pool(key: str, path: Path) -> Pool:
 @lru_cache(maxsize=4)
 def _read(path: Path, size: int, changed: int) -> Pool:
     """A file's pool; another size or time says that it is not the same any more."""
-    return kept(path, __name__, partial(_made, path))
+    return kept(path, _made)
 
 
 def _made(path: Path) -> Pool:

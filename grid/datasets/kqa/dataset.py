@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.balance import balanced
 from grid.datasets.base import Outline
 from grid.datasets.cache import made_once
@@ -196,4 +196,4 @@ class KqaSynthetic(Kqa):
 
 def generated(seed: int) -> Path:
     """The cached folder of one seed."""
-    return made_once("kqa", f"{code_digest((__name__,))}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))
+    return made_once("kqa", f"{digest_of(generate)}-s{seed}", (KB, TRAIN, TEST), partial(generate, seed=seed))

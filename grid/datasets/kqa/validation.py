@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, read_json
-from grid.datasets.kqa.program import Executor
+from grid.datasets.kqa.program import Executor, executor
 from grid.datasets.kqa.records import KB, Question, fault
 from grid.errors import DataError
 
@@ -27,7 +27,7 @@ def faults(root: Path, name: str, questions: Sequence[Question], run: Callable[[
     All programs are run the first time, some thousands a second; later the user's cache tells, as long as both files
     and the code are the same. Raises DataError where the cache is damaged.
     """
-    key = f"{fingerprint(root / KB, root / name)}-{code_digest((__name__,))}"
+    key = f"{fingerprint(root / KB, root / name)}-{digest_of(_write, executor)}"
     kept = made_once("kqa_faults", key, (_FAULTS,), partial(_write, questions=questions, run=run)) / _FAULTS
     found = read_json(kept)
     if not isinstance(found, dict) or not all(isinstance(reason, str) for reason in found.values()):

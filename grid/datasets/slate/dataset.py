@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
 from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
@@ -148,7 +148,7 @@ def generated(library_seed: int, cases: int) -> Path:
     """The cached folder of one seed."""
     return made_once(
         "slate",
-        f"{code_digest((__name__,))}-s{library_seed}-n{cases}",
+        f"{digest_of(generate)}-s{library_seed}-n{cases}",
         (TOOLS, CASES),
         partial(generate, library_seed=library_seed, cases=cases),
     )

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grid.code_digest import code_digest
+from grid.code_digest import digest_of
 from grid.datasets.slate import scoring
-from grid.datasets.slate.dataset import Slate
+from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST, ScoredCase, scored_case, verified
 from grid.datasets.slate.standalone import standalone
 from grid.errors import ConfigError
@@ -124,7 +124,7 @@ def generator_of(dataset: Slate) -> Any:
         DataError: a file is not the one that was exported.
     """
     if dataset.path is None:
-        code = code_digest((Slate.__module__,))
+        code = digest_of(generate)
         return {"library_seed": dataset.library_seed, "cases": dataset.cases, "code": code}
     return verified(dataset.root).get("generator") if (dataset.root / MANIFEST).exists() else None
 
