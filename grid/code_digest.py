@@ -11,10 +11,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -22,11 +22,13 @@ from typing import NamedTuple
 _DIGITS = 16
 _ROUNDS = 2  # in which a definition's digest takes in those that it names
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_READERS = ("importlib.resources", "pkgutil")
 _OUTSIDE = ("decorator_list", "args", "bases", "keywords")
 """Fields of functions and classes that are read outside them; their names are no local ones."""
 _TYPING_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
 class Name(NamedTuple):
@@ -40,12 +42,11 @@ class Name(NamedTuple):
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits of the code that some definitions reach in their own packages.
 
-    Data files in plain folders beside a module (word lists and the like) belong to its definitions that name
-    `__file__`, but for a project's `conf`. Read once in a process: a class is not loaded twice either.
+    Data files in plain folders of a package (word lists and the like) belong to the definitions that name `__file__`
+    or `importlib.resources`, but for a project's `conf`. Read once in a process: a class is not loaded twice either.
 
     Args:
-        names: dotted names of definitions, or of modules, of which all counts; nothing is imported by being digested
-            but their packages.
+        names: dotted names of definitions, or of modules, of which all counts; nothing is imported by being digested.
         also: further packages whose definitions count where they are reached.
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
@@ -96,7 +97,7 @@ def definition(one: Name, own: frozenset[str]) -> Definition:
         writer.write(statement)
     if one.name in module.bound:
         writer.names += [Name(one.module, name) for name, loose in module.loose.items() if one.name in _words(loose)]
-    data = _data(module.path.parent) if writer.reads_files else []
+    data = _data(module) if writer.reads_files else []
     return Definition(_hash("".join(writer.text), *data), tuple(dict.fromkeys(writer.names)))
 
 
@@ -169,7 +170,7 @@ def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Nam
             return Name(module, first), rest
         if first in within.imports:
             source, attribute = within.imports[first]
-            if source.partition(".")[0] not in own:
+            if source.partition(".")[0] not in own or not _file(source):
                 return Name("", first), rest
             module, names = source, [*filter(None, [attribute]), *rest]
             if attribute and _file(f"{source}.{attribute}") and attribute not in _module(source).bound:
@@ -191,6 +192,7 @@ class _Writer:
         self._module, self._own = module, own
         self._inner: dict[str, tuple[str, str | None]] = {}
         self._scopes: list[tuple[bool, set[str]]] = []  # whether it is a class's, and what it binds
+        self._annotated = False
         self.text: list[str] = []
         self.names: list[Name] = []
         self.reads_files = False
@@ -211,24 +213,23 @@ class _Writer:
         elif isinstance(node, ast.If) and ast.unparse(node.test) in _TYPING_ONLY:
             self._body(node.orelse)
         elif not isinstance(node, ast.Import | ast.ImportFrom):
-            scope = isinstance(node, _Function | ast.ClassDef | ast.Lambda | _Comprehension)
+            before, self._annotated = self._annotated, self._annotated or _registers(node)
             self.text.append(f"({type(node).__name__}")
-            inside = [] if scope else None
-            for name, value in _fields(node):
-                if inside is not None and name not in _OUTSIDE:
-                    inside.append((name, value))
-                    continue
-                self._field(name, value)
-            if inside is not None:
+            fields = dict(_fields(node, self._annotated))
+            if isinstance(node, _SCOPES):
+                self._all({name: fields.pop(name) for name in _OUTSIDE if name in fields})
                 self._scopes.append((isinstance(node, ast.ClassDef), _own_names(node)))
-                for name, value in inside:
-                    self._field(name, value)
+                self._all(fields)
                 self._scopes.pop()
+            else:
+                self._all(fields)
+            self._annotated = before
             self.text.append(")")
 
-    def _field(self, name: str, value: object) -> None:
-        self.text.append(f" {name}=")
-        self._value(value)
+    def _all(self, fields: Mapping[str, object]) -> None:
+        for name, value in fields.items():
+            self.text.append(f" {name}=")
+            self._value(value)
 
     def _is_local(self, name: str) -> bool:
         """Whether a function around binds it, or the class whose body this is."""
@@ -268,7 +269,8 @@ class _Writer:
         source = self._inner.get(first) or (None if first in self._module.bound else self._module.imports.get(first))
         if source:
             module, attribute = source
-            if module.partition(".")[0] not in self._own:
+            self.reads_files |= ".".join([module, *filter(None, [attribute]), *rest]).startswith(_READERS)
+            if module.partition(".")[0] not in self._own or not _file(module):
                 self.text.append(f"<{'.'.join(filter(None, source))} {' '.join(rest)}>")
                 return True
             if attribute and _file(f"{module}.{attribute}") and attribute not in _module(module).bound:
@@ -288,13 +290,11 @@ class _Writer:
         return any(name in _module(one).bound for one in own)
 
 
-def _fields(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """What counts of a node, the same in all versions of Python: no annotations, no empty fields."""
-    dropped = {"ctx", "kind", "type_comment", "type_params", "annotation", "simple"}
-    if isinstance(node, _Function):
-        dropped |= {"returns"}
-    if _registers(node):
-        dropped -= {"annotation"}  # singledispatch looks at them
+def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
+    """What counts of a node, the same in all versions of Python: no empty fields, annotations only where asked for."""
+    dropped = {"ctx", "kind", "type_comment", "type_params", "simple"}
+    if not annotated:
+        dropped |= {"annotation", "returns"}
     for name, value in ast.iter_fields(node):
         if name not in dropped and value is not None and value != []:
             yield name, value
@@ -357,7 +357,7 @@ def _own_names(node: ast.AST) -> set[str]:
 
 
 def _registers(node: ast.AST) -> bool:
-    """Whether a function is registered with another one, as singledispatch has it."""
+    """Whether a function is registered with another one, as singledispatch has it, which looks at annotations."""
     return isinstance(node, _Function) and any(
         "register" in _chain(one.func if isinstance(one, ast.Call) else one)[1:] for one in node.decorator_list
     )
@@ -408,31 +408,28 @@ def _file(name: str) -> Path | None:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    """Where a module is; None for an attribute of one, which `find_spec` would import to look into it."""
+    """Where a module is; None for an attribute of one. No package is imported."""
     above = name.rpartition(".")[0]
-    package = _spec(above) if above else None
-    if above and (package is None or package.submodule_search_locations is None):
-        return None
-    return find_spec(name)
+    if not above:
+        return find_spec(name)
+    package = _spec(above)
+    inside = package.submodule_search_locations if package else None
+    return PathFinder.find_spec(name, list(inside)) if inside else None
 
 
-def _data(folder: Path) -> list[str]:
-    """Digests of the files in subfolders that are no packages, with their names inside these folders.
+def _data(module: _Module) -> list[str]:
+    """Digests of the files in folders that are no packages, beside a module or above it in its package.
 
-    What a setting takes of its project's `conf` is in its config.
+    Each with its name from that folder on. What a setting takes of its project's `conf` is in its config.
     """
-    project = not (folder.parent / "__init__.py").is_file()
-    found = []
-    for inner in folder.iterdir():
-        if (
-            not inner.is_dir()
-            or inner.name == "__pycache__"
-            or any(inner.glob("*.py"))
-            or (project and inner.name == "conf")
-        ):
-            continue
-        files = (file for file in inner.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-        found += [f"{inner.name}/{file.relative_to(inner).as_posix()} {_hash(file.read_bytes())}" for file in files]
+    found, depth = [], module.name.count(".") + (module.path.name == "__init__.py")
+    for folder in module.path.parents[:depth]:
+        project = folder == module.path.parents[depth - 1]
+        for inner in folder.iterdir():
+            plain = inner.is_dir() and inner.name != "__pycache__" and not any(inner.glob("*.py"))
+            if plain and not (project and inner.name == "conf"):
+                files = (file for file in inner.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+                found += [f"{file.relative_to(folder).as_posix()} {_hash(file.read_bytes())}" for file in files]
     return sorted(found)
 
 

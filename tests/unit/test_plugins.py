@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from grid import plugins
-from grid.code_digest import code_digest
+from grid.code_digest import _file, _module, code_digest, definition
 from grid.errors import ConfigError, UnfinishedError
 from grid.runner.config import sweep_config
 from grid.runner.make import load_class, make
@@ -170,7 +170,8 @@ def test_a_config_can_only_name_what_the_command_line_allowed(lab: Path) -> None
 
 def test_a_digest_knows_no_folder_and_no_yaml_but_the_code(lab: Path, tmp_path: Path) -> None:
     def digest(folder: Path) -> str:
-        code_digest.cache_clear()
+        for cached in (code_digest, definition, _module, _file):
+            cached.cache_clear()
         with standing_in(folder):
             plugins.allow(["mylab"])
             return code_digest(("mylab.planners.telling",), ("mylab",))
