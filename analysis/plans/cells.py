@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ KINDS = {
 }
 """Why no plan can exist, and what the paper's table 1 calls it."""
 _MADE_OF = r"^extraneous-(.+)-\d+$"
+_TASKS = re.compile(r"(?:families=\[[^\]]*\]|horizon=\w+),?")
 _FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
 SOURCES = (
     *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
@@ -46,8 +48,7 @@ DERIVED: Mapping[str, str] = {
     "to_worse": "(unrefined_correct AND NOT plan_correct)::INT",
     "solved_cost": "if(success, plan_cost, NULL)",
     "excess_cost": "if(success, plan_cost - least_cost, NULL)",
-    "base_success": "",
-    "extraneous_change": "",
+    **dict.fromkeys(("base_success", "extraneous_change", "base_grade", "grade_change"), ""),
     "common_cost": "",
     "common_least_cost": "",
     "solved_least_cost": "if(success, least_cost, NULL)",
@@ -96,8 +97,9 @@ def derived(cells: pd.DataFrame) -> pd.DataFrame:
     common = solved & commonly_solved(cells)
     found |= {"common_cost": cells["plan_cost"].where(common), "common_least_cost": cells["least_cost"].where(common)}
     cells = cells.assign(**found)
-    base = _base(cells)
-    return cells.assign(base_success=base, extraneous_change=cells["success"] - base)
+    base, grade = _base(cells, "success"), _base(cells, "plan_grade")
+    changes = {"extraneous_change": cells["success"] - base, "grade_change": cells["plan_grade"] - grade}
+    return cells.assign(base_success=base, base_grade=grade, **changes)
 
 
 def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
@@ -119,8 +121,8 @@ def commonly_solved(cells: pd.DataFrame) -> pd.Series[bool]:
     return pd.Series(found, index=cells.index) & cells["plan_cost"].notna()
 
 
-def _base(cells: pd.DataFrame) -> pd.Series[float]:
-    """Of each cell with extraneous tools the mean success of the same planner on its case without them; else NaN.
+def _base(cells: pd.DataFrame, column: str) -> pd.Series[float]:
+    """Of each cell with extraneous tools the same planner's mean of a column on its case without them; else NaN.
 
     A case `extraneous-ID-N` was made of the case ID. Where ids do not say so, the plain cases of its cluster are it
     that ask for as many steps: those of one query.
@@ -129,18 +131,19 @@ def _base(cells: pd.DataFrame) -> pd.Series[float]:
     like = [*SETTING, CLUSTER, "wanted"]
     cells = cells.assign(wanted=cells["horizon_k"].astype("float64").fillna(0))
     own = cells.loc[family == EXTRANEOUS, [*like, "case_id"]].astype(str)
-    plain = cells.loc[family == cells["mode"], [*like, "case_id", "success"]]
+    plain = cells.loc[family == cells["mode"], [*like, "case_id", column]]
     if own.empty or plain.empty:
         return pd.Series(float("nan"), index=cells.index)
     plain = plain.astype(dict.fromkeys([*like, "case_id"], str))
     named = own["case_id"].str.extract(_MADE_OF, expand=False)
+    plain = plain.rename(columns={column: "base"})
     by_id = _looked_up(own.assign(case_id=named), plain, [*SETTING, "case_id"])
     by_cluster = _looked_up(own, plain, like)
     return by_id.where(named.notna(), by_cluster).reindex(cells.index)
 
 
 def _looked_up(own: pd.DataFrame, plain: pd.DataFrame, keys: list[str]) -> pd.Series[float]:
-    means = plain.groupby(keys)["success"].mean().rename("base").reset_index()
+    means = plain.groupby(keys)["base"].mean().reset_index()
     merged = own[keys].merge(means, on=keys, how="left")
     return pd.Series(merged["base"].to_numpy("float64"), index=own.index)
 
@@ -149,6 +152,11 @@ def scorers(cells: pd.DataFrame) -> str:
     """By whom the plans were scored, as the settings' configs say it."""
     names = {_at(text, "dataset", "scorer") for text in cells["config"].astype(object).unique()}
     return ", ".join(sorted(str(name) for name in names if name)) or "the data set's own"
+
+
+def data_of(label: str) -> str:
+    """A data set's label without the keys that choose tasks, which the rows of a table tell."""
+    return _TASKS.sub("", label).replace(",]", "]").replace("[]", "")
 
 
 def method(refine: str, config: str) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from analysis import intervals, reading
 from analysis.load import SETTING
-from analysis.plans.cells import NAMES, method
+from analysis.plans.cells import NAMES, data_of, method
 from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, sheet
 from analysis.render import Sheet
@@ -44,15 +44,19 @@ def refined(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def sheets(root: Path, cells: pd.DataFrame) -> list[Sheet]:
-    """A table for each model and data set on which plans were refined."""
+    """A table for each model and data set on which plans were refined, whatever its tasks were chosen by."""
     table = refined(cells)
     if table.empty:
         return []
     found = []
-    table = table.assign(task_family=table["task_family"].map(lambda name: NAMES.get(name, name)))
-    for (model, dataset), own in table.groupby(SETTING[:2], sort=False, observed=True):
-        place = f"{model} on {dataset}"
-        mine = cells[(cells["model"] == model) & (cells["dataset"] == dataset) & cells["unrefined_correct"].notna()]
+    table = table.assign(
+        task_family=table["task_family"].map(lambda name: NAMES.get(name, name)),
+        data=table["dataset"].astype(str).map(data_of),
+    )
+    for (model, data), own in table.groupby(["model", "data"], sort=False, observed=True):
+        place = f"{model} on {data}"
+        named = cells["dataset"].astype(str).map(data_of)
+        mine = cells[(cells["model"] == model) & (named == data) & cells["unrefined_correct"].notna()]
         rows = Rows(
             own.reset_index(drop=True),
             {"task_family": "task", "base": "planner", "method": "method"},

@@ -66,7 +66,7 @@ class Block:
             return Measured(len(pairs), interval(pairs["own"] - pairs["other"], reach=1.0))
         if means.empty:
             return None
-        if metric.unit == "points":
+        if metric.unit in ("points", "difference"):
             return Measured(len(means), interval(means, reach=1.0))
         most = HIGHEST.get(metric.unit)
         return Measured(len(means), share(means, most) if most else amount(means))

@@ -46,16 +46,19 @@ COMPARING = ("change", "ratio")
 class Metric(Checked):
     """What of ours measures what a column of the paper does, and the paper's unit of it.
 
-    A `score` is from 0 to 10, an `amount` has no largest value, nor has a `mean`, whose decimals are shown. A `change`
-    is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are
-    a column's differences of shares, in %. `logit` is a coefficient's scale, `p` a p-value. `column` is one of
-    `episodes`, of those worked out for plans (`plans.cells.DERIVED`) or of what was spent (`spending.DERIVED`), of
-    DECISIONS or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null
-    where nothing of ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
+    A `score` is from 0 to 10, an `amount` has no largest value, nor has a `mean`, whose decimals are shown. A
+    `change` is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`);
+    `points` are a column's differences of shares, in %, a `difference` is such a one as it is. `logit` is a
+    coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those worked out for plans
+    (`plans.cells.DERIVED`) or of what was spent (`spending.DERIVED`), of DECISIONS or a regression's coefficients
+    (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of ours measures it. Ours
+    is shown `scale` times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
-    unit: Literal["share", "percent", "score", "amount", "mean", "change", "points", "ratio", "logit", "p"]
+    unit: Literal[
+        "share", "percent", "score", "amount", "mean", "change", "points", "difference", "ratio", "logit", "p"
+    ]
     scale: float = 1.0
 
     @property
@@ -70,7 +73,8 @@ class Row(Checked):
     `ours` has names of files (`planner: react`) and values of keys (`dataset.level: hard`), besides the table's own;
     null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
     setting's cells only these count, and only those of the table's own. `entropy`: of their decisions only those with
-    an entropy (nats) from the first bound on and below the second, which null leaves open. `figures` are in
+    an entropy (nats) from the first bound on and below the second, which null leaves open. `over`: how many cases of
+    the paper's its amounts are counted over; ours are shown over as many. `figures` are in
     the order of the table's metrics; none where the paper has no such row, but we do.
     """
 
@@ -78,7 +82,12 @@ class Row(Checked):
     ours: dict[str, Wanted] | None = Field(default_factory=dict)
     cells: dict[str, Wanted] = Field(default_factory=dict)
     entropy: Annotated[list[float | None], Field(min_length=2, max_length=2)] | None = None
+    over: Annotated[int, Field(ge=1)] = 1
     figures: dict[str, list[float | None]] = Field(default_factory=dict)
+
+    def counted(self, metric: Metric) -> Metric:
+        """The metric as this row shows it."""
+        return metric.model_copy(update={"scale": metric.scale * self.over}) if metric.unit == "amount" else metric
 
 
 class Part(Checked):

@@ -29,6 +29,7 @@ _FORM = {
     "amount": ",.0f",
     "mean": ",.2f",
     "points": "+.2f",
+    "difference": "+.3f",
     "change": "+.3f",
     "ratio": ".1f",
 }
@@ -112,7 +113,7 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
     breaks: set[int] = set()
     for block in beside:
         breaks.add(len(rows))
-        for name, metric in table.every_metric.items():
+        for name, metric in ((name, block.row.counted(metric)) for name, metric in table.every_metric.items()):
             measured = {model: combined.measured(table, beside, block, model, name) for model in ours}
             published = {model: table.figure(block.row, model, name) for model in table.models}
             if not any(measured.values()) and all(figure is None for figure in published.values()):
@@ -138,12 +139,17 @@ def _sheet(root: Path, table: Published, beside: Sequence[Block], notes: Sequenc
 
 
 def _setting(block: Block, table: Published) -> str:
-    """Which setting of ours it is; not its robustness where the whole table is of that one."""
+    """Which setting of ours it is; not what the row or the whole table says: robustness, refinement and tasks."""
     if block.setting is None:
         return MISSING
     told = (_UNDISTURBED, table.ours.get("robustness"))
-    parts = [block.setting["planner"], *[block.setting["robustness"]] * (block.setting["robustness"] not in told)]
-    return " / ".join([*parts, *[block.setting["dataset"]] * block.alike])
+    planner, dataset = block.setting["planner"], block.setting["dataset"]
+    if "refine" in (block.row.ours or {}):
+        planner = planner.partition(" / refine ")[0]
+    if "task_family" in table.kinds:
+        dataset = plans.data_of(dataset)
+    parts = [planner, *[block.setting["robustness"]] * (block.setting["robustness"] not in told)]
+    return " / ".join([*parts, *[dataset] * block.alike])
 
 
 def _ours(measured: Measured | None, metric: Metric) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ from rich.console import Console
 
 from analysis import drawings, html
 from analysis.figures import Drawing
-from analysis.plans import cells, efficiency, extraneous, refinement, sheets, stepwise
+from analysis.plans import cells, efficiency, extraneous, figures, refinement, sheets, stepwise
 from analysis.plans.sheet import SECTION
 from analysis.plans.tasks import REFUSES
 from analysis.render import Sheet
 from analysis.report import print_report
-from grid.chains import BEHAVIOURS
+from grid.chains import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
 
+_TEXTS = re.compile(r"<!--.*?-->|<t(?:ext|span)[^>]*>[^<]*", re.DOTALL)
 RATES = {"E1": 0.05, "E2": 0.3, "E3": 0.1, "E4": 0.25, "E5": 0.4, "E6": 0.0}
 
 
@@ -307,6 +309,63 @@ def test_correctness_falls_with_horizon_and_stage_as_planted(tmp_path: Path) -> 
     assert list(stage["stage"]) == ["early", "middle", "late"]
     assert list(stage["success"].round(4)) == [0.9, 0.9, 0.7], "of one step alone, as in the paper"
     assert "cases of one step (k = 1)" in named(sheets.sheets(tmp_path))["stage"].caption
+
+
+def test_errors_are_held_against_each_other_where_several_models_ran(tmp_path: Path) -> None:
+    made = {"tiny": ["E1", "E5"], "large": ["E5"], "perfect": []}
+    rows = [
+        episode(family, family, case, success=not errors, model=model, plan_errors=errors * (case < 8),
+                horizon_k=1 if family == "stepwise" else None)
+        for model, errors in made.items()
+        for family in ("holistic", "stepwise")
+        for case in range(10)
+    ]  # fmt: skip
+    rows += [episode("fh", "holistic", case, success=True, plan_errors=["E2"]) for case in range(10)]
+    write(tmp_path, rows)
+    read = cells.read(tmp_path)
+    shares = figures.error_shares(read).set_index(["model", "planner"])
+    assert list(shares.loc[("tiny", "holistic"), [*ERRORS]]) == [0.5, 0, 0, 0, 0.5, 0]
+    assert list(shares.loc[("large", "stepwise"), [*ERRORS]]) == [0, 0, 0, 0, 1, 0]
+    assert list(shares.loc[("perfect", "stepwise"), [*ERRORS]]) == [0] * 6
+    drawn = {one.name: one for one in figures.drawings(tmp_path, read)}
+    assert {"plans-error-shares", "plans-errors-models"} <= set(drawn)
+    for name in ("plans-error-shares", "plans-errors-models"):
+        words = set(re.findall(r"\w+", " ".join(_TEXTS.findall(drawn[name].svg))))
+        assert {"holistic", "wise", "tiny", "large", "perfect"} <= words
+        assert "fh" not in words, "one model alone ran it"
+    alone = figures.drawings(tmp_path, read[read["model"] == "tiny"])
+    assert {one.name for one in alone} == {"plans-errors"}
+
+
+def test_tasks_of_one_data_set_that_were_chosen_apart_are_one_table(tmp_path: Path) -> None:
+    rows = [
+        episode(family, family, case, success=True, refine="self[taxonomy=true]", plan_correct=True,
+                dataset=f"apb_synthetic[families=['{family}'],horizon=1]", unrefined_correct=False)
+        for family in ("holistic", "stepwise")
+        for case in range(4)
+    ]  # fmt: skip
+    write(tmp_path, rows)
+    (sheet,) = [one for one in sheets.sheets(tmp_path) if one.name.startswith("refinement ")]
+    assert sheet.name == "refinement tiny on apb_synthetic"
+    assert [row[:3] for row in sheet.rows] == [
+        ["holistic", "holistic", "Self_R+"],
+        ["step-wise", "stepwise", "Self_R+"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "short"),
+    [
+        ("apb_synthetic", "apb_synthetic"),
+        ("apb_synthetic[families=['holistic', 'costs']]", "apb_synthetic"),
+        ("apb_synthetic[families=['stepwise'],horizon=1]", "apb_synthetic"),
+        ("apb_synthetic[families=['stepwise'],scorer=judge]", "apb_synthetic[scorer=judge]"),
+        ("apb_synthetic[scorer=judge,horizon=1]", "apb_synthetic[scorer=judge]"),
+        ("apb_synthetic[seed=1]", "apb_synthetic[seed=1]"),
+    ],
+)
+def test_a_data_set_is_named_without_the_choice_of_its_tasks(label: str, short: str) -> None:
+    assert cells.data_of(label) == short
 
 
 def test_a_sweep_without_plans_has_none_of_these(tmp_path: Path) -> None:

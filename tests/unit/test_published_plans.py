@@ -43,7 +43,7 @@ MODELS = TABLES["1"].models
 
 
 def test_the_same_twelve_models_are_everywhere() -> None:
-    for name in ("1", "1 extraneous", "1 broken", "1 unsolvable", "2", "14", "15", "16", "17"):
+    for name in ("1", "1 extraneous", "1 broken", "1 unsolvable", "2", "12", "14", "15", "16", "17", "18"):
         assert sorted(TABLES[name].models) == sorted(MODELS), name
     assert set(TABLES["4"].models) | set(TABLES["5"].models) <= set(MODELS)
 
@@ -73,6 +73,44 @@ def test_table_2_is_what_tables_16_and_17_add_up_to(model: str) -> None:
         assert own["TC"] == LEVELS * mean(detail, model, "ExtUse")
         assert own["CR extraneous"] == pytest.approx(mean(detail, model, "CR"), abs=ROUNDED)
         assert own["Δ"] == pytest.approx(own["CR extraneous"] - own["CR base"], abs=2 * ROUNDED)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_table_18_is_table_2_with_grades(model: str) -> None:
+    for row, detail in enumerate(("17", "16")):
+        own, of_2 = values("18", row, model), values("2", row, model)
+        for name, other in (("CR orig", "CR base"), ("CR red", "CR extraneous"), ("CR Δ", "Δ")):
+            assert own[name] == pytest.approx(of_2[other], abs=ROUNDED)
+        assert own["CR Δ"] == pytest.approx(own["CR red"] - own["CR orig"], abs=0.0101)
+        assert own["Score Δ"] == pytest.approx(own["Score red"] - own["Score orig"], abs=0.0151)
+        grade = "Avg Grade" if "Avg Grade" in TABLES[detail].metrics else "Grade"
+        assert own["Score red"] == pytest.approx(mean(detail, model, grade), abs=0.0101)
+
+
+PLANS = ((36, 462, 430, 129, 52), (36, 459, 431, 131, 52))
+"""The paper's plans in the rows of its table 12: what its CR are whole numbers of, and 1,109 together."""
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_correct_plans_of_table_12_are_whole_and_add_up_to_table_1(model: str) -> None:
+    assert [row.over for row in TABLES["12"].rows] == [*PLANS[0]]
+    rows = [values("12", place, model) for place in range(5)]
+
+    def fits(plans: tuple[int, ...]) -> bool:
+        shares = [
+            (round(row["CR"] * count / 100) / count, row["CR"] / 100) for row, count in zip(rows, plans, strict=True)
+        ]
+        return all(abs(one - other) <= 0.000051 for one, other in shares)
+
+    fitting = [plans for plans in PLANS if fits(plans)]
+    assert len(fitting) == 1
+    assert sum(fitting[0]) == 1109
+    for name, of_1 in (("E1", "E1"), ("E2", "E2"), ("E3", "E3"), ("E4", "E4"), ("E5", "E5"), ("E6", "E6")):
+        assert all(row[f"{name} (N)"] <= count for row, count in zip(rows, fitting[0], strict=True))
+        whole = 100 * sum(row[f"{name} (N)"] for row in rows) / 1109
+        assert whole == pytest.approx(values("1", 0, model)[of_1], abs=1.0), "as far as table 1 agrees"
+    correct = sum(row["CR"] * count for row, count in zip(rows, fitting[0], strict=True)) / 1109
+    assert correct == pytest.approx(values("1", 0, model)["CR"], abs=1.0)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -176,6 +214,34 @@ def test_refinements_stand_beside_their_methods(refine: str, method: str, tmp_pa
     ours = {tuple(row[:2]) for row in sheet.rows if re.match(r"[-+]?\d", row[-1 - len(TABLES["4"].models)])}
     assert ours == {("holistic", method)}
     assert shown(sheet, "holistic", method, "Δ, points")["tiny (ours)"].startswith("+40.00 [")
+
+
+def test_counts_are_of_as_many_plans_as_the_papers_row_has(tmp_path: Path) -> None:
+    rows = [
+        episode("holistic", "holistic", case, success=case < 5, plan_errors=["E3"] * (case < 3), plan_nodes=nodes)
+        for nodes, first in ((4, 0), (12, 10))
+        for case in range(first, first + 10)
+    ]
+    write(tmp_path, rows)
+    sheet = beside(tmp_path, "12")
+    assert shown(sheet, "1 to 5", "E3 (N)")["tiny (ours)"].startswith("11 ["), "3 of 10, over 36"
+    assert shown(sheet, "1 to 5", "CR, %")["tiny (ours)"].startswith("50.00 [")
+    assert shown(sheet, "11 to 15", "E3 (N)")["tiny (ours)"].startswith("0")
+    assert shown(sheet, "6 to 10", "CR, %")["tiny (ours)"] == "–"
+
+
+def test_grades_are_paired_as_correctness_is(tmp_path: Path) -> None:
+    rows = [episode("holistic", "holistic", case, success=True, plan_grade=1.0) for case in range(10)]
+    rows += [
+        episode("holistic", "extraneous", case, success=False, n_extraneous=number, plan_grade=0.6 if case else 0.8)
+        for case in range(10)
+        for number in (2, 10)
+    ]
+    write(tmp_path, rows)
+    sheet = beside(tmp_path, "18")
+    assert shown(sheet, "holistic", "Score orig")["tiny (ours)"].startswith("1.000")
+    assert shown(sheet, "holistic", "Score Δ")["tiny (ours)"].startswith("-0.380 [-")
+    assert shown(sheet, "holistic", "CR Δ, points")["tiny (ours)"].startswith("-100.00")
 
 
 def test_a_wrong_kind_of_cells_is_refused() -> None:
