@@ -38,6 +38,7 @@ ROWS = {
     ("agent_planning_benchmark", "2"): (2, 12), ("agent_planning_benchmark", "4"): (8, 6),
     ("agent_planning_benchmark", "5"): (1, 5), ("agent_planning_benchmark", "10"): (7, 1),
     ("agent_planning_benchmark", "11"): (22, 1), ("agent_planning_benchmark", "14"): (3, 12),
+    ("agent_planning_benchmark", "12"): (5, 12), ("agent_planning_benchmark", "18"): (2, 12),
     ("agent_planning_benchmark", "15"): (3, 12), ("agent_planning_benchmark", "16"): (5, 12),
     ("agent_planning_benchmark", "17"): (5, 12), ("agent_planning_benchmark", "3"): (6, 3),
 }  # fmt: skip
@@ -61,6 +62,7 @@ SUMS = {
     ("agent_planning_benchmark", "2"): 3709.3, ("agent_planning_benchmark", "4"): 5310.6,
     ("agent_planning_benchmark", "5"): 649.4, ("agent_planning_benchmark", "10"): 4520.9,
     ("agent_planning_benchmark", "11"): 1109, ("agent_planning_benchmark", "14"): 4404.4155,
+    ("agent_planning_benchmark", "12"): 16998.5543, ("agent_planning_benchmark", "18"): 2691.69,
     ("agent_planning_benchmark", "15"): 4232.8496, ("agent_planning_benchmark", "16"): 7070.17,
     ("agent_planning_benchmark", "17"): 9506.41, ("agent_planning_benchmark", "3"): 1563.38,
 }  # fmt: skip
@@ -74,8 +76,8 @@ LEFT_OUT = {
 intercept that is not printed; a benchmark has reward or similarity, and direct execution has no plan; a baseline has no
 drop; Baseline-LLM has no result; of one model seconds alone are printed, of LATS those of one model."""
 HIGHEST = {"share": 1, "percent": 100, "score": 10, "amount": 1e7, "change": 1, "ratio": 10, "logit": 25, "p": 1,
-           "mean": 2000, "points": 100}  # fmt: skip
-SIGNED = ("change", "logit", "points")
+           "mean": 2000, "points": 100, "difference": 1}  # fmt: skip
+SIGNED = ("change", "logit", "points", "difference")
 HARD = {**SIMPLE, "level": "hard"}
 
 
