@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from grid.chains import TaskKind, Verdict
 from grid.engines.base import Prompt
 from grid.reference import Reference
+from grid.retrievers.base import Mode
 from grid.types import Case, Demonstration, Skipped, Substep, ToolSpec, Trajectory
 from grid.worlds.base import World
 
@@ -130,8 +131,8 @@ class Problem:
     reference's terms, where a robustness setting has tools or states of its own; metrics are taken of that.
 
     The run layer says how tools are retrieved: `parts` are the substeps whose candidates are the tools of the whole
-    query, `query_tools` at most; without any it is the query that they are retrieved for. `dynamic`: anew for every
-    decision.
+    query, `query_tools` at most; without any it is the query that they are retrieved for. `retrieved`: when they
+    are retrieved.
     """
 
     case: Case
@@ -151,7 +152,7 @@ class Problem:
     as_stated: Callable[[Trajectory], Trajectory] = as_it_is
     parts: tuple[Substep, ...] = ()
     query_tools: int = 50
-    dynamic: bool = False
+    retrieved: Mode = "static"
 
 
 @runtime_checkable

@@ -82,6 +82,11 @@ class TextAnswer:
 
 
 @dataclass(frozen=True)
+class ThoughtAnswer(TextAnswer):
+    """A thought is wanted on what comes next: tools are sought by its words."""
+
+
+@dataclass(frozen=True)
 class ToolCallAnswer:
     """A JSON object `{"action": {"tool", "arguments"}}` is wanted, with one of `tools`, or no tool where `may_decline`.
 

@@ -102,6 +102,7 @@ class Decision:
     `selected` is the tool that was decided for, also where its arguments could not be read.
     `calls` holds, per tool, the calls already sampled for it; the tools of `options` that are not in it get
     their arguments when they are needed. `behind`: further actions of the same answer, to be executed behind it.
+    `view`: what it was taken from, where its tools were retrieved only then.
     """
 
     action: Action
@@ -113,6 +114,7 @@ class Decision:
     error_bound: float | None = None
     calls: dict[str, list[Action]] = field(default_factory=dict)
     behind: tuple[Action, ...] = ()
+    view: View | None = None
 
 
 Execute = Callable[[State, ToolCall, tuple[Step, ...]], Awaitable[Executed]]
@@ -181,6 +183,7 @@ async def rollout(
         options = episode.options(None if whole else substep, done.path.steps, max_candidates)
         view = View(substep, done.path, options, whole, seen, lessons, answered=episode.case.answered)
         decision = await policy(episode, view, f"pass{branch}")
+        view = decision.view or view
         for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
             done.views.append(view)
             done.decisions.append(taken)

@@ -270,7 +270,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools and siblings, static ones first."""
+    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings and thought, static ones first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,
@@ -284,4 +284,5 @@ def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tu
         prompts.history_section(view.history),
         *behind,
         prompts.siblings_section(view.siblings),
+        prompts.thought_section(view.thought),
     )

@@ -13,9 +13,10 @@ from grid.datasets.base import Candidates, Demonstrations
 from grid.engines.base import Choice, Engine, Prompt
 from grid.engines.roles import ACTOR, JUDGE, Role
 from grid.errors import BudgetError, ContextError, ToolError, VerdictError
-from grid.planners.options import QUERY, Options, Retrieved, in_order
+from grid.planners.options import QUERY, SOUGHT, Options, Retrieved, in_order
 from grid.planners.progress import Before, Budget, Executed, Improvement, Plans
 from grid.planners.requests import Answers, Message, Requests
+from grid.retrievers.base import Mode
 from grid.text import references
 from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds import layers
@@ -50,7 +51,7 @@ class Episode:
         *,
         parts: tuple[Substep, ...] = (),
         query_tools: int = 50,
-        dynamic: bool = False,
+        retrieved: Mode = "static",
         order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
         remembered: tuple[str, ...] = (),
@@ -61,7 +62,7 @@ class Episode:
     ) -> None:
         """`parts` are the substeps whose candidates make the tools of the whole query, `query_tools` at most.
 
-        `dynamic`: anew for every decision. `order_seed` draws the order of the options; None: as retrieved.
+        `retrieved`: when they are. `order_seed` draws the order of the options; None: as retrieved.
         `engine` acts, `roles` are the engines of the other roles. `clock` tells the seconds that the case has used.
         `fit_tokens`: answers have what the context leaves, where that is less than is asked for.
         """
@@ -82,7 +83,7 @@ class Episode:
         self.messages: list[Message] = self.__requests.messages
         self.spent: dict[Role, Usage] = self.__requests.spent
         self.sources = self.__requests.sources[ACTOR]
-        self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, dynamic), order_seed
+        self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, retrieved), order_seed
         self.__of_query: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
         self.__demonstrations = demonstrations
         self.__begun = False
@@ -95,12 +96,19 @@ class Episode:
         """What the acting model has spent."""
         return self.spent[ACTOR]
 
-    def options(self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None) -> Options:
+    @property
+    def retrieved(self) -> Mode:
+        """When tools are retrieved."""
+        return self.__retrieved.mode
+
+    def options(
+        self, substep: Substep | None, steps: Sequence[Step] = (), most: int | None = None, thought: str = ""
+    ) -> Options:
         """What a decision behind `steps` may take, `most` options at most (the best tools), in the setting's order.
 
-        The tools are the substep's; None: those of the whole query.
+        The tools are the substep's; None: those of the whole query; with a `thought` those that it finds.
         """
-        sought = self.__retrieved.sought(steps)
+        sought = thought[:SOUGHT] or self.__retrieved.sought(steps)
         if substep is not None:
             tools, step = self.__retrieved.tools(self.case, substep, sought), substep.id
         else:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from grid.datasets.base import Candidates, Problem
 from grid.planners.once import Once
+from grid.retrievers.base import Mode
 from grid.seeds import derive_seed
 from grid.types import NO_TOOL, Case, Step, Substep, ToolSpec
 
@@ -38,23 +39,28 @@ class Retrieved(NamedTuple):
     """What is retrieved for a case, best first.
 
     `parts` are the substeps whose candidates make the tools of the whole query, `of_query` at most; without any it is
-    the query that tools are retrieved for. `dynamic`: before every decision, by the last thought and observation too.
+    the query that tools are retrieved for. `mode`: when, and what is sought by.
     """
 
     candidates: Candidates
     parts: tuple[Substep, ...]
     of_query: int
-    dynamic: bool = False
+    mode: Mode = "static"
 
     @classmethod
     def of(cls, problem: Problem) -> Retrieved:
         """As a problem has it retrieved."""
-        return cls(problem.candidates, problem.parts, problem.query_tools, problem.dynamic)
+        return cls(problem.candidates, problem.parts, problem.query_tools, problem.retrieved)
 
     def sought(self, steps: Sequence[Step]) -> str:
-        """What tools are retrieved by behind these steps, besides the substep or the query; empty where nothing is."""
-        if not self.dynamic:
+        """What tools are retrieved by behind these steps; empty where it is the substep or the query alone.
+
+        By thoughts: what the last step's were, which stay until there is a new one.
+        """
+        if self.mode == "static":
             return ""
+        if self.mode == "thought":
+            return steps[-1].sought if steps else ""
         thoughts = (step.thought for step in reversed(steps) if step.thought)
         observations = (step.observation.text() for step in reversed(steps) if step.observation)
         return "\n".join(text[:SOUGHT] for text in (next(thoughts, ""), next(observations, "")) if text)
@@ -62,15 +68,19 @@ class Retrieved(NamedTuple):
     def tools(self, case: Case, substep: Substep | None, sought: str = "") -> tuple[ToolSpec, ...]:
         """The tools for a substep; None: those of the whole query, which are its substeps', the best of each first.
 
-        Retrieved anew, those of the whole query are found by the query: its substeps may be hidden.
+        Retrieved anew, those of the whole query are found by the query: its substeps may be hidden. A thought is sought
+        by alone.
         """
+        if sought and self.mode == "thought":
+            found = self.candidates(replace(case, query=""), Substep("0", sought, ""))
+            return found[: self.of_query] if substep is None else found
         if substep is not None:
             return self.candidates(case, _with(substep, sought))
         query = (_with(Substep("0", case.query, ""), sought),)
-        ranked = tuple(self.candidates(case, one) for one in (not self.dynamic and self.parts) or query)
+        ranked = tuple(self.candidates(case, one) for one in (self.mode == "static" and self.parts) or query)
         longest = max(map(len, ranked))
-        found = {tools[rank].name: tools[rank] for rank in range(longest) for tools in ranked if rank < len(tools)}
-        return tuple(found.values())[: self.of_query]
+        every = {tools[rank].name: tools[rank] for rank in range(longest) for tools in ranked if rank < len(tools)}
+        return tuple(every.values())[: self.of_query]
 
 
 def _with(substep: Substep, sought: str) -> Substep:

@@ -62,6 +62,7 @@ PLAN_USE = (
 )
 SIBLINGS = "At this very point these were tried before, with what came of them:"
 DIFFER = "Weigh them, and then decide for something that differs from all of them: another tool, or other values."
+THOUGHT = "Your thought on what comes next, by which the tools above were retrieved:"
 NO_TOOL_TEXT = f"{NO_TOOL}: No tool is called at this substep."
 FINISH_TOOL = ToolSpec(
     FINISH,
@@ -165,6 +166,11 @@ def _task(query: str, outline: tuple[str, ...]) -> Section:
 def plan_section(lines: Sequence[str]) -> Section:
     """A plan that was written before anything was run, the same for all decisions that go by it."""
     return Section("plan", (PLAN, *lines, PLAN_USE)) if lines else EMPTY
+
+
+def thought_section(thought: str) -> Section:
+    """What was thought of this decision before its tools were retrieved."""
+    return Section("thought", (THOUGHT, thought)) if thought else EMPTY
 
 
 def history_section(lines: Sequence[str]) -> Section:

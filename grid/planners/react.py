@@ -13,20 +13,31 @@ from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.prompts import Seen
+from grid.planners.thinking import thought_first
 from grid.strict import STRICT
 from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)
 class ReAct(Acting):
-    """One sampled thought and action a decision, on all that was thought, called and observed before."""
+    """One sampled thought and action a decision, on all that was thought, called and observed before.
+
+    With `retriever.mode=thought` the thought comes first, by itself, and the action is decided among the tools that it
+    finds (`thinking`).
+    """
 
     thought: Annotated[int, Field(ge=0, le=10_000)] = 400
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE})
 
+    @property
+    def thinks_first(self) -> bool:
+        """Whether tools can be retrieved between its thought and its action."""
+        return self.thought > 0
+
     async def solve(self, episode: Episode) -> Trajectory:
         """One pass."""
-        done = await rollout(episode, partial(single_pass, acting=self), self, begin(episode))
+        policy = thought_first if episode.retrieved == "thought" else single_pass
+        done = await rollout(episode, partial(policy, acting=self), self, begin(episode))
         return trajectory(episode, done.path)
 
 

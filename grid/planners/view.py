@@ -35,6 +35,7 @@ class View:
     `whole_query`: the tools are those of the whole query, the same at every point. `siblings`: lines that tell what was
     tried at this point before. `may_give_up`: that is an option too. `most_observed`: characters of each outcome.
     `answered`: to finish takes an answer. `plan`: the lines of a plan that was written before anything was run.
+    `thought`: what was thought of this decision before its tools were retrieved.
     """
 
     substep: Substep
@@ -48,6 +49,7 @@ class View:
     most_observed: int | None = None
     answered: bool = False
     plan: tuple[str, ...] = ()
+    thought: str = ""
 
     @property
     def guided(self) -> bool:

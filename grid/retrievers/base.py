@@ -8,8 +8,12 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from grid.reference import Reference
 from grid.types import Case, Substep, ToolSpec
 
-Mode: TypeAlias = Literal["static", "dynamic"]
-"""When tools are retrieved: once, or before every decision, by the last thought and observation too (traject §4.3)."""
+Mode: TypeAlias = Literal["static", "dynamic", "thought"]
+"""When tools are retrieved (traject_bench §4.1, §4.4), and what they are sought by.
+
+`static`: once. `dynamic`: before every decision, by the last thought and observation besides the query or substep.
+`thought`: in every decision between thought and action, by the new thought alone, as the authors' script does it.
+"""
 
 
 class Retriever(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic.dataclasses import dataclass
 
 from grid.retrievers.base import Index
-from grid.retrievers.scored import Ranking, ScoredIndex, Scorer, document, remembered
+from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
 from grid.retrievers.texts import bm25_texts
 from grid.strict import STRICT
 from grid.text.words import stems
@@ -21,9 +21,9 @@ class BM25(Ranking):
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """Index every tool of a library."""
         tools = tuple(library.values())
-        return ScoredIndex(tools, [bm25_scorer(tools)], self)
+        return ScoredIndex(tools, [bm25_scorer(tools, self.found_by)], self)
 
 
-def bm25_scorer(tools: Sequence[ToolSpec]) -> Scorer:
+def bm25_scorer(tools: Sequence[ToolSpec], by: FoundBy = "all") -> Scorer:
     """BM25 scores of the tools for a text; they are indexed when the first is asked for."""
-    return remembered(bm25_texts(lambda: [document(tool) for tool in tools], stems), len(tools))
+    return remembered(bm25_texts(lambda: [document(tool, by) for tool in tools], stems), len(tools))

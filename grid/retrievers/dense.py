@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from grid.retrievers.base import Index
 from grid.retrievers.bm25 import bm25_scorer
 from grid.retrievers.embedding import Embedder, EmbeddingModel
-from grid.retrievers.scored import Ranking, ScoredIndex, Scorer, document, remembered
+from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
 from grid.retrievers.texts import dense_texts
 from grid.strict import STRICT
 from grid.types import ToolSpec
@@ -30,7 +30,7 @@ class Dense(EmbeddingModel, Ranking):
 
     def _scorer(self, tools: Sequence[ToolSpec]) -> Scorer:
         self.check("retriever")
-        return dense_scorer(tools, partial(self.embedder, "retriever"), self.query_prefix)
+        return dense_scorer(tools, partial(self.embedder, "retriever"), self.query_prefix, self.found_by)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -40,9 +40,11 @@ class Hybrid(Dense):
     def index(self, library: Mapping[str, ToolSpec]) -> Index:
         """An index of every tool of a library. Raises ConfigError."""
         tools = tuple(library.values())
-        return ScoredIndex(tools, [bm25_scorer(tools), self._scorer(tools)], self)
+        return ScoredIndex(tools, [bm25_scorer(tools, self.found_by), self._scorer(tools)], self)
 
 
-def dense_scorer(tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "") -> Scorer:
+def dense_scorer(
+    tools: Sequence[ToolSpec], embedder: Callable[[], Embedder], query_prefix: str = "", by: FoundBy = "all"
+) -> Scorer:
     """The cosines of the tools with a text."""
-    return remembered(dense_texts(lambda: [document(tool) for tool in tools], embedder, query_prefix), len(tools))
+    return remembered(dense_texts(lambda: [document(tool, by) for tool in tools], embedder, query_prefix), len(tools))

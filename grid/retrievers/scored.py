@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +18,8 @@ Scores: TypeAlias = np.ndarray
 """One score a tool, float32: the higher, the nearer."""
 Scorer: TypeAlias = Callable[[str], Scores]
 """The scores of a library's tools for a text."""
+FoundBy: TypeAlias = Literal["all", "description"]
+"""What of a tool it is found by: name, description and arguments, or the description alone."""
 FUSION = 60
 """k of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
 LONGEST = 20_000
@@ -31,7 +33,8 @@ class Ranking:
     """The `top_k` tools nearest to a substep (all of them where there are fewer), `query_top_k` to a query.
 
     The substep's own words count once, those of its goal and of the query by their weights: egb_slate algorithm 1
-    retrieves by query and substep. `mode`: once, or before every decision.
+    retrieves by query and substep. `mode`: when they are retrieved. `found_by`: what of a tool is compared with
+    these texts; TRAJECT-Bench embeds the description alone (traject_bench §4.1, and its authors' code).
     """
 
     top_k: Annotated[int, Field(ge=1)] = 50
@@ -39,6 +42,7 @@ class Ranking:
     goal_weight: Annotated[float, Field(ge=0)] = 0.5
     query_weight: Annotated[float, Field(ge=0)] = 0.3
     mode: Mode = "static"
+    found_by: FoundBy = "all"
 
 
 class ScoredIndex:
@@ -121,7 +125,9 @@ def best(scores: Scores, count: int) -> np.ndarray:
     return among[np.argsort(-scores[among], kind="stable")][:count]
 
 
-def document(tool: ToolSpec) -> str:
-    """What a tool is found by: name, description and arguments."""
+def document(tool: ToolSpec, by: FoundBy = "all") -> str:
+    """What a tool is found by: name, description and arguments, or the description alone."""
+    if by == "description":
+        return tool.description[:LONGEST]
     arguments = " ".join(f"{parameter.name} {parameter.description}" for parameter in tool.parameters)
     return f"{tool.name} {tool.description} {arguments}"[:LONGEST]

@@ -40,6 +40,8 @@ LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
     "dataset.demonstrations_hold_out": "template",
     "dataset.answering": "none",
+    "dataset.without": [],
+    "retriever.found_by": "all",
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
 }
 """Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""

@@ -36,7 +36,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
         return None
     if not problem.world.branches:  # its tools cannot be tried
         return None
-    if problem.dynamic:  # what a step is offered follows from those before it
+    if problem.retrieved != "static":  # what a step is offered follows from those before it
         return None
     if case.messages or case.decisions is not None:  # a pass is not all of the case
         return None

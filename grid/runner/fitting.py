@@ -30,6 +30,11 @@ def invalid_reason(setting: Setting) -> str | None:
         reason = _unfit(setting, role, engine_of(role, model), dataset)
         if reason:
             return reason
+    if setting.config["retriever"].get("mode") == "thought" and not getattr(planner, "thinks_first", False):
+        between = f"conf/retriever/{_file(setting, 'retriever')}.yaml retrieves between a thought and its action"
+        return (
+            f"{between} (retriever.mode=thought); conf/planner/{_file(setting, 'planner')}.yaml has none (react does)"
+        )
     if refining_of(setting.config).mode != NOT_REFINED and not writes_plans(planner):
         plans = f"conf/planner/{_file(setting, 'planner')}.yaml writes none before it acts"
         return f"conf/refine/{_file(setting, REFINE)}.yaml refines plans; {plans}"

@@ -53,7 +53,7 @@ class Pooled:
             library=tools,
             candidates=index.retrieve,
             query_tools=index.query_top_k,
-            dynamic=index.mode == "dynamic",
+            retrieved=index.mode,
         )
         return problem, index
 

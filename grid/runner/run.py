@@ -297,7 +297,7 @@ def episode_of(
         seed,
         parts=problem.parts,
         query_tools=problem.query_tools,
-        dynamic=problem.dynamic,
+        retrieved=problem.retrieved,
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
         remembered=built.remembered(problem.case),

@@ -186,6 +186,8 @@ def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
         ("model.least_temperature", 1.0),
         ("dataset.demonstrations_hold_out", "question"),
         ("dataset.answering", "after"),
+        ("dataset.without", ["Finance"]),
+        ("retriever.found_by", "description"),
     ],
 )
 def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, other: object) -> None:

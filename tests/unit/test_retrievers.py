@@ -101,6 +101,16 @@ def test_a_tools_text_has_an_end_and_may_have_no_word() -> None:
     assert found(BM25().index({"1": empty}), "storm") == ["1"]
 
 
+def test_by_its_description_alone_a_tool_has_no_name_and_no_arguments() -> None:
+    tools = {
+        "weather": ToolSpec("weather", "Packs documents.", (Parameter("city", "string", "of the weather"),)),
+        "files": ToolSpec("files", "Tells of rain.", ()),
+    }
+    for by, nearest in (("all", ["weather", "files"]), ("description", ["files", "weather"])):
+        assert found(BM25(found_by=by).index(tools), "weather: will there be rain") == nearest  # type: ignore[arg-type]
+    assert document(tools["weather"], "description") == "Packs documents."
+
+
 def step(thought: str | None, observation: str) -> Step:
     call = ToolCall("weather", {})
     return Step(0, Substep("0", "", ""), call, Observation({"said": observation}), thought=thought)
@@ -108,7 +118,7 @@ def step(thought: str | None, observation: str) -> Step:
 
 def test_dynamic_retrieval_looks_for_the_last_thought_and_observation() -> None:
     index = BM25(top_k=1).index(TOOLS)
-    static, dynamic = (Retrieved(index.retrieve, (), 1, dynamic) for dynamic in (False, True))
+    static, dynamic = (Retrieved(index.retrieve, (), 1, mode) for mode in ("static", "dynamic"))
     steps = [step("now documents", "pack documents"), step(None, "flight flight flight is called off")]
     for retrieved, first, behind in ((static, "book_hotel", "book_hotel"), (dynamic, "book_hotel", "cancel_flight")):
         assert retrieved.tools(CASE, None, retrieved.sought([]))[0].name == first

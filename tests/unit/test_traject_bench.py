@@ -91,6 +91,24 @@ def test_a_tool_of_several_domains_is_of_the_case_s_own(small_traject_bench: str
     assert {alone.problem(case_id).domain for case_id in alone.case_ids()} == {"Travel"}
 
 
+def test_a_domain_that_is_left_out_keeps_its_tools(small_traject_bench: str) -> None:
+    whole, without = TrajectBench(small_traject_bench), TrajectBench(small_traject_bench, without=["Gaming"])
+    assert {without.problem(case_id).domain for case_id in without.case_ids()} == {"Travel"}
+    assert {*without.case_ids()} == {one for one in whole.case_ids() if whole.problem(one).domain == "Travel"}
+    assert without.tools == whole.tools
+    assert without.version != whole.version
+
+
+def test_what_leaves_nothing_or_is_no_domain_is_refused(small_traject_bench: str) -> None:
+    for keys in (
+        {"without": ["Finance"]},
+        {"without": ["Gaming", "Travel"]},
+        {"without": ["Gaming"], "domain": "Gaming"},
+    ):
+        with pytest.raises(ConfigError):
+            TrajectBench(small_traject_bench, **keys).case_ids()  # type: ignore[arg-type]
+
+
 def test_a_tool_shows_its_defaults_and_types(make: Make) -> None:
     kinds = {"n": "NUMBER", "d": "DATE (YYYY-MM-DD)", "b": "BOOLEAN", "e": "ENUM", "s": "string", "x": "WHATEVER"}
     odd = tool("A: B", list(kinds))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -64,7 +65,8 @@ class TrajectBench:
     A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
     any order and whatever else was called. Its `own` tools are the reference's: the benchmark names no candidates. The
     final answer counts only where every step of a sequential record succeeded: others' answers rest on failed calls.
-    `limit` draws a sample: domains, numbers of calls and clusters have their shares (`order`).
+    `without` names domains whose queries are left out; their tools stay in the library, as in the authors' scripts, which
+    leave out Finance where all of its tools would stand in the prompt. `limit` draws a sample: domains, numbers of calls and clusters have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
@@ -72,6 +74,7 @@ class TrajectBench:
     kind: Kind = "parallel"
     level: Level | None = None
     domain: str | None = None
+    without: list[str] = field(default_factory=list)
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     outline: Outline = "hidden"
@@ -166,10 +169,15 @@ class TrajectBench:
     @cached_property
     def _domains(self) -> list[str]:
         found = domains(self.root, self.kind, self._file)
-        if self.domain is None:
-            return found
-        if self.domain not in found:
-            raise ConfigError("dataset.domain", self.domain, f"null, {', '.join(found)}")
+        known = {path.name.removesuffix(SUFFIX) for path in (self.root / TOOLS).glob(f"*{SUFFIX}")}
+        for domain in self.without:
+            if domain not in known:
+                raise ConfigError("dataset.without", domain, f"some of {', '.join(sorted(known))}")
+        kept = [domain for domain in found if domain not in self.without]
+        if self.domain is None and kept:
+            return kept
+        if self.domain is None or self.domain not in kept:
+            raise ConfigError("dataset.domain", self.domain, f"null, {', '.join(kept)}")
         return [self.domain]
 
     @cached_property

@@ -1,16 +1,25 @@
-"""What the lexical engine says in words: a lesson from a path, a critique of a draft. Neither understands anything."""
+"""What the lexical engine says in words: a thought, a lesson, a critique of a draft. None understands anything."""
 
 from __future__ import annotations
 
-from grid.engines.base import Prompt
+from grid.engines.base import Prompt, ThoughtAnswer
 from grid.engines.lexical import points
 from grid.text.chains import Predicted, read_draft
 from grid.text.words import stems
 
 
 def said(prompt: Prompt) -> str:
-    """A critique where the prompt shows a draft, else a lesson."""
+    """A thought where one is wanted, a critique where the prompt shows a draft, else a lesson."""
+    if isinstance(prompt.answer, ThoughtAnswer):
+        return thought(prompt)
     return critique(prompt) if prompt.entries("draft") else lesson(prompt)
+
+
+def thought(prompt: Prompt) -> str:
+    """The clause of the query, or the substep, that comes next."""
+    if points.is_done(prompt):
+        return "Nothing is left to be done."
+    return points.pointed(prompt).entries("request")[-1].partition(": ")[2].partition(" ")[2]
 
 
 def lesson(prompt: Prompt) -> str:

@@ -19,6 +19,7 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
     TextAnswer,
+    ThoughtAnswer,
     ToolCallAnswer,
     VoteAnswer,
 )
@@ -209,7 +210,10 @@ class Policy:
         return Writer(self.deciding.tools).call(tool, near or known, right, before)
 
     def _words(self, prompt: Prompt, base: int, index: int) -> str:
-        """A critique of the draft that a prompt shows, else a reflection."""
+        """A thought where one is wanted, a critique of the draft that a prompt shows, else a reflection."""
+        if isinstance(prompt.answer, ThoughtAnswer):
+            place, names = self.places.at(prompt), tuple(self.deciding.tools)
+            return _thought(place, self.decided(place, names, self.bonus(prompt, place), uniforms(base, index, 1))[0])
         draft = Draft.of(prompt)
         if draft is None:
             return self._reflection(prompt, uniforms(base, index, 1)[0])
