@@ -270,7 +270,7 @@ def arguments_prompt(episode: Episode, view: View, tool: ToolSpec, acting: Actin
 
 
 def sections(episode: Episode, view: View, tools: Section, acting: Acting) -> tuple[Section, ...]:
-    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings and thought, static ones first."""
+    """Role, notes, demonstrations, memory, task, plan, lessons, history, tools, siblings, thought; static first."""
     before, behind = ((tools,), ()) if view.whole_query else ((), (tools,))
     return (
         prompts.ROLE,

@@ -1,4 +1,4 @@
-"""Retrieval between thought and action: ReAct's dynamic mode as the authors of TRAJECT-Bench run it (traject_bench §4.4).
+"""Retrieval between thought and action: ReAct's dynamic mode as TRAJECT-Bench's authors run it (traject_bench §4.4).
 
 The paper says that retrieval occurs before each thought and action. Their script first asks for a thought on the tools
 that the last one found (the query, for the first), retrieves by the new thought alone, and then asks for thought and

@@ -91,7 +91,7 @@ def solved(*thoughts: str, query_top_k: int = 1, **keys: Any) -> tuple[Any, Thin
 
 
 def listed(prompt: Prompt) -> list[str]:
-    cards = [section.options for section in prompt.sections if section.kind == "tools"][0]
+    cards = next(section.options for section in prompt.sections if section.kind == "tools")
     return [card.partition("(")[0] for card in cards if not card.startswith(FINISH)]
 
 

@@ -65,8 +65,9 @@ class TrajectBench:
     A parallel query's calls have no order. A case is resolved when every recorded call was made with its arguments, in
     any order and whatever else was called. Its `own` tools are the reference's: the benchmark names no candidates. The
     final answer counts only where every step of a sequential record succeeded: others' answers rest on failed calls.
-    `without` names domains whose queries are left out; their tools stay in the library, as in the authors' scripts, which
-    leave out Finance where all of its tools would stand in the prompt. `limit` draws a sample: domains, numbers of calls and clusters have their shares (`order`).
+    `without` names domains whose queries are left out; their tools stay in the library. So the authors' scripts leave
+    out Finance where all of its tools would stand in the prompt. `limit` draws a sample: domains, numbers of calls and
+    clusters have their shares (`order`).
     """
 
     provides: ClassVar[frozenset[str]] = frozenset({BRANCHING, EXAMINED, REFERENCES})
