@@ -27,7 +27,7 @@ _TEXTS = [*APART, "case_id", "cluster", "status", "error_kind"]
 _EPISODES = [
     *_TEXTS, "cell_id", "trial", "success", "tool_match_rate", "action_accuracy", "retrieval_rate", "input_tokens",
     "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "money", "wall_seconds", "unassigned",
-    "solvable", "resolved_checks", "branched_steps", *BASELINES,
+    "cancelled_llm_calls", "solvable", "resolved_checks", "branched_steps", *BASELINES,
     "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", *unknowns.UNREAD,
 ]  # fmt: skip
 _FACTORS = ["last_step", "controls", "engine", "config", "budget_reached"]  # further texts that are categories

@@ -20,6 +20,7 @@ _COSTS = {
     "output_tokens": ("out", ",.0f"),
     "llm_calls": ("calls", ",.1f"),
     "forward_passes": ("passes", ",.1f"),
+    "cancelled_llm_calls": ("cancelled", ",.1f"),
     "judge_input_tokens": ("judge in", ",.0f"),
     "judge_output_tokens": ("judge out", ",.0f"),
     "judge_calls": ("judge calls", ",.1f"),
@@ -35,12 +36,14 @@ _PASSES = "passes: scoring passes of exact choices"
 _ASKED = "checks: how often a planner asked whether the case was resolved"
 _BRANCHED = "branched: different steps that were branched on"
 _UNASSIGNED = "unassigned: the model's probability that went to no option of an exact choice"
+_CANCELLED = "cancelled: of the calls, those of branches that were cancelled as one before them resolved the case"
 _CACHED = "cached: of the tokens in, those that the engine had computed before, and took from its prefix cache"
 _TIMES = f"x {tables.REFERENCE}: how many times the tokens of {tables.REFERENCE}, all roles', with its 95% interval"
 _JUDGE = "judge in, out, calls, passes: the judge's, which the other columns do not count"
 _SOMETIMES = {
     **dict.fromkeys(("judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes"), _JUDGE),
     "cached_input_tokens": _CACHED,
+    "cancelled_llm_calls": _CANCELLED,
     "branched_steps": _BRANCHED,
     "unassigned": _UNASSIGNED,
 }

@@ -19,9 +19,9 @@ RATES = ["success", "tool_match_rate", "action_accuracy"]
 PAIRED = ["success", "tool_match_rate"]
 CHECKS = "resolved_checks"
 COSTS = [
-    "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "judge_input_tokens",
-    "judge_output_tokens", "judge_calls", "judge_passes", "wall_seconds", CHECKS, "branched_steps", "money",
-    "unassigned",
+    "input_tokens", "cached_input_tokens", "output_tokens", "llm_calls", "forward_passes", "cancelled_llm_calls",
+    "judge_input_tokens", "judge_output_tokens", "judge_calls", "judge_passes", "wall_seconds", CHECKS,
+    "branched_steps", "money", "unassigned",
 ]  # fmt: skip
 ENTROPY_BINS = 5
 CHOICES = {"right": False, "wrong": True}

@@ -21,6 +21,7 @@ from grid.runner.plain_values import check_plain
 from grid.text.untrusted import shown, shown_lines
 from launch.composing import Composed
 from launch.folders import Folders, Setting
+from launch.stand_ins import one_retriever
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
@@ -36,7 +37,8 @@ def settings(composed: Iterable[Composed]) -> list[Setting]:
     """
     folders = Folders()
     found = folders.without_stand_ins(map(_looked_at, folders.with_files(composed)))
-    for line in folders.lines:
+    found, lines = one_retriever(found)
+    for line in (*folders.lines, *lines):
         print(shown(line))
     return found
 

@@ -16,7 +16,7 @@ from grid.types import ToolSpec, Usage
 SectionKind = Literal[
     "role", "notes", "task", "plan", "demonstrations", "memory", "lessons", "history", "tools", "request", "siblings",
     "candidates", "proposal", "outcome", "argument", "texts", "instruction", "functions", "retry", "draft", "errors",
-    "critique",
+    "critique", "thought",
 ]  # fmt: skip
 Home = Literal["task", "replica", "gateway"]
 SAMPLE, CHOOSE = "sample", "choose"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -35,9 +35,10 @@ class Episode:
     still shows how far it got; `messages` all that was asked and answered, `spent` what each role did, `sources` who
     answered for the acting model, `improvements` the trajectories that were the best so far, `nodes` a search's tree.
     `unread_verdicts` counts the questions to the judge without an answer that could be read, `unjudged` says that this
-    ended the work. World, engines and dataset are behind the verbs: nothing public leads to the reference, and nothing
-    to what the world itself asks. A planner begins behind the steps of `before`; where the user says more than one
-    thing it does so once for each `turn`.
+    ended the work. `cancelled` is what was spent on paths that were broken off as an earlier one resolved the case, a
+    part of `spent`; None where the planner never does that. World, engines and dataset are behind the verbs: nothing
+    public leads to the reference, and nothing to what the world itself asks. A planner begins behind the steps of
+    `before`; where the user says more than one thing it does so once for each `turn`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Episode:
         self.before, self.turn, self.plans = Before(case.done), 0, Plans()
         self.tool_calls = self.resolved_checks = 0
         self.unread_verdicts, self.unjudged = 0, False
+        self.cancelled: Usage | None = None
         self.decisions: list[Step] = []
         self.improvements: list[Improvement] = []
         self.first_pass: Callable[[], Trajectory] | None = None
@@ -119,6 +121,10 @@ class Episode:
                 self.__of_query[key] = tuple(tool for tool in found if tool.name not in later) if later else found
             tools, step = self.__of_query[key], QUERY
         return in_order(tools, self.__order_seed, self.case.id, step, most, sought)
+
+    def broke_off(self, messages: Iterable[Message]) -> None:
+        """Say what was asked for paths that were cancelled: what it took is told apart as well."""
+        self.cancelled = sum((message.usage for message in messages), self.cancelled or Usage())
 
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
         """The `count` solved questions nearest to the case's; none where the dataset has none."""

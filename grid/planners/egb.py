@@ -33,7 +33,8 @@ class EntropyGuidedBranching(Acting, ABC):
 
     `trajectories` is the budget b of §6.2, the first pass included; `branch_limit` and `step_branch_limit` are the
     pseudocode's B and B_s; `max_candidates` counts 'no tool', or 'finish'. `parallel`: branches are tried side by side;
-    the first in order that resolves the case wins as before, and those behind it are cancelled.
+    the first in order that resolves the case wins as before, and those behind it are cancelled. What these took is
+    counted, and told apart (`Episode.cancelled`): one after another it would not have been spent (§6.2, table 5).
 
     `branch_order`: with `step` (lines 17 to 22) all alternatives of the most uncertain step come before any of the
     next, so that with b = 5 and B_s = 5 one step takes all four branches. `round_robin` is not in the paper: the best
@@ -60,6 +61,7 @@ class EntropyGuidedBranching(Acting, ABC):
     async def solve(self, episode: Episode) -> Trajectory:
         """Lines 1 to 38 of algorithm 1."""
         start = begin(episode)
+        episode.broke_off(())
         first = await rollout(episode, self.compute_entropy, self, start, max_candidates=self.max_candidates)  # 2-10
         if self.trajectories == 1 or episode.resolved(first.path.state, first.path.steps):  # line 11
             return trajectory(episode, first.path, branched_steps=0)
@@ -76,7 +78,11 @@ class EntropyGuidedBranching(Acting, ABC):
                 resolving.append(path)
             return bool(resolving)
 
+        asked = len(episode.messages)
         tried = await until(branches, resolves, self.parallel)
+        needless = {f"pass{number}" for number in range(len(tried) + 1, len(planned) + 1)}
+        later = episode.messages[asked:]
+        episode.broke_off(message for message in later if message.decision.partition("/")[0] in needless)
         taken = (step for number, path in enumerate(tried, start=1) for step in path.steps if step.branch == number)
         path = resolving[0] if resolving else first.path  # line 38
         steps = {index for index, _ in planned[: len(tried)]}

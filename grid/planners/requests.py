@@ -26,7 +26,7 @@ class Message:
 
     `decision` names what it was for. `answers` are the `n` completions asked for, `probabilities` those of a choice's
     options; without either the engine did not answer. `unreadable` has, by the completion's place, why it could not be
-    used.
+    used. `usage` is what the answer took.
     """
 
     role: Role
@@ -39,6 +39,7 @@ class Message:
     answers: tuple[str, ...] = ()
     probabilities: tuple[float, ...] | None = None
     unreadable: dict[int, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
 
 
 class Answers(NamedTuple):
@@ -109,7 +110,7 @@ class Requests:
         sampled = await self._sampled(role, message, n, temperature, max_tokens)
         self.spent[role] += sampled.usage
         self.sources[role] |= sampled.sources
-        message.answers = sampled.completions
+        message.answers, message.usage = sampled.completions, sampled.usage
         return Answers(
             sampled.completions, sampled.usage, message, sampled.cut, self.answer_characters, sampled.withheld
         )
@@ -133,7 +134,7 @@ class Requests:
         choice = await self._engines[role].choose(prompt, seed=message.seed)
         self.spent[role] += choice.usage
         self.sources[role] |= choice.sources
-        message.probabilities = choice.probabilities
+        message.probabilities, message.usage = choice.probabilities, choice.usage
         return choice
 
     def _message(

@@ -45,10 +45,15 @@ class EmbeddingModel:
     path: str | None = None
     query_prefix: str = ""
 
+    @property
+    def installed(self) -> bool:
+        """Whether the packages that run such a model are there."""
+        return find_spec("sentence_transformers") is not None
+
     def check(self, key: str) -> None:
         """Raise ConfigError where no model is named or none could be run; `key` is the config's. Fetches nothing."""
         check_source(self.hub, self.path, key)
-        if find_spec("sentence_transformers") is None:
+        if not self.installed:
             raise ConfigError(f"{key}._target_", type(self).__name__, "installed: pip install 'agent-grid[dense]'")
 
     def embedder(self, key: str) -> Embedder:

@@ -9,7 +9,8 @@ from typing import Any
 from grid.engines.base import Source
 from grid.errors import ErrorKind, Status
 from grid.planners.base import Episode
-from grid.types import BETWEEN, Trajectory
+from grid.store.schema import CANCELLED
+from grid.types import BETWEEN, Trajectory, Usage
 
 SOURCE = ("answered_by", "system_fingerprint", "provider")
 _MAX_MESSAGE = 2000  # characters of an error
@@ -33,7 +34,14 @@ def outcome_columns(
         "draft": episode.plans.draft if episode else None,
         "branched_steps": trajectory.branched_steps,
         "unassigned": _mean(step.unassigned for step in trajectory.decisions),
+        **_cancelled_columns(episode.cancelled if episode else None),
     }
+
+
+def _cancelled_columns(cancelled: Usage | None) -> dict[str, int | None]:
+    """What was spent on paths that were cancelled; null where the planner cancels none."""
+    spent = cancelled.known() if cancelled else {}
+    return {f"cancelled_{name}": spent.get(name) for name in CANCELLED}
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:

@@ -15,6 +15,8 @@ _COSTS = (
     "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
 
+CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
+"""What is told of paths that were cancelled, as `cancelled_*`."""
 _SCORES = (
     "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
     "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1", "answer_em", "answer_f1",
@@ -100,6 +102,7 @@ EPISODES = pa.schema(
         ("resent_requests", pa.int64()),
         ("empty_answers", pa.int64()),
         *((name, pa.int64()) for name in ("cut_answers", "reasoning_tokens", "uncounted_answers")),
+        *((f"cancelled_{name}", pa.int64()) for name in CANCELLED),
         *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
         ("money", pa.float64()),
         *((f"{role}_failures", pa.int32()) for role in ("simulator", "user", "judge", "evaluator")),

@@ -20,7 +20,7 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import TIMES
-from grid.types import Trajectory
+from grid.types import Trajectory, Usage
 from tests.configs import setting_of
 from tests.engines import Distribution, Scripted, UniformRandom
 from tests.world import RIGHT, certain, episode, right_arguments
@@ -93,16 +93,20 @@ def solved(planner: Planner, engine: Any) -> tuple[Trajectory, Episode]:
 )
 def test_the_order_of_answers_changes_nothing(planner: EGBSampling | EGBLogits, script: str) -> None:
     alone, run = solved(replace(planner, parallel=False), Scripted(SCRIPTS[script], right_arguments))
-    beside = 1
+    beside, cancelled = 1, 0
+    assert run.cancelled == Usage()
     for seed in range(20):
         engine = Delayed(SCRIPTS[script], right_arguments, rng=random.Random(seed))
         trajectory, other = solved(planner, engine)
         assert trajectory == alone
         assert other.resolved_checks == run.resolved_checks
         assert other.usage == engine.usage, "what is counted is what was answered, cancelled branches too"
+        assert run.usage + (other.cancelled or Usage()) == other.usage, "and without these it is as one after another"
+        cancelled += other.cancelled.llm_calls if other.cancelled else 0
         assert engine.in_hand == 0
         beside = max(beside, engine.most_in_hand)
     assert (beside > 1) == (alone.branches > 0)
+    assert (cancelled > 0) == (script == "one wrong"), "only there a branch resolves before the last"
 
 
 def test_an_engine_that_never_waits_does_nothing_in_vain() -> None:

@@ -20,7 +20,6 @@ from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
 from grid.types import FINISH, Case, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage, to_json
-from grid.worlds.base import State
 from tests.configs import setting_of, solvers
 
 TOOLS = {
@@ -43,13 +42,13 @@ class Echo:
     def start(self) -> tuple[str, ...]:
         return ()
 
-    async def apply(self, state: State, call: ToolCall) -> tuple[Any, Observation]:
+    async def apply(self, state: Any, call: ToolCall) -> tuple[Any, Observation]:
         return (*state, call.tool), Observation({"said": f"{call.tool} flight flight"})
 
-    def resolved(self, state: State) -> bool:
+    def resolved(self, state: Any) -> bool:
         return False
 
-    def answer(self, state: State) -> str | None:
+    def answer(self, state: Any) -> str | None:
         return None
 
 
@@ -84,9 +83,8 @@ class Thinking:
 
 def solved(*thoughts: str, query_top_k: int = 1, **keys: Any) -> tuple[Any, Thinking, Episode]:
     engine, index = Thinking(thoughts), BM25(query_top_k=query_top_k, mode="thought").index(TOOLS)
-    run = Episode(
-        CASE, Echo(), engine, index.retrieve, Budget(), 1, query_tools=query_top_k, retrieved=index.mode  # type: ignore[arg-type]
-    )  # fmt: skip
+    mode = index.mode
+    run = Episode(CASE, Echo(), engine, index.retrieve, Budget(), 1, query_tools=query_top_k, retrieved=mode)
     return asyncio.run(ReAct(**keys).solve(run)), engine, run
 
 

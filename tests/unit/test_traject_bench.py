@@ -106,7 +106,7 @@ def test_what_leaves_nothing_or_is_no_domain_is_refused(small_traject_bench: str
         {"without": ["Gaming"], "domain": "Gaming"},
     ):
         with pytest.raises(ConfigError):
-            TrajectBench(small_traject_bench, **keys).case_ids()  # type: ignore[arg-type]
+            TrajectBench(small_traject_bench, **keys).case_ids()
 
 
 def test_a_tool_shows_its_defaults_and_types(make: Make) -> None:
