@@ -34,8 +34,8 @@ PUBLISHED: Mapping[str, tuple[int, int, int, int]] = {
 }
 """By domain the tools of table 8, and the simple, the hard and the sequential queries of table 9.
 
-Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2) has
-1,228 and 5,670.
+Table 8 has "Mews Media", table 9 "Mews_Media". The tables' sums are 1,228 tools and 5,870 queries; the text (§3.2.2)
+has 1,228 and 5,670.
 """
 
 
