@@ -37,14 +37,14 @@ def cells() -> Iterator[Cells]:
 
         def found(*arguments: str) -> pd.DataFrame:
             from launch.jobs import resolved
+            from launch.stand_ins import one_retriever
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)
             sweeper = instantiate(master.hydra.sweeper)
             sweeper.setup(hydra_context=HydraContext(loader, None), task_function=None, config=master)
             rows = []
-            for composed in sweeper.composed(arguments):
-                config, labels = resolved(composed)
+            for config, labels in one_retriever([resolved(composed) for composed in sweeper.composed(arguments)])[0]:
                 groups = {name: labels.get(name, "none") for name in ("model", *NAMED)}
                 rows.append(groups | {"config": to_json(config), "label": " ".join(groups.values())})
             return pd.DataFrame(rows)
@@ -65,6 +65,10 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("traject_table2", "dataset.kind=sequential"): {("traject_bench", "3"): 1},
     ("traject_table4",): {("traject_bench", "4"): 8},
     ("traject_table4", "retriever=dense", "retriever.hub.id=BAAI/bge-large-en-v1.5"): {("traject_bench", "4"): 4},
+    ("traject_table5",): {("traject_bench", "2"): 2, ("traject_bench", "5"): 2},
+    ("traject_table5", "model=openai_http", "model.model=m", "model.tools=prompt,native"): {
+        ("traject_bench", "2"): 2, ("traject_bench", "5"): 4,
+    },
     ("traject_table6_7",): {("traject_bench", "6"): 6, ("traject_bench", "7"): 3},
     ("tooltree_table1",): {("tooltree", "1"): 18},
     ("tooltree_table2",): {("tooltree", "2"): 6, ("tooltree", "11"): 1},

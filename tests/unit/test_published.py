@@ -22,6 +22,7 @@ TABLES = {(table.paper, table.table): table for table in files.every()}
 ROWS = {
     **{("agent_planning_benchmark", table): found for table, found in {"7": (4, 1), "8": (2, 3), "9": (12, 1)}.items()},
     ("traject_bench", "2"): (2, 10), ("traject_bench", "3"): (1, 10), ("traject_bench", "4"): (12, 2),
+    ("traject_bench", "5"): (4, 4),
     ("traject_bench", "6"): (6, 2), ("traject_bench", "7"): (3, 2), ("traject_bench", "10"): (2, 10),
     ("traject_bench", "11"): (1, 10), ("tooltree", "2"): (18, 2), ("tooltree", "3"): (27, 1),
     ("egb_slate", "3"): (5, 1), ("egb_slate", "4"): (5, 1), ("egb_slate", "5"): (6, 2), ("egb_slate", "9"): (11, 1),
@@ -47,6 +48,7 @@ SUMS = {
     ("agent_planning_benchmark", "7"): 1385.465, ("agent_planning_benchmark", "8"): 567.472,
     ("agent_planning_benchmark", "9"): 1446.613,
     ("traject_bench", "2"): 166.904, ("traject_bench", "3"): 104.029, ("traject_bench", "4"): 165.673,
+    ("traject_bench", "5"): 149.022,
     ("traject_bench", "6"): 99.097, ("traject_bench", "7"): 62.3, ("traject_bench", "10"): 158.131,
     ("traject_bench", "11"): 101.483, ("tooltree", "2"): 5953.24, ("tooltree", "3"): 1939.9, ("tooltree", "11"): 463.75,
     ("egb_slate", "2"): 1262.35, ("egb_slate", "6"): 1317.9, ("egb_slate", "figure 6"): 235,
