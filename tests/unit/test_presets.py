@@ -58,9 +58,10 @@ HORIZON = {
 }  # fmt: skip
 """Of one data set, fh and sh; coefficients stand beside families, not settings."""
 PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
-    ("traject_table2",): {("traject_bench", "2"): 2, ("traject_bench", "3"): 1},
+    ("traject_table2",): {("traject_bench", "2"): 2, ("traject_bench", "3"): 1, ("traject_bench", "5"): 2},
     ("traject_table2", "planner=zero_shot,cot"): {
-        ("traject_bench", "2"): 2, ("traject_bench", "3"): 1, ("traject_bench", "10"): 2, ("traject_bench", "11"): 1,
+        ("traject_bench", "2"): 2, ("traject_bench", "3"): 1, ("traject_bench", "5"): 2, ("traject_bench", "10"): 2,
+        ("traject_bench", "11"): 1,
     },
     ("traject_table2", "dataset.kind=sequential"): {("traject_bench", "3"): 1},
     ("traject_table4",): {("traject_bench", "4"): 8},
