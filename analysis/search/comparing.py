@@ -64,9 +64,10 @@ def undominated(success: npt.NDArray[np.float64], cost: npt.NDArray[np.float64])
 def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
     """Each variant of a planner (`tooltree[pre_pruning=false]`) less the plain one, over the cases that both have.
 
-    Columns: `robustness`, `planner`, `reference`, `cases`, `clusters`; each of success, tokens, executed calls and
-    nodes with its mean, and its `_difference` with `_low` and `_high` (95%, over clusters). The reference has a row of
-    its own in front, without differences. Empty where no variant has a reference.
+    The files of a planner in folders (`sampled/tooltree`) count, each with its own variants. Columns: `robustness`,
+    `planner`, `reference`, `cases`, `clusters`; each of success, tokens, executed calls and nodes with its mean, and
+    its `_difference` with `_low` and `_high` (95%, over clusters). The reference has a row of its own in front, without
+    differences. Empty where no variant has a reference.
     """
     measures = ["success", "tokens", "executed", "n_nodes"]
     rows: list[dict[str, Any]] = []
@@ -74,9 +75,9 @@ def ablation(group: pd.DataFrame, planner: str = ABLATED) -> pd.DataFrame:
         means = {
             str(label): cells.by_case(part, measures)
             for label, part in own.groupby("planner", sort=True, observed=True)
-            if name_of(str(label)) == planner
+            if name_of(str(label)).rpartition("/")[2] == planner
         }
-        variants = {label: plain_of(label, list(means)) for label in means}
+        variants = {label: plain_of(label, [one for one in means if name_of(one) == name_of(label)]) for label in means}
         for plain in dict.fromkeys(reference for reference in variants.values() if reference):
             base = {"robustness": str(robustness), "reference": plain}
             rows.append(base | {"planner": plain} | _told(means[plain], None))

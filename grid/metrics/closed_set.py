@@ -1,9 +1,10 @@
 """Tool, Arg, Plan and Exec F1 of closed tool sets (tooltree §4.2, table 1).
 
-ToolTree reports the four and defines none. Ours are built from what its two benchmarks count: tool names (GTA's and
-m&m's tool F1), `tool--argument=value` (m&m's argument F1), names and edges of the plan (m&m's edge F1), and calls that
-ran and gave what was wanted. Each is the F1 of two multisets of one case, 2 · hits / (predicted + gold), where every
-item of the reference is hit once at most: calls too many cost precision. Over cases the mean is taken.
+ToolTree's paper reports the four and defines none; `plan_f1="calls"` is Plan F1 of its authors' code. Ours are built
+from what its two benchmarks count: tool names (GTA's and m&m's tool F1), `tool--argument=value` (m&m's argument F1),
+names and edges of the plan (m&m's edge F1), and calls that ran and gave what was wanted. Each is the F1 of two
+multisets of one case, 2 · hits / (predicted + gold), where every item of the reference is hit once at most: calls too
+many cost precision. Over cases the mean is taken.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from grid.reference import Reference
 from grid.text import references
@@ -20,6 +21,8 @@ from grid.types import Json, Step, ToolCall, Trajectory, to_json
 from grid.worlds.equivalence import equivalent, paired_off
 
 Outcome: TypeAlias = Mapping[str, Json]
+PlanF1: TypeAlias = Literal["links", "calls"]
+"""What plan_f1 counts: tool names and links, or whole calls, as the code that ToolTree's authors released does."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,15 @@ def closed_set_scores(
     outcomes: Mapping[str, Outcome] | None = None,
     done: Sequence[Step] = (),
     decisions: int | None = None,
+    plan_f1: PlanF1 = "links",
 ) -> dict[str, float | None]:
     """tool_f1, argument_f1, plan_f1 and execution_f1 of one trajectory, each in [0, 1].
 
     tool_f1: of tool names. argument_f1: of (tool, argument, value); two values are one where they are `equivalent`, or
     refer to the same field of results of the same tool; empty arguments are none. plan_f1: of tool names and links
     (tool whose result is used, tool that uses it): an argument uses results that it refers to or, where it refers to
-    none, the latest that it repeats as a whole. execution_f1: of (tool, outcome): a call that ran hits a call of the
+    none, the latest that it repeats as a whole; with `plan_f1="calls"` of whole calls, each a tool with all its
+    arguments, to the letter. execution_f1: of (tool, outcome): a call that ran hits a call of the
     reference that returned the same.
 
     Args:
@@ -61,6 +66,7 @@ def closed_set_scores(
         outcomes: by substep what the reference's calls return; without them execution_f1 is None.
         done: the gold prefix (`Case.done`), which counts for links alone.
         decisions: how many steps of the reference behind it are wanted (`Case.decisions`); None: all.
+        plan_f1: what plan_f1 counts.
 
     A metric is None where the reference (behind the prefix) has nothing to find.
     """
@@ -74,12 +80,15 @@ def closed_set_scores(
     new, wanted = _made(trajectory.steps), [one for one in gold if one.place in part]
     made = _made(done) + new
     names, gold_names = (Counter[Hashable](one.call.tool for one in calls) for calls in (new, wanted))
-    links, gold_links = Counter(_links(made, new)), Counter(_links(gold, wanted))
+    if plan_f1 == "links":
+        plans = names + Counter(_links(made, new)), gold_names + Counter(_links(gold, wanted))
+    else:
+        plans = Counter(_whole(new)), Counter(_whole(wanted))
     returned, gold_returned = Counter(map(_returned, new)), Counter(map(_returned, wanted))
     return {
         "tool_f1": _f1(names, gold_names),
         "argument_f1": _argument_f1(_arguments(new, made), _arguments(wanted, gold)),
-        "plan_f1": _f1(names + links, gold_names + gold_links),
+        "plan_f1": _f1(*plans),
         "execution_f1": None if outcomes is None else _f1(returned, gold_returned),
     }
 
@@ -104,6 +113,10 @@ def _made(steps: Sequence[Step]) -> list[_Made]:
         for step in steps
         if step.call
     ]
+
+
+def _whole(calls: Sequence[_Made]) -> Iterator[Hashable]:
+    return ((one.call.tool, to_json(dict(sorted(one.call.arguments.items())))) for one in calls)
 
 
 def _returned(one: _Made) -> Hashable:

@@ -17,6 +17,7 @@ from grid.planners.search.rewarded import RewardedSearch, Share
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 from grid.strict import STRICT
+from grid.types import FINISH
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -32,11 +33,19 @@ class ToolTree(RewardedSearch):
     What the paper leaves open, and what is read here:
 
     `candidates`: what "the remaining admissible actions" are. An action is a call with its arguments (§2), of which
-    there is no end. `sampled`: the distinct ones among `branching` sampled actions, as in all the other searches here.
-    `tools`: every tool on offer, with one draft of its arguments, which is what §3.1 says in so many words; with 50 on
-    offer that is a hundred requests a state, where table 4 has 18,200 tokens a case. Without `pre_evaluation` they have
-    no order, and with `pre_pruning` the first `branching` of the offer, whose order is drawn, are drafted.
-    `repeats`: A_rem(s) is without a_1 to a_t, as calls with the same arguments.
+    there is no end. `tools`: every tool on offer and to finish, with one draft of its arguments, which is what §3.1
+    says in so many words; with 50 on offer that is a hundred requests a state, where table 4 has 18,200 tokens a case.
+    `tools_alone`: without to finish, so that every path goes on to `max_calls`. `sampled`: the distinct ones among
+    `branching` sampled actions, as in all the other searches here; of these none is outside the best K. Without
+    `pre_evaluation` tools have no order, and with `pre_pruning` the first `branching` of the offer, whose order is
+    drawn, are drafted. `repeats`: A_rem(s) is without a_1 to a_t, as calls with the same arguments.
+
+    `dead_end`: by the text what is pruned stays so (`stop`).
+
+    The form that the authors released is conf/planner/released/tooltree.yaml: its code decides otherwise where a key
+    there differs from tooltree.yaml. What it has besides: a judge's answer that cannot be read scores 0 (here it is
+    asked again), tools that take images or files wait until there are some, and a draft that cannot be read is a call
+    without arguments.
 
     `prior`: with `policy` r_pre is not judged but is p / max p, from the exact distribution over the options: one
     request for all children. Thresholds are for scores, which do not sum to 1 over the options: of fifty, a good one
@@ -50,7 +59,8 @@ class ToolTree(RewardedSearch):
     pre_pruning: bool = True
     prior: Literal["judge", "policy"] = "judge"
     labels: OptionLabels = "numbers"
-    candidates: Literal["sampled", "tools"] = "sampled"
+    candidates: Literal["tools", "tools_alone", "sampled"] = "tools"
+    dead_end: Literal["reopen", "stop"] = "stop"
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
@@ -69,7 +79,10 @@ class ToolTree(RewardedSearch):
             await search.propose([node], self.branching)
         else:
             view = search.view(node)
-            await search.draft(node, self._drafted(list(dict.fromkeys(view.offer.options)) if view else [], told))
+            options = list(dict.fromkeys(view.offer.options)) if view else []
+            if self.candidates == "tools_alone":
+                options = [option for option in options if option != FINISH]
+            await search.draft(node, self._drafted(options, told))
         if by_policy:
             for edge in node.open:
                 edge.r_pre = told.get(edge.action.tool, 0.0) if edge.action else None

@@ -38,13 +38,24 @@ What is in files, and which server a program is, does: the versions of dataset a
 """
 LATER: Mapping[str, Any] = {
     "planner.fit_tokens": False,
+    "planner.solved": "none",
+    "planner.state_visits": "below",
+    "planner.result": "best",
+    "planner.post_pruned": "kept",
+    "planner.stop_by": "trajectory",
+    "planner.empty_rollouts": "counted",
     "dataset.demonstrations_hold_out": "template",
     "dataset.answering": "none",
     "dataset.without": [],
     "retriever.found_by": "all",
+    "dataset.plan_f1": "links",
     **{f"{role}.least_temperature": 0.0 for role in ("model", *ASKED)},
 }
 """Keys that came later, with the values of before: at these they are in no id, so that rows from before keep theirs."""
+_OWN_DEMONSTRATIONS = "demonstrations_hold_out"
+"""The key of datasets with demonstrations: there `planner.solved` changes nothing."""
+_BEHIND = ("answering", "plan_f1")
+"""The keys of a dataset that say what is done once the calls are made."""
 _DIGITS = 16
 
 
@@ -74,12 +85,13 @@ class Setting:
         """The id, as if no judge were set right, no plan refined, no case remembered and no answer asked for.
 
         So restoring changes no seed (tooltree A.2), the plan that is refined is the one that would stand without,
-        trials with memory and without are paired, and the calls are those without `dataset.answering`.
+        trials with memory and without are paired, and the calls are those without the keys of `_BEHIND`.
         """
         config, judge = dict(self.config), self.config.get(JUDGE)
         if judge is not None and judge.get("restored", NOT_RESTORED) != NOT_RESTORED:
             config[JUDGE] = {**judge, "restored": NOT_RESTORED}
-        config["dataset"] = {key: value for key, value in config["dataset"].items() if key != "answering"}
+        config["dataset"] = {key: value for key, value in config["dataset"].items() if key not in _BEHIND}
+        config["planner"] = {key: value for key, value in config["planner"].items() if key != "solved"}
         config = {key: value for key, value in config.items() if key not in (*FURTHER, CRITIC)}
         return self._digest(influential(config))
 
@@ -138,6 +150,8 @@ def influential(config: Mapping[str, Any]) -> dict[str, Any]:
         for group in (*GROUPS, *FURTHER, *ASKED, OPTIONS)
         if group in config
     }
+    if _OWN_DEMONSTRATIONS in config["dataset"]:
+        found["planner"].pop("solved", None)
     return found | {"robustness": [*found["robustness"].items()]}
 
 
@@ -149,7 +163,7 @@ def cells(setting: Setting, dataset_version: str, case_ids: Sequence[str], trial
     """The setting's cells, trial by trial, lazily."""
     versions = {"dataset_version": dataset_version, "scoring": SCORING}
     parts = influential(setting.config)
-    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", "answering")  # so paired
+    compared = ("outline", "resolution", "equivalence", "demonstrations_hold_out", *_BEHIND)  # so paired
     data = {key: value for key, value in parts["dataset"].items() if key not in compared}
     shared = {
         "config": {"dataset": data, "robustness": parts["robustness"]},

@@ -36,7 +36,7 @@ def searches(iterations: int) -> dict[str, dict[str, Any]]:
         "lats": {"iterations": iterations, "success": _ENDLESS},
         "dfsdt": {"requests": REQUESTS},
         "mcts": {"rollouts": iterations},
-        "tooltree": {"rollouts": iterations},
+        "tooltree": {"rollouts": iterations, "candidates": "sampled"},
     }
     there = {path.stem for path in (CONF / "planner").glob("*.yaml")}
     return {name: _SHAPE | values for name, values in of_each.items() if name in there}

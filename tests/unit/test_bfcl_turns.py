@@ -246,6 +246,7 @@ def episodes(folder: str, category: str, planner: str, model: str, values: dict[
         planner=planner,
         model=model,
         dataset_values={"path": folder, "category": category},
+        planner_values={"candidates": "sampled"} if planner == "tooltree" else {},  # within 150 requests
         model_values=values,
     )
     built = build(setting, BudgetConfig(llm_calls=150))

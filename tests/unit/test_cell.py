@@ -170,8 +170,9 @@ def test_with_an_outline_and_without_the_disturbance_is_the_same() -> None:
     assert not {cell.cell_id for cell in given} & {cell.cell_id for cell in hidden}
 
 
-def test_an_answer_that_is_asked_for_behind_the_calls_changes_no_seed() -> None:
-    after, before = enumerated(changed("dataset", "answering", "after")), enumerated()
+@pytest.mark.parametrize(("key", "value"), [("answering", "after"), ("plan_f1", "calls")])
+def test_what_is_asked_or_counted_behind_the_calls_changes_no_seed(key: str, value: str) -> None:
+    after, before = enumerated(changed("dataset", key, value)), enumerated()
     assert [(cell.seed, cell.disturbance_seed) for cell in after] == [(c.seed, c.disturbance_seed) for c in before]
 
 
@@ -188,6 +189,13 @@ def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
         ("dataset.answering", "after"),
         ("dataset.without", ["Finance"]),
         ("retriever.found_by", "description"),
+        ("dataset.plan_f1", "calls"),
+        ("planner.solved", "other_half"),
+        ("planner.state_visits", "own"),
+        ("planner.result", "greedy"),
+        ("planner.post_pruned", "left_out"),
+        ("planner.stop_by", "root"),
+        ("planner.empty_rollouts", "free"),
     ],
 )
 def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, other: object) -> None:

@@ -127,3 +127,25 @@ def test_scores_are_shares_and_symmetric_in_what_is_predicted_and_gold() -> None
         )
         assert found == pytest.approx(turned)
         assert all(value is not None and 0 <= value <= 1 for value in found.values())
+
+
+def test_plan_f1_may_count_whole_calls() -> None:
+    """Of three calls one is whole: another argument or another value makes another call, another order does not."""
+    drawn = CONCRETE["3"].arguments
+    turned = ToolCall("DrawBox", {name: drawn[name] for name in reversed(list(drawn))})
+    steps = (
+        Step(0, Substep("0", "", ""), turned, None),
+        step("1", "OCR", {"image": "image/menu.png"}),
+        step("2", "Calculator", {"expression": "3 * 12", "digits": 1}),
+    )
+    found = closed_set_scores(Trajectory(steps, steps), GOLD, CONCRETE, OUTCOMES, plan_f1="calls")
+    assert found["plan_f1"] == pytest.approx(2 / (3 + 4))
+    assert found["tool_f1"] == pytest.approx(2 * 3 / (3 + 4)), "all else is as before"
+
+
+def test_whole_calls_are_counted_as_often_as_they_are_made() -> None:
+    one = CONCRETE["0"]
+    steps = tuple(Step(0, Substep(str(place), "", ""), one, None) for place in range(3))
+    gold = Reference({"0": one, "1": one}, ("1",), followed=False)
+    found = closed_set_scores(Trajectory(steps, steps), gold, plan_f1="calls")
+    assert found["plan_f1"] == pytest.approx(2 * 2 / (3 + 2))

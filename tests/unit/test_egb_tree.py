@@ -179,7 +179,8 @@ def test_who_may_ask_takes_pruned_calls_back_until_a_path_resolves(kind: str) ->
         own: dict[str, Any] = {"post_pruning": True, "threshold": 0.1} | keys
         tree: EGBTree | ToolTree = planner(**own)
         if kind == "tooltree":
-            tree = ToolTree(prior="policy", candidates="tools", thought=0, max_calls=CALLS, patience=1000, **keys)
+            own = {"candidates": "tools", "dead_end": "reopen", "thought": 0, "max_calls": CALLS, "patience": 1000}
+            tree = ToolTree(prior="policy", **own | keys)
         return searched(tree, script, world=Letters(resolving=frozenset({"b"})))
 
     assert (found().path, found().episode.resolved_checks) == ("a finish", 0)

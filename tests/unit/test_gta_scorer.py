@@ -75,11 +75,11 @@ def theirs(mode: str, paths: Sequence[Path_]) -> Mapping[str, float]:
 def ours(mode: str, cases: Mapping[int, Gold], paths: Sequence[Path_]) -> Mapping[str, float]:
     """The same figures out of the columns of the rows that the grid would write of these paths."""
     if mode == END:
-        rows = [measure(cases[number], alike, trajectory(path)) for number, path in paths]
+        rows = [measure(cases[number], alike, "links", trajectory(path)) for number, path in paths]
         asked = [cases[number].record.wanted is not None for number, _ in paths]
         return _end(rows, asked)
     found = [
-        (measure_step(cases[number], place, alike, trajectory([message])), place, cases[number])
+        (measure_step(cases[number], place, alike, "links", trajectory([message])), place, cases[number])
         for number, path in paths
         for place, message in enumerate(path)
     ]

@@ -204,7 +204,7 @@ def test_sh_and_fh_run_everywhere_and_searches_on_questions(cells: Cells) -> Non
     planners = ran.groupby("dataset")["planner"].agg(set)
     assert {name.partition("[")[0] for name in planners.index} == {"kqa_synthetic", "slate", "gta_generated", *files}
     assert all(found >= {"fh", "sh", "react"} for found in planners)
-    assert planners["kqa_synthetic"] > {"tooltree", "mcts", "egb_logits"}
+    assert planners["kqa_synthetic"] > {"sampled/tooltree", "mcts", "egb_logits"}
     assert planners["ultratool"] == {"fh", "sh", "react"}
 
 

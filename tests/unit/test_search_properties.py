@@ -32,9 +32,14 @@ KEYS = st.fixed_dictionaries(
 OF_TOOLTREE = st.fixed_dictionaries(
     {
         "annealing": st.sampled_from([0.5, 1.0]),
-        "candidates": st.sampled_from(["sampled", "tools"]),
+        "candidates": st.sampled_from(["sampled", "tools", "tools_alone"]),
         "prior": st.sampled_from(["judge", "policy"]),
-        "unvisited": st.sampled_from(["first", "prior"]),
+        "unvisited": st.sampled_from(["first", "drawn", "prior"]),
+        "state_visits": st.sampled_from(["below", "own"]),
+        "empty_rollouts": st.sampled_from(["counted", "free"]),
+        "result": st.sampled_from(["best", "greedy"]),
+        "post_pruned": st.sampled_from(["kept", "left_out"]),
+        "stop_by": st.sampled_from(["trajectory", "root"]),
         "rollout": st.sampled_from(["node", "end"]),
         "worth": st.sampled_from(["mean", "product", "last", "judge"]),
         "pre_pruning": st.booleans(),
@@ -45,6 +50,8 @@ OF_TOOLTREE = st.fixed_dictionaries(
         "patience": st.sampled_from([3, 10]),
     }
 )
+AS_WRITTEN: dict[str, Any] = {"rollout": "node", "dead_end": "stop", "state_visits": "below", "result": "best"}
+"""With equation 1 as the paper has it, and no call but those that it selects."""
 TOOLTREES = st.builds(lambda general, own: ToolTree(**general, **own), KEYS, OF_TOOLTREE)
 MCTSES = st.builds(lambda general: MCTS(**general), KEYS)
 FEW = settings(max_examples=40, deadline=None)
@@ -177,9 +184,10 @@ def test_budgets_are_not_exceeded_by_more_than_is_in_flight(
 
 
 @FEW
-@given(TOOLTREES.map(lambda one: replace(one, rollout="node", dead_end="stop")), st.integers(0, 10_000))
+@given(TOOLTREES.map(lambda one: replace(one, **AS_WRITTEN)), st.integers(0, 10_000))
 def test_every_selection_is_of_the_highest_score(planner: ToolTree, seed: int) -> None:
     """The tree is grown again from its order of execution, with equation 1 as it is written in the paper."""
+    planner = replace(planner, unvisited="first") if planner.unvisited == "drawn" else planner
     found = grown(planner, seed)
     made = tree(found)
     for node in sorted((node for node in made if node.execution is not None), key=lambda node: node.execution or 0):

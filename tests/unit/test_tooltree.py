@@ -184,7 +184,7 @@ def test_switches_after_a_call() -> None:
 def test_nothing_is_judged_without_both_evaluations() -> None:
     """The first path that the policy proposes is as good as any other."""
     known = Script(proposed={"": ["b", "a"], "*": ["finish"]})
-    found = searched(ToolTree(pre_evaluation=False, post_evaluation=False), known)
+    found = searched(ToolTree(candidates="sampled", pre_evaluation=False, post_evaluation=False), known)
     assert {kind for kind, _ in known.asked} == {"sample"}
     assert found.path in ("b finish", "a finish")
 
@@ -237,10 +237,75 @@ def test_without_a_finished_trajectory_it_goes_on() -> None:
 def test_a_dead_end_is_left_by_the_best_pruned_edge() -> None:
     """All is below τ: b (0.2) is taken back, and its r = 0.3 prunes it; it is taken back (0.3), and so on to an end."""
     known = {"pre": {"b": 0.2, "b finish": 0.25, "*": 0.1}, "post": {"b": 0.3}}
-    found = searched(planner(), Script(pre=known["pre"], post=known["post"]))
+    found = searched(planner(dead_end="reopen"), Script(pre=known["pre"], post=known["post"]))
     assert (found.executed, found.path) == (["b", "b finish"], "b finish")
-    stopped = searched(planner(dead_end="stop"), Script(pre=known["pre"], post=known["post"]))
+    stopped = searched(planner(), Script(pre=known["pre"], post=known["post"]))
     assert (stopped.executed, stopped.path) == ([], "")
+
+
+def test_the_result_may_be_the_greedy_descent_by_q() -> None:
+    """After six rollouts Q(b) = 0.567 is above Q(a) = 0.5, and below b 0.9 above what is pruned; a's is finished."""
+    assert by_hand(6).path == "a finish"
+    assert by_hand(6, result="greedy").path == "b c"
+    assert by_hand(6, result="greedy").executed == by_hand(6).executed
+
+
+def test_a_greedy_descent_that_ends_before_a_call_runs_it() -> None:
+    """a is pruned, and b, with Q = 0, is what is left: it is run for the result, and not judged."""
+    known = Script(pre=PRE, post={"a": 0.1})
+    found = searched(planner(rollouts=1, result="greedy", post_pruned="left_out"), known)
+    assert (found.path, found.executed, found.visits) == ("b", ["a", "b"], {"a": 1})
+    assert [place for kind, place in known.asked if kind == "post"] == ["a"]
+
+
+@pytest.mark.parametrize("result", ["best", "greedy"])
+def test_what_was_pruned_after_its_call_may_be_left_out_of_the_result(result: str) -> None:
+    """All calls of the first state are below τ_post."""
+    known = Script(pre=PRE, post={"*": 0.1})
+    assert searched(planner(result=result, post_pruned="kept"), known).path in ("a", "b")
+    assert searched(planner(result=result, post_pruned="left_out"), known).path == ""
+
+
+def test_the_best_q_of_the_early_stop_may_be_the_roots() -> None:
+    """It is 0.8 from the first rollout on, and no trajectory is finished."""
+    known = Script(pre={"finish": 0.0, "*": 0.8}, post={"*": 0.8})
+    keys: dict[str, Any] = {"patience": 2, "rollouts": 9, "max_calls": 30}
+    assert len(searched(planner(stop_by="root", **keys), known, tools="abcdefgh").executed) == 3
+    assert len(searched(planner(**keys), known, tools="abcdefgh").executed) == 9
+
+
+def test_a_rollout_that_runs_nothing_may_cost_nothing() -> None:
+    """a and b are run, then nothing can follow a; with a fourth descent b is gone on from."""
+    known = Script(pre={"a": 0.9, "b": 0.8, "b a": 0.9, "*": 0.0}, post={"*": 0.8})
+    assert searched(planner(rollouts=3), known, tools="ab").executed == ["a", "b"]
+    assert searched(planner(rollouts=3, empty_rollouts="free"), known, tools="ab").executed == ["a", "b", "b a"]
+
+
+def test_n_of_a_state_may_count_the_visit_that_led_to_it() -> None:
+    """At a, λ = 1: b 0.5 + √ln N, c 0.6 + 0.9 √ln N; for N = 2 it is 1.333 and 1.349, for N = 3 1.548 and 1.543."""
+    pre = {"a": 1.0, "a b": 1.0, "a c": 0.9, "a b c": 1.0, "a c b": 1.0, "*": 0.0}
+    known = Script(pre=pre, post={"a": 1.0, "a b": 0.5, "a c": 0.6, "*": 0.5})
+    keys: dict[str, Any] = {"rollouts": 4, "exploration": 1.0}
+    assert searched(planner(**keys), known).executed == ["a", "a b", "a c", "a c b"]
+    assert searched(planner(state_visits="own", **keys), known).executed == ["a", "a b", "a c", "a b c"]
+
+
+def test_what_was_not_visited_may_be_drawn() -> None:
+    """The first is the highest r_pre's; of the others, at a later visit, any."""
+    known = Script(pre={"a": 0.9, "b": 0.8, "c": 0.7, "*": 0.0}, post={"*": 0.5})
+    keys: dict[str, Any] = {"rollouts": 2, "branching": 3}
+    found = [searched(planner(unvisited="drawn", **keys), known, seed=seed).executed for seed in range(8)]
+    assert {first for first, _ in found} == {"a"}
+    assert {second for _, second in found} == {"b", "c"}
+    assert {tuple(searched(planner(**keys), known, seed=seed).executed) for seed in range(8)} == {("a", "b")}
+
+
+def test_to_finish_may_be_no_candidate() -> None:
+    """Every path then goes on to its last call."""
+    known = Script(pre={"*": 0.9}, post={"*": 0.9})
+    found = searched(planner(candidates="tools_alone", branching=4), known)
+    assert not any("finish" in place for place in found.nodes)
+    assert len(found.path.split()) == 3
 
 
 def test_under_an_outline() -> None:

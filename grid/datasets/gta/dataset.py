@@ -23,7 +23,7 @@ from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta.records import FILE, Record, read
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
-from grid.metrics.closed_set import closed_set_scores
+from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
@@ -89,6 +89,7 @@ class Gta:
     sentence_model: str | None = None
     outline: Outline = "hidden"
     answering: Answering = "after"
+    plan_f1: PlanF1 = "links"
 
     @cached_property
     def _file(self) -> Path:
@@ -137,9 +138,9 @@ class Gta:
             same_function={},
             domain="gta",
             own=gold.record.tools,
-            measure=partial(measure, gold, self._alike)
+            measure=partial(measure, gold, self._alike, self.plan_f1)
             if place is None
-            else partial(measure_step, gold, place, self._alike),
+            else partial(measure_step, gold, place, self._alike, self.plan_f1),
         )
 
     def _kind(self, case_id: str) -> str:
@@ -190,7 +191,7 @@ class Gta:
         return None if self._model is None else partial(_cosine, self._model)
 
 
-def measure(gold: Gold, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
+def measure(gold: Gold, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
     """End to end: tool_counts, answer_score (of an image's query, its image score), and ToolTree's four F1.
 
     answer_score is 0 where nothing was answered.
@@ -201,11 +202,13 @@ def measure(gold: Gold, alike: Alike | None, trajectory: Trajectory) -> Mapping[
     else:
         score = image_score(made, gold.record.calls, alike) if alike else None
     counts = tool_counts([call.tool for call in made], [call.tool for call in gold.record.calls])
-    own = closed_set_scores(trajectory, gold.reference, outcomes=gold.outcomes)
+    own = closed_set_scores(trajectory, gold.reference, outcomes=gold.outcomes, plan_f1=plan_f1)
     return {"tool_counts": to_json(counts), "answer_score": score, **own}
 
 
-def measure_step(gold: Gold, place: int, alike: Alike | None, trajectory: Trajectory) -> Mapping[str, Any]:
+def measure_step(
+    gold: Gold, place: int, alike: Alike | None, plan_f1: PlanF1, trajectory: Trajectory
+) -> Mapping[str, Any]:
     """Step by step: `step_scores`, answer_score of the last step, and ToolTree's F1 of the one call.
 
     Where it is right to answer, success is that an answer was given: there is no outcome to obtain.
@@ -213,7 +216,8 @@ def measure_step(gold: Gold, place: int, alike: Alike | None, trajectory: Trajec
     step = trajectory.steps[0] if trajectory.steps else None
     calls, wanted = gold.record.calls, gold.record.wanted
     if place < len(calls):
-        own = closed_set_scores(trajectory, gold.reference, outcomes=gold.outcomes, done=gold.steps(place), decisions=1)
+        done, known = gold.steps(place), gold.outcomes
+        own = closed_set_scores(trajectory, gold.reference, outcomes=known, done=done, decisions=1, plan_f1=plan_f1)
         return {**step_scores(step, calls[place]), **own}
     scores = step_scores(step, None)
     answered = scores["instruction_accuracy"] == 1

@@ -21,7 +21,7 @@ from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
 from grid.datasets.gta_generated.draft import Draft, Record
 from grid.datasets.sampling import Order, ordered
-from grid.metrics.closed_set import closed_set_scores
+from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.reference import Reference
 from grid.strict import STRICT
 from grid.types import Case, Plan, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
@@ -55,6 +55,7 @@ class GtaGenerated:
     seed: Annotated[int, Field(ge=0)] = 0
     outline: Outline = "hidden"
     answering: Answering = "after"
+    plan_f1: PlanF1 = "links"
 
     @property
     def version(self) -> str:
@@ -102,9 +103,9 @@ class GtaGenerated:
             library=TOOLS,
             same_function={},
             own=tuple(TOOLS),
-            measure=partial(measure, record, reference)
+            measure=partial(measure, record, reference, self.plan_f1)
             if step is None
-            else partial(measure_step, record, reference, done),
+            else partial(measure_step, record, reference, self.plan_f1, done),
         )
 
     @cached_property
@@ -119,7 +120,7 @@ class GtaGenerated:
         }
 
 
-def measure(record: Record, reference: Reference, trajectory: Trajectory) -> Mapping[str, Any]:
+def measure(record: Record, reference: Reference, plan_f1: PlanF1, trajectory: Trajectory) -> Mapping[str, Any]:
     """End to end: ToolTree's four F1 (`grid.metrics.closed_set`), GTA's tool_counts and answer_score (0 without one).
 
     Queries for an image have no answer_score.
@@ -127,16 +128,16 @@ def measure(record: Record, reference: Reference, trajectory: Trajectory) -> Map
     made = [step.call.tool for step in trajectory.steps if step.call]
     counts = tool_counts(made, [call.written.tool for call in record.calls])
     score = answer_score(trajectory.answer, record.wanted, None) if record.wanted else None
-    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes)
+    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, plan_f1=plan_f1)
     return {"tool_counts": to_json(counts), "answer_score": score, **own}
 
 
 def measure_step(
-    record: Record, reference: Reference, done: Sequence[Step], trajectory: Trajectory
+    record: Record, reference: Reference, plan_f1: PlanF1, done: Sequence[Step], trajectory: Trajectory
 ) -> Mapping[str, Any]:
     """Step by step: ToolTree's F1 of the one call that is to be decided, and GTA's accuracies of it."""
     step = trajectory.steps[0] if trajectory.steps else None
-    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done=done, decisions=1)
+    own = closed_set_scores(trajectory, reference, record.concrete, record.outcomes, done, decisions=1, plan_f1=plan_f1)
     return {**step_scores(step, record.calls[len(done)].concrete), **own}
 
 

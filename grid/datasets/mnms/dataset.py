@@ -24,7 +24,7 @@ from grid.datasets.mnms.tools import SPECS
 from grid.datasets.mnms.world import MadeState, MnmsWorld
 from grid.datasets.sampling import Order, ordered
 from grid.errors import ConfigError
-from grid.metrics.closed_set import closed_set_scores
+from grid.metrics.closed_set import PlanF1, closed_set_scores
 from grid.reference import Reference
 from grid.strict import STRICT
 from grid.types import Case, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
@@ -47,7 +47,9 @@ class _Usable:
         begin, end = (self.world.run(own[:count])[1] for count in (place, place + 1))
         return MnmsWorld(self.world.files, (end,), begin)
 
-    def closed_set(self, trajectory: Trajectory, reference: Reference, place: int | None) -> Mapping[str, Any]:
+    def closed_set(
+        self, trajectory: Trajectory, reference: Reference, place: int | None, plan_f1: PlanF1
+    ) -> Mapping[str, Any]:
         """ToolTree's four, of a path or of the step at a place; whatever alternatives there are, of the reference.
 
         An earlier output that a call holds as it is counts as the reference to it, also within a text.
@@ -61,7 +63,8 @@ class _Usable:
         concrete = {step.substep.id: step.call for step in self.steps if step.call}
         outcomes = {step.substep.id: step.observation.content for step in self.steps if step.observation}
         decisions = None if place is None else 1
-        return closed_set_scores(replace(trajectory, steps=steps), reference, concrete, outcomes, done, decisions)
+        path = replace(trajectory, steps=steps)
+        return closed_set_scores(path, reference, concrete, outcomes, done, decisions, plan_f1)
 
 
 @dataclass(config=STRICT)
@@ -83,6 +86,7 @@ class Mnms:
     limit: Annotated[int, Field(ge=1)] | None = None
     order: Order = "sampled"
     outline: Outline = "hidden"
+    plan_f1: PlanF1 = "links"
 
     def __post_init__(self) -> None:
         if self.alternatives and self.mode == "step_by_step":
@@ -136,7 +140,10 @@ class Mnms:
             candidates=lambda case, substep: tools,
             library=SPECS,
             same_function={},
-            measure=lambda trajectory: {**measured(trajectory), **used.closed_set(trajectory, reference, place)},
+            measure=lambda trajectory: {
+                **measured(trajectory),
+                **used.closed_set(trajectory, reference, place, self.plan_f1),
+            },
         )
 
     def _steps(self, case_id: str) -> tuple[Step, ...]:

@@ -263,6 +263,14 @@ class Search:
             self.episode.improved(trajectory(self.episode, path), value, node.label)
         return self.resolved
 
+    def settle(self, node: Node) -> bool:
+        """Take a node's path as the answer, whatever was the best before; whether the search may stop, as `reached`."""
+        if self._best is not None and self._get(node).lines == self._path.lines:
+            self.best_value = node.value if self.ended(node) else None
+            return self.resolved
+        self._best = None
+        return self.reached(node, node.value)
+
     async def run(self, node: Node) -> bool:
         """Execute the imagined actions up to a node, from the root on, whatever they return, as the answer.
 

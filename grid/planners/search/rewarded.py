@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.errors import BudgetError
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
+from grid.planners.search.plateau import Plateau, Since, Window
 from grid.planners.search.tree import Node, backup, finish
 from grid.seeds import derive_seed
 from grid.strict import STRICT
@@ -32,15 +35,31 @@ class RewardedSearch(TreeSearch, ABC):
     What the paper leaves open, and what is read here:
 
     `unvisited`: what equation 1 gives an edge with N(s, a) = 0. `first`: its limit, more than any visited edge, and of
-    two the higher r_pre first. `prior`: as if it had been visited once for a reward of r_pre.
+    two the higher r_pre first. `drawn`: the same limit, but the higher r_pre counts where the state is expanded, and
+    later a jitter alone. `prior`: as if it had been visited once for a reward of r_pre.
+
+    `state_visits`: N(s) is the sum over the edges `below` (§3.1), or also the visit that led to s (`own`).
+
+    `empty_rollouts`: whether a descent that runs nothing, since what it came to has no way on, is `counted` in R_max
+    and in the rollouts of the early stop, or `free`.
 
     `rollout`: `node` runs one new call and backs its score up, "from the new child back to the root"; `end` goes on
     from it to the path's end or to a pruned edge, and each score is backed up.
 
     `worth`, the value of a finished trajectory: the `mean` of the rewards on its path; their `product`; `last`, Q of
-    its last edge; or `judge`, which asks for a score of all steps together. "Best Q" (B.4) is the highest of these: the
-    Q of any edge is at its highest after the first good call. Of equal trajectories the first found is returned. One
-    that is not finished is worth the sum of its rewards over the steps that there can be, and less than any finished.
+    its last edge; or `judge`, which asks for a score of all steps together. Of equal trajectories the first found is
+    returned. One that is not finished is worth the sum of its rewards over the steps that there can be, and less than
+    any finished.
+
+    `result`: the trajectory of the highest worth (`best`: "the highest-valued trajectory is returned"), or from the
+    root on the edge of the highest Q (`greedy`; of equal ones that of the higher r_pre), as far as there is one. An
+    edge that was never run has Q = 0; where it is the last one of the greedy trajectory at the end, it is run.
+
+    `post_pruned`: whether an edge below τ_post may be in the result (`kept`), or not (`left_out`). §3.2 says only that
+    there is no further budget for it.
+
+    `stop_by`: what "best Q" of the early stop is. `trajectory`: the highest worth, once there is a finished one.
+    `root`: the highest Q of the root's edges that are not pruned, now against `patience` rollouts ago.
 
     `dead_end`: what is done where every way is pruned, and no trajectory was finished (with `oracle_stop`: none that
     resolves the case). `reopen`: of what was pruned the edge of the highest score is taken back, one at a time: pruning
@@ -60,10 +79,15 @@ class RewardedSearch(TreeSearch, ABC):
     post_threshold: Share = 0.4
     post_evaluation: bool = True
     post_pruning: bool = True
-    unvisited: Literal["first", "prior"] = "first"
+    unvisited: Literal["first", "drawn", "prior"] = "first"
+    state_visits: Literal["below", "own"] = "below"
     rollout: Literal["node", "end"] = "node"
     worth: Literal["mean", "product", "last", "judge"] = "mean"
     dead_end: Literal["reopen", "stop"] = "reopen"
+    result: Literal["best", "greedy"] = "best"
+    post_pruned: Literal["kept", "left_out"] = "kept"
+    stop_by: Literal["trajectory", "root"] = "trajectory"
+    empty_rollouts: Literal["counted", "free"] = "counted"
     _RISE: ClassVar[float] = 1e-3  # B.4
 
     @abstractmethod
@@ -76,29 +100,40 @@ class RewardedSearch(TreeSearch, ABC):
 
     async def search(self, search: Search) -> None:
         """Rollouts until R_max, until the best Q has not risen for long, or until nothing is left to go to."""
-        done, best, since = set[Node](), 0.0, 0
-        for _ in range(self.rollouts):
+        with suppress(BudgetError):  # the episode says which part
+            await self._rollouts(search)
+        if self.result == "greedy" and not search.resolved:
+            end = self._greedy(search)
+            if end.path is None:
+                await search.execute_all([end])
+            search.settle(end)
+
+    async def _rollouts(self, search: Search) -> None:
+        done, left = set[Node](), self.rollouts
+        plateau: Plateau = (Window if self.stop_by == "root" else Since)(self.patience, self._RISE)
+        while left:
             if search.root in done and not self._reopen(search, done):
                 return
+            before = search.executions
             if await self._roll_out(search, done):
                 return
-            if search.best_value is None:
+            if search.executions == before and self.empty_rollouts == "free":
                 continue
-            rose = search.best_value - best >= self._RISE
-            best, since = (search.best_value, 0) if rose else (best, since + 1)
-            if since == self.patience:
+            left -= 1
+            if plateau.reached(self._best_q(search)):
                 return
 
     async def _roll_out(self, search: Search, done: set[Node]) -> bool:
         """From the root to a new child, or on to an end; whether the search is over."""
         node, strength = search.root, self.exploration
         while not search.ended(node):
-            if not node.children:
+            new = not node.children
+            if new:
                 await self._expand(search, node)
             edges = [edge for edge in node.open if edge not in done]
             if not edges:
                 break
-            node = max(edges, key=partial(self._preference, search, strength, node.visits_below))  # selection
+            node = self._selected(search, strength, node, edges, new)
             strength *= self.annealing
             if node.visits:
                 continue
@@ -111,6 +146,19 @@ class RewardedSearch(TreeSearch, ABC):
                 return False
         finish(node, done)
         return False
+
+    def _selected(self, search: Search, strength: float, node: Node, edges: list[Node], new: bool) -> Node:
+        """Selection among the edges of a state; `new`: they were made in this rollout."""
+        if new and self.unvisited == "drawn":
+            return max(edges, key=lambda edge: (self._prior(edge), -edge.place))
+        visits = node.visits if self.state_visits == "own" and node.parent else node.visits_below
+        return max(edges, key=partial(self._preference, search, strength, visits))
+
+    def _best_q(self, search: Search) -> float | None:
+        """What the early stop goes by; None while there is nothing of the kind."""
+        if self.stop_by == "root":
+            return max((edge.value for edge in search.root.open), default=0.0)
+        return search.best_value
 
     def _reopen(self, search: Search, done: set[Node]) -> bool:
         """Take back the best edge that was pruned, where nothing else is left and no trajectory will do."""
@@ -128,8 +176,8 @@ class RewardedSearch(TreeSearch, ABC):
         prior, jitter = self._prior(edge), derive_seed(search.episode.seed, "jitter", edge.label)
         if edge.visits:
             return edge.value + strength * prior * math.sqrt(math.log(visits) / edge.visits), edge.visits, jitter
-        if self.unvisited == "first":
-            return math.inf, prior, jitter
+        if self.unvisited != "prior":
+            return math.inf, prior if self.unvisited == "first" else 0.0, jitter
         return prior + strength * prior * math.sqrt(math.log(visits + 1)), prior, jitter
 
     async def _evaluate(self, search: Search, node: Node) -> bool:
@@ -139,7 +187,22 @@ class RewardedSearch(TreeSearch, ABC):
         backup(node, self._reward(node))
         if self.post_evaluation and self.post_pruning and self._reward(node) < self.post_threshold:
             node.pruned = "post"
+        if self.result == "greedy":
+            end = self._greedy(search)
+            return search.settle(end if end.path or end.parent is None else end.parent)
+        if node.pruned and self.post_pruned == "left_out":
+            return False
         return search.reached(node, await self._worth(search, node))
+
+    def _greedy(self, search: Search) -> Node:
+        """The end of the greedy trajectory: run, or the child of one that was."""
+        node = search.root
+        while edges := [edge for edge in node.children if self._may_be_in_result(edge)]:
+            node = max(edges, key=lambda edge: (edge.value, self._prior(edge), -edge.place))
+        return node
+
+    def _may_be_in_result(self, edge: Node) -> bool:
+        return edge.pruned is None or (edge.pruned == "post" and self.post_pruned == "kept")
 
     def _reward(self, edge: Node) -> float:
         return edge.r_post if edge.r_post is not None else self._prior(edge)
