@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass
 from grid.datasets.base import BRANCHING
 from grid.engines.base import SAMPLE
 from grid.errors import BudgetError
-from grid.planners.memory import Memory
+from grid.planners.memory import OTHER_HALF, Memory, SolvedPlans
 from grid.planners.planning import plan_prompt, read_plan_of
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
@@ -43,9 +43,11 @@ class AStar(TreeSearch):
     returned. Two samples are the same action where they are the same call (theirs: where a model finds them alike).
 
     Solved plans are the demonstrations; theirs grow with each solved case, which would make cases depend on each other.
-    Their actions are tools, since arguments belong to a question. A tool that is in none stands where the one does
-    whose name is most like it. Without solved plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under an
-    outline the imagined plan has the outline's length, and is not asked for; one that cannot be read makes h2 0.
+    Where a dataset has none they are, with `solved: other_half`, as many reference plans of its other half's cases, the
+    nearest queries first and none of the case's own cluster: costs go by them, prompts do not show them. `none`: there
+    are none. Their actions are tools, since arguments belong to a question. A tool that is in none stands where the one
+    does whose name is most like it. Without solved plans g1 and h1 are left out: 1 − g2 and 1 − h2 are the costs. Under
+    an outline the imagined plan has the outline's length, and is not asked for; one that cannot be read makes h2 0.
 
     After `expansions`, or where the model's budget is used up, the complete plan of least f in the frontier is run, or
     else the least of all. An incomplete path is worth the more the nearer its end is (−h).
@@ -56,6 +58,7 @@ class AStar(TreeSearch):
     alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
     beta: Annotated[float, Field(ge=0, le=1)] = 0.5
     executes: Literal["end", "expanded"] = "end"
+    solved: SolvedPlans = OTHER_HALF
     needs: ClassVar[frozenset[str]] = frozenset({SAMPLE, BRANCHING})
 
     @property
@@ -120,7 +123,8 @@ class Costs:
     def __init__(self, search: Search, planner: AStar) -> None:
         self._search, self._planner = search, planner
         self._outline = len(search.episode.case.plan.substeps)
-        solved = search.episode.demonstrations(planner.demonstrations)
+        episode, count = search.episode, planner.demonstrations
+        solved = episode.demonstrations(count) or (episode.solved(count) if planner.solved == OTHER_HALF else ())
         last = () if self._outline else (FINISH,)
         self._memory = Memory(tuple((*(call.tool for call in one.calls.values()), *last) for one in solved))
         self.g, self.h = {search.root.label: 0.0}, {search.root.label: 1.0}

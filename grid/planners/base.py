@@ -55,6 +55,7 @@ class Episode:
         retrieved: Mode = "static",
         order_seed: int | None = None,
         demonstrations: Demonstrations = lambda count: (),
+        solved: Demonstrations = lambda count: (),
         remembered: tuple[str, ...] = (),
         roles: Mapping[Role, Engine] = MappingProxyType({}),
         judging: Scoring | None = None,
@@ -87,7 +88,7 @@ class Episode:
         self.sources = self.__requests.sources[ACTOR]
         self.__retrieved, self.__order_seed = Retrieved(candidates, parts, query_tools, retrieved), order_seed
         self.__of_query: dict[tuple[str, int], tuple[ToolSpec, ...]] = {}
-        self.__demonstrations = demonstrations
+        self.__demonstrations, self.__solved = demonstrations, solved
         self.__begun = False
         self.__latest: State = None
         self.__of_turn: State = None
@@ -129,6 +130,13 @@ class Episode:
     def demonstrations(self, count: int) -> tuple[Demonstration, ...]:
         """The `count` solved questions nearest to the case's; none where the dataset has none."""
         return tuple(self.__demonstrations(count))
+
+    def solved(self, count: int) -> tuple[Demonstration, ...]:
+        """The `count` cases of the dataset's other half that are asked for most like this one, with their calls.
+
+        None where the dataset has demonstrations, or its cases say nothing of what resolves them.
+        """
+        return tuple(self.__solved(count))
 
     async def sample(
         self,

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+SolvedPlans: TypeAlias = Literal["other_half", "none"]
+"""Whose plans are remembered where a dataset has no demonstrations: those of cases of its other half, or nobody's."""
+OTHER_HALF: SolvedPlans = "other_half"
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import json
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from grid import plugins
 from grid.code_digest import code_digest
-from grid.datasets.base import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Problem
+from grid.datasets.base import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
 from grid.engines.base import Engine
 from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
@@ -38,6 +38,7 @@ from grid.runner.prices import Prices, prices_of
 from grid.runner.remembered import Memory, memory_of
 from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
+from grid.runner.solved import Solved, goes_by_solved, solved_of
 from grid.seeds import derive_seed
 from grid.types import Case, Plan
 from grid.worlds.layers import within
@@ -76,6 +77,7 @@ class Built:
     tools_ask: bool = False
     prices: Prices = field(default_factory=dict)
     memory: Memory | None = None
+    solved: Solved | None = None
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -117,6 +119,12 @@ class Built:
     def remembered(self, case: Case) -> tuple[str, ...]:
         """The traces of other cases that planners of a case are shown."""
         return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
+
+    def solved_like(self, case: Case) -> Demonstrations:
+        """The solved cases of the dataset's other half that are like a case, for planners that go by such."""
+        if self.solved is None:
+            return lambda count: ()
+        return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
 
     def audit(self, problem: Problem) -> Audit | None:
         """Holds the judge of a problem against its reference; None without a judge, or a reference."""
@@ -167,6 +175,7 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         order_seed=ordering(config).seed(setting.seed),
         compares_texts=config["dataset"].get("equivalence") == JUDGED,
         tools_ask=tools_ask(config) is not None,
+        solved=solved_of(config["dataset"]) if goes_by_solved(config) else None,
     )
     return replace(built, memory=memory_of(setting, built.version))
 
@@ -179,8 +188,10 @@ def code_of(config: Mapping[str, Any]) -> dict[str, str]:
     further: dict[str, list[Callable[..., object]]] = {"metrics": [score]}
     if MEMORY in config:
         further[MEMORY] = [memory_of]
+    if goes_by_solved(config):
+        further["planner"] = [solved_of]
     if config["dataset"].get("outline") == DRAFTED:
-        further["planner"] = [draft]
+        further.setdefault("planner", []).append(draft)
     for role in (role for role in ASKED if role in config):
         further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(tools_ask(config)))]
     for name, definitions in further.items():

@@ -300,6 +300,7 @@ def episode_of(
         retrieved=problem.retrieved,
         order_seed=built.order_seed,
         demonstrations=problem.demonstrations,
+        solved=built.solved_like(problem.case),
         remembered=built.remembered(problem.case),
         roles=engines,
         judging=audit or built.judging.get(JUDGE),
