@@ -57,11 +57,11 @@ def _of_study(root: Path) -> list[Drawing]:
     told = f"{about}95% intervals: {intervals.SHARES}"
     for column in ("depth", "breadth"):
         if episodes[column].notna().any():
-            query = queries.by_case(root, [column, "success"], queries.where(study.PLANNERS))
+            query = queries.by_case(root, study.SUCCESS | {column: column}, queries.where(study.PLANNERS))
             title = f"success against {column} (planning_horizon §4.3)"
             svg = figures.success_against(episodes, column)
             found.append(Drawing(column, title, f"{told}; more than 8 values are binned by quantiles", svg, query))
-    query = queries.by_case(root, ["input_tokens", "output_tokens"], queries.where(study.PLANNERS))
+    query = queries.by_case(root, study.TOKENS, queries.where(study.PLANNERS))
     svg = figures.tokens(horizon.accuracy_and_tokens(episodes), episodes)
     told = f"{about}95% intervals: {intervals.AMOUNTS}"
     found.append(Drawing("tokens", "tokens of each planner (planning_horizon §4.2)", told, svg, query))
@@ -98,7 +98,7 @@ def _heatmaps(root: Path, episodes: pd.DataFrame, about: str) -> list[Drawing]:
     if not changes.empty:
         title = f"change of accuracy from {horizon.HIGH} to {horizon.LOW} (planning_horizon §4.4)"
         told = f"{about}points, as in table 4, which has the intervals; red: fewer questions are solved"
-        query = queries.by_case(root, ["success"], condition)
+        query = queries.by_case(root, study.SUCCESS, condition)
         found.append(Drawing("robustness-change", title, told, heatmaps.robustness(changes), query))
     title = "episodes with a repeated call (planning_horizon §4.5)"
     told = f"{about}% of episodes, as in table 5, with its intervals; SH − FH in points; blue there: SH repeats more"

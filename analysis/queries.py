@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis import spending, unknowns
+from analysis import grading, spending, unknowns
 from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
 
@@ -58,13 +58,17 @@ def _text(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def latest(root: Path, condition: str = "true") -> str:
-    """The common table expression `e`: one row per cell, where a condition holds; success as it is counted now."""
+def latest(root: Path, condition: str = "true", graded: bool = False) -> str:
+    """The common table expression `e`: one row per cell, where a condition holds; success as it is counted now.
+
+    `graded`: with `grading.COLUMN`.
+    """
     cells = (
         f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n"
         "  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC) = 1"
     )
-    return f"WITH e AS ({unknowns.sql(cells)})"
+    found = unknowns.sql(cells)
+    return f"WITH e AS (SELECT *, {grading.sql()}\nFROM ({found}))" if graded else f"WITH e AS ({found})"
 
 
 def results(root: Path, model: str, dataset: str, *baselines: str) -> str:
@@ -117,8 +121,9 @@ def by_case(root: Path, values: Sequence[str] | Mapping[str, str], condition: st
     named = values if isinstance(values, Mapping) else {value: value for value in values}
     means = ", ".join(f"avg({_value(text)}::DOUBLE) AS {name}" for name, text in named.items())
     further = "".join(f"{key}, " for key in keys)
+    cells = latest(root, graded=grading.COLUMN in named.values())
     return (
-        f"{latest(root)}\nSELECT {_SETTING}, {further}cluster, case_id, count(*) AS cells, {means}\n"
+        f"{cells}\nSELECT {_SETTING}, {further}cluster, case_id, count(*) AS cells, {means}\n"
         f"FROM e WHERE {condition}\nGROUP BY ALL ORDER BY ALL"
     )
 
@@ -271,8 +276,9 @@ def steps(root: Path, columns: Sequence[str], condition: str) -> str:
 
 
 def rows(root: Path, columns: Sequence[str], condition: str) -> str:
-    """The rows that a regression was given."""
-    return f"{latest(root)}\nSELECT {', '.join(columns)}\nFROM e WHERE {condition}\nORDER BY ALL"
+    """The rows that a regression was given; `success` is `grading.COLUMN`."""
+    named = [f"{grading.COLUMN} AS success" if name == "success" else name for name in columns]
+    return f"{latest(root, graded=True)}\nSELECT {', '.join(named)}\nFROM e WHERE {condition}\nORDER BY ALL"
 
 
 def where(rows: Mapping[str, Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import examples, gee, horizon, intervals, load, provenance, queries, reading, regression
+from analysis import examples, gee, grading, horizon, intervals, load, provenance, queries, reading, regression
 from analysis.published import coefficients
 from analysis.render import Sheet
 from analysis.spec import Spec
@@ -20,13 +20,16 @@ from analysis.spec import load as read_spec
 from grid import CONF
 
 PLANNING_HORIZON = CONF / "analysis" / "planning_horizon.yaml"
-COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS]
+COLUMNS = ["depth", "breadth", "breadth_edges", "last_step", *horizon.REPEATS, *grading.SOURCES]
+SUCCESS = {"success": grading.COLUMN}
+"""What queries have as success."""
 PLANNERS = {"planner": [horizon.FH, horizon.SH]}
 Family: TypeAlias = Callable[[str], str]
 """The family of a data set by its label (`Spec.family`)."""
 SECTION = "Planning horizon"
 OF_PAPER = "published planning_horizon "
 """How the names of its published tables begin."""
+TOKENS = ("input_tokens", "output_tokens")
 PAIRED = f"95% intervals: {intervals.TOLD}; {intervals.ALIKE}"
 _REPEATED = (
     "in %: the same tool with identical arguments at least twice; any two: of all calls, with arguments as they were "
@@ -44,14 +47,27 @@ _HELD_OUT = {
 def rows(root: Path, further: Sequence[str] = ()) -> pd.DataFrame:
     """The episodes of the planners `fh` and `sh`, with what the study needs and `further` columns.
 
-    Not those whose plans are diagnosed instead of run: tables of plans have them.
+    Success is an evaluator's verdict where there is one (`grading`). Not those whose plans are diagnosed instead of
+    run: tables of plans have them.
 
     Raises:
         StoreError: the folder cannot be read.
     """
     planner = pc.match_substring_regex(pc.field("planner"), r"^(fh|sh)(\[|$)")
     run = planner & pc.field("task_family").is_null()
-    return horizon.folded(load.episodes(root, [*COLUMNS, *further], run))
+    return horizon.folded(grading.taken(load.episodes(root, [*COLUMNS, *further], run)))
+
+
+def regressed(root: Path, spec: Spec) -> pd.DataFrame:
+    """The episodes that a regression takes, with success as `rows` has it.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    found = horizon.folded(grading.taken(load.episodes(root, [*spec.columns(), *grading.SOURCES])))
+    for name, values in spec.rows.items():
+        found = found[found[name].astype(str).isin(values)]
+    return found
 
 
 def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] = ()) -> list[Sheet]:
@@ -75,9 +91,11 @@ def sheets(root: Path, analysis: Spec | None = None, published: Sequence[Sheet] 
         found = [sheet for table in tables for sheet in table(root, episodes, spec.family)]
         found += examples.sheets(root, episodes)
     if analysis or found:
-        fits = gee.fits(horizon.folded(load.episodes(root, spec.columns())), spec)
+        taken = regressed(root, spec)
+        fits, graded = gee.fits(taken, spec), grading.notes(taken)
         title = "table 3: regression coefficients (planning_horizon §4.3)" if same else "regression coefficients"
         regressions = regression.sheets(root, title, spec, fits)
+        regressions = [replace(one, notes=[*one.notes, *graded]) for one in regressions]
         for brief in regressions[:1]:
             regressions[0] = replace(brief, reading=reading.coefficients(brief.values, spec.per))
             notes = list(provenance.made_up(episodes).values())
@@ -135,8 +153,12 @@ def accuracy_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> list[
                 rows=cells,
                 breaks=breaks,
                 values=group,
-                query=queries.by_case(root, ["success", "input_tokens", "output_tokens"], _where(str(robustness))),
-                notes=[*_unpaired(group), *held_out(episodes[episodes["robustness"] == robustness])],
+                query=queries.by_case(root, SUCCESS | {name: name for name in TOKENS}, _where(str(robustness))),
+                notes=[
+                    *_unpaired(group),
+                    *grading.notes(episodes[episodes["robustness"] == robustness]),
+                    *held_out(episodes[episodes["robustness"] == robustness]),
+                ],
                 reading=reading.accuracy(group),
             )
         )
@@ -163,7 +185,8 @@ def robustness_sheets(root: Path, episodes: pd.DataFrame, family: Family) -> lis
             ],
             breaks=breaks,
             values=changes,
-            query=queries.by_case(root, ["success"], _where(horizon.HIGH, horizon.LOW)),
+            query=queries.by_case(root, SUCCESS, _where(horizon.HIGH, horizon.LOW)),
+            notes=grading.notes(episodes),
             reading=reading.robustness(changes),
         )
     ]

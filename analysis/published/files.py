@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from analysis import spending, yaml_files
+from analysis import grading, spending, yaml_files
 from analysis.agreement.measures import MEASURES
 from analysis.errors import AnalysisError
 from analysis.gee import FIGURES, RAW
@@ -50,9 +50,9 @@ class Metric(Checked):
     `change` is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`);
     `points` are a column's differences of shares, in %, a `difference` is such a one as it is. `logit` is a
     coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those worked out for plans
-    (`plans.cells.DERIVED`) or of what was spent (`spending.DERIVED`), of DECISIONS or a regression's coefficients
-    (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of ours measures it. Ours
-    is shown `scale` times: a paper may count over so many cases.
+    (`plans.cells.DERIVED`), of what was spent (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS or a
+    regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of
+    ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
@@ -208,7 +208,7 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        of_cells = [*EPISODES.names, WIN, JUDGE_ERROR, *DERIVED, *spending.DERIVED]
+        of_cells = [*EPISODES.names, WIN, JUDGE_ERROR, grading.COLUMN, *DERIVED, *spending.DERIVED]
         kinds = {
             "cells": of_cells,
             "decisions": [*DECISIONS],

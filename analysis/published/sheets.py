@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import intervals, load, planted, provenance, queries, restoration, spending, win_rates
+from analysis import grading, intervals, load, planted, provenance, queries, restoration, spending, win_rates
 from analysis.plans import cells as plans
 from analysis.published import combined, decisions, files, order
 from analysis.published.beside import NAMED, Block, Measured, blocks, settings_of
@@ -57,11 +57,15 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     columns = list(dict.fromkeys(column for table in tables for column in table.columns))
     of_them = pc.match_substring_regex(pc.field("dataset"), rf"^({'|'.join(_datasets(tables))})(\[|$)")
     kinds = [name for table in tables for name in table.kinds]
-    read = [column for column in (*columns, *kinds, *plans.SOURCES, *spending.ADDED_UP) if column in EPISODES.names]
+    read = [
+        column
+        for column in (*columns, *kinds, *plans.SOURCES, *spending.ADDED_UP, *grading.SOURCES)
+        if column in EPISODES.names
+    ]
     cells = load.episodes(root, ["config", planted.ENGINE, *NAMED, *read], of_them)
     if cells.empty:
         return []
-    cells = spending.added_up(plans.derived(cells))
+    cells = grading.added(spending.added_up(plans.derived(cells)))
     wins, wrong = win_rates.wins(root, REFERENCE), restoration.errors(root)
     cells = cells.assign(
         **{name: cells["cell_id"].map(of).astype("float64") for name, of in ((WIN, wins), (JUDGE_ERROR, wrong))}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, HIDDEN, REFERENCES, Outline, Problem
+from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, Outline, Problem
 from grid.datasets.constants import Constants, Solved
+from grid.datasets.grading import FOUND, WITHOUT_AN_ANSWER
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.sources import Hub
 from grid.reference import Reference
@@ -40,6 +41,11 @@ class Planned(Solved, Protocol):
         ...
 
     @property
+    def right(self) -> str:
+        """All its answers for whoever grades one: by name, and by id where they have one."""
+        ...
+
+    @property
     def template(self) -> str:
         """Its logical form without entities and values: questions of one template differ in these alone."""
         ...
@@ -56,7 +62,7 @@ class QuestionAnswering(Generic[Q]):
     case is not shown.
     """
 
-    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES})
+    provides: ClassVar[frozenset[str]] = frozenset({DEMONSTRATIONS, BRANCHING, REFERENCES, EXAMINED})
     notes: ClassVar[tuple[str, ...]] = ()
     demonstrations_by: Literal["bm25", "embeddings"] = "bm25"
     demonstrations_hold_out: HoldOut = "template"
@@ -97,8 +103,13 @@ class QuestionAnswering(Generic[Q]):
             same_function={},
             own=tuple(tools),
             demonstrations=partial(self.demonstrations, case_id),
+            examine=partial(FOUND.graded, question.text, question.right),
             baselines=partial(self._constants.right, question),
         )
+
+    def unsolved(self, case_id: str) -> Mapping[str, Any]:
+        """Of an episode that broke off: no answer is given."""
+        return {**WITHOUT_AN_ANSWER}
 
     def demonstrations(self, case_id: str, count: int) -> tuple[Demonstration, ...]:
         """The training questions nearest to a case's, nearest first (B.1.1 and B.1.2), but for those held out.

@@ -27,6 +27,7 @@ JUDGED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "stabletoolbench": ({"group": "G1_instruction"}, {"passed": 0.0, "passed_sd": 0.0}),
     "traject_bench": ({}, {"traj_satisfy": 0.0, "accuracy": False}),
     "hotpotqa_multi": ({}, {"accuracy": False, "verdict": "refusal"}),
+    "kqa_synthetic": ({}, {"accuracy": False, "verdict": "refusal"}),
     "apb": ({}, {"plan_correct": False, "plan_grade": 0.0}),
     "apb_synthetic": ({"scorer": "judge"}, {"plan_correct": False, "plan_grade": 0.0}),
     "apb_both": ({"scorer": "both"}, {"judged_correct": False, "judged_grade": 0.0}),

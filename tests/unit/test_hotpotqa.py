@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from grid.datasets.grading import NUMBERED
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
-from grid.datasets.hotpotqa.judging import GRADES
 from grid.datasets.hotpotqa.stats import replayed
 from grid.engines.base import Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.engines.lexical.plans import plans_left
@@ -253,7 +253,7 @@ class Grading:
     async def vote(
         self, prompt: Prompt, candidates: Sequence[str], *key: object, temperature: float = 0.0
     ) -> int | None:
-        assert candidates == tuple(GRADES.values())
+        assert candidates == tuple(NUMBERED.grades.values())
         self.shown.append(prompt.text())
         return self.place
 

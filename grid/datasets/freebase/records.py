@@ -110,6 +110,12 @@ class Question:
         return f"{BETWEEN.join(found[:_TOLD])}{more}"
 
     @property
+    def right(self) -> str:
+        """All answers, in the order of their ids: an entity's name with its id, where it has one."""
+        found = sorted(self.answers, key=lambda answer: answer.value)
+        return BETWEEN.join(f"{one.name} ({one.value})" if one.is_entity and one.name else one.text for one in found)
+
+    @property
     def answer(self) -> str:
         """All answers as one text, by name where they have one, in the order of their ids."""
         return BETWEEN.join(dict.fromkeys(answer.text for answer in sorted(self.answers, key=lambda a: a.value)))

@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 
 from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
 from grid.datasets.files import fingerprint
+from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
 from grid.datasets.hotpotqa.baselines import Constants
-from grid.datasets.hotpotqa.judging import WITHOUT_AN_ANSWER, graded
 from grid.datasets.hotpotqa.kept import Pool
 from grid.datasets.hotpotqa.parts import Part
 from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
@@ -177,7 +177,7 @@ class HotpotQAMulti:
             own=tuple(TOOLS),
             demonstrations=partial(self.demonstrations, case_id),
             measure=partial(_measured, world.wanted),
-            examine=partial(graded, sample.query, sample.answer),
+            examine=partial(NUMBERED.graded, sample.query, sample.answer),
             baselines=partial(self.constants.right, sample),
             controls={"has_bridge": BRIDGE in sample.kinds, "has_comparison": COMPARISON in sample.kinds},
         )

@@ -51,6 +51,11 @@ class Question:
         return self.answer
 
     @property
+    def right(self) -> str:
+        """The answer."""
+        return self.answer
+
+    @property
     def depth(self) -> int:
         """The longest chain of the DAG, in calls."""
         return depth(self.dag)
