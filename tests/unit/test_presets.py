@@ -76,6 +76,7 @@ PRESETS: dict[tuple[str, ...], dict[tuple[str, str], int]] = {
     ("tooltree_table2", "dataset.api=tmdb,spotify"): {("tooltree", "2"): 12, ("tooltree", "11"): 1},
     ("tooltree_table2", "dataset=stabletoolbench"): {("tooltree", "2"): 6, ("tooltree", "11"): 1},
     ("tooltree_table3",): {("tooltree", "3"): 18},
+    ("tooltree_library_size", "planner=sampled/tooltree", "dataset=gta"): {("tooltree", "12"): 5},
     ("tooltree_table5",): {("tooltree", "5"): 12},
     ("apb_execution",): {("agent_planning_benchmark", "3"): 3},
     ("egb_memory",): {("egb_slate", "3"): 3, ("egb_slate", "4"): 3, ("egb_slate", "5"): 3, ("egb_slate", "7"): 9},
