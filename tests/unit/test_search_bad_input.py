@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 FORMS: dict[str, Any] = {
     "tooltree": ToolTree(max_calls=3),
     "tooltree of all tools": ToolTree(candidates="tools", max_calls=3),
-    "tooltree by the policy": ToolTree(candidates="tools", prior="policy", max_calls=3, rollout="end"),
+    "tooltree by the policy": ToolTree(prior="policy", max_calls=3, rollout="end", dead_end="reopen"),
     "tooltree that stops": ToolTree(max_calls=3, dead_end="stop"),
     "mcts": MCTS(max_calls=3),
 }
