@@ -25,7 +25,7 @@ EITHER = {"retriever.model": ("retriever.path", "retriever.hub.id")}
 """Keys that no config has: what embeds is a folder or, without one, a model of the hub."""
 
 
-HIGHEST = {"share": 1.0, "percent": 1.0, "score": 10.0}
+HIGHEST = {"share": 1.0, "percent": 1.0, "count": 1.0, "score": 10.0}
 """The largest value of a unit's columns, where it has one."""
 
 

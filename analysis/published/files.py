@@ -46,18 +46,19 @@ COMPARING = ("change", "ratio")
 class Metric(Checked):
     """What of ours measures what a column of the paper does, and the paper's unit of it.
 
-    A `score` is from 0 to 10, an `amount` has no largest value, nor has a `mean`, whose decimals are shown. A
-    `change` is a difference of shares, a `ratio` one of means, both against another setting (`Published.against`);
-    `points` are a column's differences of shares, in %, a `difference` is such a one as it is. `logit` is a
-    coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those worked out for plans
-    (`plans.cells.DERIVED`), of what was spent (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS or a
-    regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of
-    ours measures it. Ours is shown `scale` times: a paper may count over so many cases.
+    A `score` is from 0 to 10, a `count` of so many cases (`Row.over`), an `amount` has no largest value, nor has a
+    `mean`, whose decimals are shown. A `change` is a difference of shares, a `ratio` one of means, both against
+    another setting (`Published.against`); `points` are a column's differences of shares, in %, a `difference` is
+    such a one as it is. `logit` is a coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those
+    worked out for plans (`plans.cells.DERIVED`), of what was spent (`spending.DERIVED`) or by verdicts
+    (`grading.COLUMN`), of DECISIONS or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several,
+    whose mean it is; null where nothing of ours measures it. Ours is shown `scale` times: a paper may count over so
+    many cases.
     """
 
     column: str | list[str] | None
     unit: Literal[
-        "share", "percent", "score", "amount", "mean", "change", "points", "difference", "ratio", "logit", "p"
+        "share", "percent", "score", "amount", "count", "mean", "change", "points", "difference", "ratio", "logit", "p"
     ]
     scale: float = 1.0
 
@@ -74,7 +75,7 @@ class Row(Checked):
     null where none of ours can stand beside. `cells` are columns of `episodes` and their values (null: none): of a
     setting's cells only these count, and only those of the table's own. `entropy`: of their decisions only those with
     an entropy (nats) from the first bound on and below the second, which null leaves open. `over`: how many cases of
-    the paper's its amounts are counted over; ours are shown over as many. `figures` are in
+    the paper's its counts are over; ours are shown over as many. `figures` are in
     the order of the table's metrics; none where the paper has no such row, but we do.
     """
 
@@ -87,7 +88,7 @@ class Row(Checked):
 
     def counted(self, metric: Metric) -> Metric:
         """The metric as this row shows it."""
-        return metric.model_copy(update={"scale": metric.scale * self.over}) if metric.unit == "amount" else metric
+        return metric.model_copy(update={"scale": metric.scale * self.over}) if metric.unit == "count" else metric
 
 
 class Part(Checked):

@@ -27,6 +27,7 @@ _FORM = {
     "percent": ".2f",
     "score": ".3f",
     "amount": ",.0f",
+    "count": ",.0f",
     "mean": ",.2f",
     "points": "+.2f",
     "difference": "+.3f",
