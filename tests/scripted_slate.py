@@ -21,9 +21,16 @@ OPENINGS = {
     "You play the tools": "outcomes",
     "You describe a tool": "equivalents",
     "You add tools": "distractors",
+    "You are a user of a service": "wishes",
+    "You take apart": "outlines",
+    "You choose the tools by which": "grounding",
+    "You sort the tools": "categories",
+    "You tidy the library": "merging",
 }
 """How a stage's prompt begins."""
-STAGES = tuple(OPENINGS.values())
+STAGES = ("tools", "plans", "queries", "substeps", "outcomes", "equivalents", "distractors")
+QUERIES_FIRST = ("wishes", "outlines", "grounding", "categories", "merging")
+"""What `order=queries` has in the place of the first three; by what they write, not by their files' names."""
 _VERBS = ("find", "weigh", "paint", "order", "fetch", "price", "count", "pack", "mend", "send")
 _WORDS = ("early", "late", "cheap", "quick", "quiet", "safe", "light", "dry", "warm", "round", "sharp", "plain")
 _FIXED = "What stands on the card that was handed over at the desk"
@@ -115,7 +122,10 @@ def _substeps(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
         written: dict[str, Json] = {"text": f"Look after the {_WORDS[place]} side of this for them"}
         if "arguments" in part["properties"]:
             values = part["properties"]["arguments"]["properties"]
-            written["arguments"] = {name: one["anyOf"][0]["enum"][-1] for name, one in values.items()}
+            stated = re.findall(r"BK-\w+", prompt)[0] if "Query: Hello" in prompt else None
+            written["arguments"] = {
+                name: one["anyOf"][0]["enum"][-1] if "anyOf" in one else stated for name, one in values.items()
+            }
         found[number] = written
     return found
 
@@ -149,6 +159,51 @@ def _distractors(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
     }
 
 
+def _wishes(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
+    topic = _topic(prompt)
+    return {"query": f"Hello, about BK-{_code(prompt)}: I should like what there is of {topic}, it matters to me"}
+
+
+def _outlines(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
+    parts = schema["properties"]
+    return {name: f"See to the {_WORDS[place]} side of what is wished" for place, name in enumerate(parts)}
+
+
+def _grounding(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
+    """A tool of the list where it has the name of the script; for mechanics the first is a double."""
+    wish = re.search(r"^Query of a (\w+): .* what there is of ([^,]+),", prompt, re.M)
+    assert wish
+    noun = re.sub(r"\W+", "", wish[2].lower())[:12]
+    use: dict[str, str] = {}
+    new: list[Json] = []
+    for number, verb in zip(schema["properties"]["use"]["properties"], _VERBS, strict=False):
+        double = wish[1] == "mechanic" and not use
+        use[number] = f"desk_{verb}_{noun}" if double else f"{verb}_{noun}"
+        if not re.search(rf"^{use[number]}\(", prompt, re.M):
+            who = "The desk of the other team" if double else "A member of staff"
+            new.append(_tool(use[number], f"{who} will {verb} what belongs to {wish[2]}", verb))
+    return {"use": {**use}, "new": new}
+
+
+def _categories(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name, one in schema["properties"].items():
+        noun = name.rsplit("_", 1)[1]
+        (found[name],) = [topic for topic in one["enum"] if re.sub(r"\W+", "", topic.lower())[:12] == noun]
+    return found
+
+
+def _merging(prompt: str, schema: Mapping[str, Any]) -> dict[str, Json]:
+    names = schema["properties"]["merged"]["items"]["properties"]["name"]["enum"]
+    doubles = [name for name in names if f"desk_{name}" in names]
+    return {
+        "merged": [
+            {"replaces": [name, f"desk_{name}"], **_tool(name, f"Anybody can do {name} here for you now", "both")}
+            for name in doubles
+        ]
+    }
+
+
 ANSWERS: Mapping[str, Callable[[str, Mapping[str, Any]], dict[str, Json]]] = {
     "tools": _tools,
     "plans": _plans,
@@ -157,6 +212,11 @@ ANSWERS: Mapping[str, Callable[[str, Mapping[str, Any]], dict[str, Json]]] = {
     "outcomes": _outcomes,
     "equivalents": _equivalents,
     "distractors": _distractors,
+    "wishes": _wishes,
+    "outlines": _outlines,
+    "grounding": _grounding,
+    "categories": _categories,
+    "merging": _merging,
 }
 
 

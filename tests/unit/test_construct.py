@@ -11,16 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.datasets.slate.construct import outcomes, plans, queries, shapes, substeps, tools
+from grid.datasets.slate.construct import (
+    grounding,
+    merging,
+    outcomes,
+    outlines,
+    plans,
+    queries,
+    shapes,
+    substeps,
+    tools,
+    wishes,
+)
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Journal, Line
+from grid.datasets.slate.construct.nearby import by_words
 from grid.datasets.slate.construct.rules import copied, fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.strict import strict_schema
 from grid.types import NO_TOOL, Json, ToolCall
-from tests.scripted_slate import ANSWERS, STAGES
+from tests.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")
 DOMAIN = Domain(
@@ -73,13 +85,26 @@ async def _written() -> Scripted:
     await outcomes.of_case(made.of("outcomes"), DOMAIN, outlined.products[0], known)
     await tools.equivalent(made.of("equivalents"), DOMAIN, library[0], library)
     await tools.near(made.of("distractors"), DOMAIN, library[0], library, range(9, 12), 3)
+    await _queries_first(made)
     return made
+
+
+async def _queries_first(made: Scripted) -> None:
+    of = {user: shapes.Shape(user, "simple", ((True, False), (True,))) for user in ("customer", "mechanic")}
+    said = await wishes.of_topic(made.of("wishes"), DOMAIN, "Repairs", [*of.values()])
+    planned = [await outlines.of_wish(made.of("outlines"), DOMAIN, one.products[0]) for one in said]
+    plans_in_words = [one.products[0] for settled in planned for one in settled]
+    grounded = await grounding.of_outlines(made.of("grounding"), DOMAIN, plans_in_words, by_words)
+    library = [tool for one in grounded for tool in one.products[0].made]
+    (sorted_ones,) = await merging.categorised(made.of("categories"), DOMAIN, 0, library)
+    apart = merging.neighbours([one.products[0].plan for one in grounded])
+    await merging.merged(made.of("merging"), DOMAIN, "repairs-000", sorted_ones.products, apart)
 
 
 WRITTEN = asyncio.run(_written())
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [*STAGES, *QUERIES_FIRST])
 def test_a_right_answer_is_kept_and_keeps_its_own_schema(stage: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     for item, answer in WRITTEN.items[stage]:
@@ -105,7 +130,7 @@ def places(value: Json, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(place for key, part in inner for place in places(part, (*at, key)))]
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [*STAGES, *QUERIES_FIRST])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_any_answer_is_kept_or_refused_by_a_rule(stage: str, data: st.DataObject) -> None:

@@ -33,6 +33,9 @@ def given_keys(folder: Path, *more: str) -> list[str]:
         (["seed=["], "seed='[': a value that can be read"),
         (["model.api_key=sk-secret"], None),
         (["cluster=nosuch"], "cluster='nosuch': one of address, local"),
+        (["order=plans"], "order='plans': "),
+        (["retriever=nosuch"], "retriever='nosuch': one of bm25, dense, "),
+        (["retriever.nosuch=1"], "retriever.nosuch='1': no such key"),
     ],
 )
 def test_bad_keys(keys: list[str], says: str | None, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -131,12 +131,12 @@ class Asker:
         }
         stage.journal.close(lines)
         wanted = sum(one.item.wanted for one in stage.settled)
-        kept = sum(len(one.products) - len(one.dropped) for one in stage.settled)
+        good = sum(len(one.products) - len(one.dropped) for one in stage.settled)
         left = len(stage.journal.lines) - len(lines)
         unused = f"; {left} earlier answers to other questions are not used" if left else ""
         known = len(lines) - stage.asked
-        self._say(f"{stage.name}: {kept} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
-        if wanted and not kept:
+        self._say(f"{stage.name}: {good} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
+        if wanted and not good:
             raise UnfinishedError(_nothing(stage, wanted))
 
     async def settle(self, item: Item[T]) -> Settled[T]:
@@ -200,6 +200,19 @@ class Asker:
         how = [self._how.model, self._how.temperature, self._how.max_tokens, seed]
         text = to_json([*(section.digest for section in prompt.sections), prompt.answer.schema, how])  # type: ignore[union-attr]
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
+    """The products that keep a rule beside those before them; the others are dropped."""
+    found = []
+    for one in settled:
+        for product in one.products:
+            problem = rule(product)
+            if problem is None:
+                found.append(product)
+            else:
+                one.dropped.append(problem)
+    return found
 
 
 def _nothing(stage: Stage, wanted: int) -> str:

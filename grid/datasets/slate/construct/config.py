@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -22,7 +22,7 @@ from grid.text.plain_yaml import LOADER
 from grid.text.untrusted import shown
 
 _MOST_BYTES = 100_000
-_GROUPS = ("model", "domain", "cluster")
+_GROUPS = ("model", "domain", "cluster", "retriever")
 
 
 class _Strict(BaseModel):
@@ -77,6 +77,8 @@ class Construction(_Strict):
     domain: Domain
     out: Path
     seed: Annotated[int, Field(ge=0, lt=2**63)]
+    order: Literal["tools", "queries"]
+    retriever: dict[str, Any]
     sizes: Sizes
     complexity: dict[Complexity, Annotated[float, Field(ge=0)]]
     repairs: Annotated[int, Field(ge=0, le=20)]
@@ -125,7 +127,7 @@ def _merged(arguments: Sequence[str]) -> dict[str, Any]:
     config = cast(DictConfig, OmegaConf.load(CONF / "construct.yaml"))
     known = cast(dict[str, Any], OmegaConf.to_container(config))
     choices = {key: choices.get(key, known[key]) for key in _GROUPS}
-    for group in ("model", "cluster"):
+    for group in ("model", "cluster", "retriever"):
         if choices[group] != "???":
             config[group] = _group(group, choices[group])
     config.domain = choices["domain"]

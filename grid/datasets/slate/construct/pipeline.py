@@ -7,14 +7,14 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from filelock import FileLock, Timeout
 
-from grid.datasets.slate.construct import outcomes, plans, queries, shapes, substeps, tools
-from grid.datasets.slate.construct.asking import Asker, How, Settled
+from grid.datasets.slate.construct import by_queries, outcomes, plans, queries, shapes, substeps, tools
+from grid.datasets.slate.construct.asking import Asker, How, kept
 from grid.datasets.slate.construct.config import Construction
-from grid.datasets.slate.construct.journal import Broken, as_line, write
+from grid.datasets.slate.construct.journal import as_line, write
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord
 from grid.engines.base import Engine
 from grid.errors import ConfigError, StoreError, UnfinishedError
@@ -26,7 +26,6 @@ from grid.text.untrusted import loads
 STAGES = "stages"
 """The folder of the stages' files."""
 SETTINGS = "construction.json"
-T = TypeVar("T")
 
 
 def asked(wanted: Construction) -> How:
@@ -48,6 +47,7 @@ def expect_same(wanted: Construction) -> None:
         "complexity": {key: value for key, value in wanted.complexity.items() if value},
         "temperature": how.temperature,
         "max_tokens": how.max_tokens,
+        **({"order": wanted.order} if wanted.order != "tools" else {}),  # sets were made before there was another
     }
     path = wanted.out / SETTINGS
     if not path.exists():
@@ -108,7 +108,8 @@ async def construct(
         DataError, StoreError: a stage's file.
     """
     asker = Asker(wanted.out / STAGES, asked(wanted), engine, price, say, progress)
-    library, cases = await _plans(asker, wanted)
+    make = by_queries.cases if wanted.order == "queries" else _cases
+    library, cases = await make(asker, wanted, say)
     library = await _beside(asker, wanted, library, cases)
     names = sorted(library, key=lambda tool: tool.name)
     random.Random(derive_seed(wanted.seed, "order")).shuffle(names)  # so that places tell nothing
@@ -117,12 +118,14 @@ async def construct(
     return asker
 
 
-async def _plans(asker: Asker, wanted: Construction) -> tuple[list[ToolRecord], list[CaseRecord]]:
-    """The stages up to whole cases: the library of the topics, and the cases."""
+async def _cases(
+    asker: Asker, wanted: Construction, say: Callable[[str], None]
+) -> tuple[list[ToolRecord], list[CaseRecord]]:
+    """The stages up to whole cases, tools first: the library of the topics, and the cases."""
     domain, sizes = wanted.domain, wanted.sizes
     topics = [*domain.topics]
     made = await asker.run("tools", (tools.of_topic(asker, domain, topic, sizes.tools) for topic in topics))
-    library = _kept(made, tools.distinct())
+    library = kept(made, tools.distinct())
     asker.end()
     if len(library) < 2:
         raise UnfinishedError("stage tools: a library of 1 tool leaves nothing to choose; raise sizes.tools")
@@ -132,17 +135,17 @@ async def _plans(asker: Asker, wanted: Construction) -> tuple[list[ToolRecord], 
     planned = await asker.run(
         "plans", (plans.of_topic(asker, domain, topic, library, drawn[topic]) for topic in topics)
     )
-    workflows = _kept(planned, plans.distinct())
+    workflows = kept(planned, plans.distinct())
     asker.end()
     said = await asker.run("queries", (queries.of_workflow(asker, domain, plan, sizes.queries) for plan in workflows))
-    texts = _kept(said, queries.distinct())
+    texts = kept(said, queries.distinct())
     asker.end()
     written = await asker.run("substeps", (substeps.of_query(asker, domain, query) for query in texts))
-    outlined = _kept(written, lambda _: None)
+    outlined = kept(written, lambda _: None)
     asker.end()
     known = {tool.name: tool for tool in library}
     played = await asker.run("outcomes", (outcomes.of_case(asker, domain, one, known) for one in outlined))
-    cases = _kept(played, outcomes.coherent())
+    cases = kept(played, outcomes.coherent())
     asker.end()
     return library, cases
 
@@ -158,7 +161,7 @@ async def _beside(
     chosen = rng.sample(used, min(len(used), round(sizes.equivalents * len(used))))
     if chosen:
         same = await asker.run("equivalents", (tools.equivalent(asker, domain, host, library) for host in chosen))
-        found += _kept(same, tools.distinct(found))
+        found += kept(same, tools.distinct(found))
         asker.end()
     if sizes.distractors:
         words = [len(tool.description.split()) for tool in used]
@@ -167,19 +170,6 @@ async def _beside(
         near = await asker.run(
             "distractors", (tools.near(asker, domain, host, known, style, sizes.distractors) for host in used)
         )
-        found += _kept(near, tools.distinct(found))
+        found += kept(near, tools.distinct(found))
         asker.end()
-    return found
-
-
-def _kept(settled: Sequence[Settled[T]], rule: Callable[[T], Broken | None]) -> list[T]:
-    """The products that keep a rule beside those before them; the others are dropped."""
-    found = []
-    for one in settled:
-        for product in one.products:
-            problem = rule(product)
-            if problem is None:
-                found.append(product)
-            else:
-                one.dropped.append(problem)
     return found

@@ -26,8 +26,8 @@ from grid.types import NO_TOOL, Json, to_json
 
 OFFERED = 30
 """Tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""
-_LENGTH = 160
-_KINDS: Mapping[Complexity, str] = {
+LENGTH = 160
+KINDS: Mapping[Complexity, str] = {
     "simple": "It goes straight to its end.",
     "moderate": "At least one call takes a result, and one substep decides something.",
     "complex": "Several calls take results; something is checked first, and what is found decides what follows.",
@@ -42,7 +42,7 @@ class _Substep(BaseModel):
 
 
 _SUBSTEPS = TypeAdapter(dict[str, _Substep])
-_GOAL = "goal"
+GOAL = "goal"
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ async def of_topic(
                 (
                     f"Topic: {topic}: {domain.topics[topic]}.",
                     f"The user is a {shape.user}.",
-                    f"The plan is {shape.complexity}. {_KINDS[shape.complexity]} Its parts are:",
-                    *_parts(shape),
+                    f"The plan is {shape.complexity}. {KINDS[shape.complexity]} Its parts are:",
+                    *parts_of(shape),
                     *(shown if before else ()),
                 ),
             ),
@@ -139,19 +139,20 @@ _RULES = (
     "- What the last call returns resolves what the user asked for.",
     "- The goal is one sentence without names, numbers or dates: queries that ask for it are written later.",
 )
-_EXAMPLE: Mapping[str, Any] = {
-    _GOAL: "A farmer wants to know whether a meadow can be mown on a day.",
+EXAMPLE: Mapping[str, Any] = {
+    GOAL: "A farmer wants to know whether a meadow can be mown on a day.",
     "1": "Learn how wet it will be",
     "1.1": {"purpose": "Choose the weather station nearest to the meadow"},
     "1.2": {"purpose": "Get the rain at that station on the day", "tool": "foretell_rainfall"},
     "2": "Answer",
     "2.1": {"purpose": "Tell whether so much rain spoils the hay"},
 }
-_PURPOSES = [part["purpose"] for part in _EXAMPLE.values() if isinstance(part, dict)]
-_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(_EXAMPLE)}",)
+_PURPOSES = [part["purpose"] for part in EXAMPLE.values() if isinstance(part, dict)]
+_FORM = (f"Answer with JSON only, as in this short example of another domain: {to_json(EXAMPLE)}",)
 
 
-def _parts(shape: Shape) -> Iterator[str]:
+def parts_of(shape: Shape) -> Iterator[str]:
+    """What a prompt says of a shape, line by line."""
     for i, substeps in enumerate(shape.steps, 1):
         yield f"{i} a high-level step"
         for j, calls in enumerate(substeps, 1):
@@ -175,10 +176,10 @@ def _checking(
     heads = [str(place) for place, _ in enumerate(shape.steps, 1)]
 
     def check(answer: Mapping[str, Json]) -> Checked[Workflow]:
-        parts = [_GOAL, *heads, *numbers]
+        parts = [GOAL, *heads, *numbers]
         if answer.keys() != {*parts}:
             return Checked((), (broken("shape", f"The parts of the plan are {', '.join(parts)}, and all of them."),))
-        texts = {name: answer[name] for name in (_GOAL, *heads)}
+        texts = {name: answer[name] for name in (GOAL, *heads)}
         given = _SUBSTEPS.validate_python({number: answer[number] for number in numbers})
         problems = [*_text_problems(texts, given), *_call_problems(shape, given, tools)]
         if problems:
@@ -188,7 +189,7 @@ def _checking(
             (str(texts[head]), tuple(numbered[f"{head}.{j}"] for j, _ in enumerate(substeps, 1)))
             for head, substeps in zip(heads, shape.steps, strict=True)
         )
-        plan = Workflow(key, topic, shape.user, shape.complexity, str(texts[_GOAL]), steps)
+        plan = Workflow(key, topic, shape.user, shape.complexity, str(texts[GOAL]), steps)
         rule = distinct()
         for other in before:
             rule(other)
@@ -204,7 +205,7 @@ def _text_problems(texts: Mapping[str, Json], given: Mapping[str, _Substep]) -> 
             yield broken(FORM, f"The answer has the form that is asked for: {name} is a text.")
         elif not text.strip():
             yield broken("text", f"{name} is a sentence.")
-    yield from copied(str(texts[_GOAL]), (_EXAMPLE[_GOAL],), "The goal")
+    yield from copied(str(texts[GOAL]), (EXAMPLE[GOAL],), "The goal")
     for number, sub in given.items():
         yield from copied(sub.purpose, _PURPOSES, f"The purpose of {number}")
         if not sub.purpose.strip():
@@ -224,10 +225,10 @@ def _call_problems(shape: Shape, given: Mapping[str, _Substep], tools: Mapping[s
 
 
 def _schema(shape: Shape, offered: Sequence[ToolRecord]) -> dict[str, Any]:
-    purpose, tool = text_schema(_LENGTH), {"enum": [one.name for one in offered]}
-    whole: dict[str, Any] = {_GOAL: text_schema(_LENGTH)}
+    purpose, tool = text_schema(LENGTH), {"enum": [one.name for one in offered]}
+    whole: dict[str, Any] = {GOAL: text_schema(LENGTH)}
     for i, substeps in enumerate(shape.steps, 1):
-        whole[str(i)] = text_schema(_LENGTH)
+        whole[str(i)] = text_schema(LENGTH)
         for j, calls in enumerate(substeps, 1):
             written = {"purpose": purpose, "tool": tool} if calls else {"purpose": purpose}
             whole[f"{i}.{j}"] = object_schema(written, [*written])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ from grid.engines.base import Section
 from grid.text.words import stems
 from grid.types import Json, to_json
 
-_WORDS: Mapping[Complexity, tuple[int, str]] = {
+WORDS: Mapping[Complexity, tuple[int, str]] = {
     "simple": (10, "one wish with its details, in one or two sentences"),
     "moderate": (15, "one wish with a condition, in two or three sentences"),
     "complex": (25, "several conditions, what happened before, a deadline or a preference, in three to five sentences"),
@@ -33,16 +33,19 @@ _WORDS: Mapping[Complexity, tuple[int, str]] = {
 }
 """The least words of a query, and what it holds, by complexity."""
 _VALUE = 100
-_ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
-_EXAMPLE: Mapping[str, Any] = {
+ANY_TEXT = {"type": "string"}  # of 1,200 characters at most it takes xgrammar half a minute to compile
+EXAMPLE: Mapping[str, Any] = {
     "values": {"station_code": "WS-118", "target_day": "2026-05-14"},
     "query": "I have a meadow to mow on 14 May 2026, and wet hay is no use to my cows. WS-118 is just up the road. How "
     "much is going to come down there?",
 }
+AS_A_PERSON = (
+    "- A person writes it, in the first person, with the details that person would have at hand: names, identifiers "
+    "(such as BK-20417), full dates with the year, amounts with their currency, quantities."
+)
 _RULES = (
     "Rules:",
-    "- A person writes it, in the first person, with the details that person would have at hand: names, identifiers "
-    "(such as BK-20417), full dates with the year, amounts with their currency, quantities.",
+    AS_A_PERSON,
     "- Every value that the tools need and that no tool returns stands in it. Values that tools return do not.",
     "- Values stand as a person says them, without the names of arguments. No tool is named, and no step.",
 )
@@ -55,12 +58,15 @@ class _Query(BaseModel):
 
 @dataclass(frozen=True)
 class Query:
-    """What a user writes; `key` is the case's id, `values` are the first call's arguments."""
+    """What a user writes; `key` is the case's id, `values` are the first call's arguments.
+
+    None where the query was there before the tools: then the stage of the substeps finds them in it.
+    """
 
     key: str
     workflow: Workflow
     text: str
-    values: Mapping[str, Json]
+    values: Mapping[str, Json] | None
 
 
 async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) -> list[Settled[Query]]:
@@ -79,7 +85,7 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
                     f"The user is a {plan.user}. The goal: {plan.goal}",
                     "The assistant will go this way:",
                     *(f"- {sub.purpose}{_takes(sub.tool)}" for sub in plan.substeps),
-                    f"The query holds {_WORDS[plan.complexity][1]}.",
+                    f"The query holds {WORDS[plan.complexity][1]}.",
                     "It must state, for the first call: " + "; ".join(map(described, first.arguments)) + ".",
                     *((*told, *(f"- {query.text}" for query in before)) if before else ()),
                 ),
@@ -87,7 +93,7 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
         )
         names = " and ".join(one.name for one in first.arguments)
         form = (
-            f"Answer with JSON only, as in this example of another domain: {to_json(_EXAMPLE)}",
+            f"Answer with JSON only, as in this example of another domain: {to_json(EXAMPLE)}",
             f"Your values are those of {names}, the first call's, as they stand in your query.",
         )
         item = Item(f"{plan.key}-{number:03}", sections, form, _schema(first), _checking(plan, number, before))
@@ -95,11 +101,20 @@ async def of_workflow(asker: Asker, domain: Domain, plan: Workflow, count: int) 
     return found
 
 
-def distinct(before: Sequence[Query] = ()) -> Callable[[Query], Broken | None]:
+class Said(Protocol):
+    """What has a query's text."""
+
+    @property
+    def text(self) -> str:
+        """As the user writes it."""
+        ...
+
+
+def distinct(before: Sequence[Said] = ()) -> Callable[[Said], Broken | None]:
     """A rule that refuses a query that is, but for its form, one before it."""
     texts = {normal(query.text) for query in before}
 
-    def rule(query: Query) -> Broken | None:
+    def rule(query: Said) -> Broken | None:
         text = normal(query.text)
         if text in texts:
             return broken("duplicate", "Another query says the same: write another one.")
@@ -129,15 +144,15 @@ def described(argument: ArgumentRecord) -> str:
 
 def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[[Mapping[str, Json]], Checked[Query]]:
     first = plan.calls[0][1]
-    least, _ = _WORDS[plan.complexity]
+    least, _ = WORDS[plan.complexity]
 
     def check(answer: Mapping[str, Json]) -> Checked[Query]:
         given = _Query.model_validate(answer)
         values = {one.name: given.values.get(one.name) for one in first.arguments}
         query = Query(f"{plan.key}-{number:03}", plan, given.query, values)
-        problems = [*copied(query.text, (_EXAMPLE["query"],), "The query")]
+        problems = [*copied(query.text, (EXAMPLE["query"],), "The query")]
         for argument in first.arguments:
-            value = query.values[argument.name]
+            value = values[argument.name]
             if not fits(value, argument.type):
                 problems.append(broken("type", f"Write a value of {argument.name} that is a {argument.type}."))
             elif not stands_in(value, query.text):
@@ -158,5 +173,5 @@ def _checking(plan: Workflow, number: int, before: Sequence[Query]) -> Callable[
 
 def _schema(first: ToolRecord) -> dict[str, Any]:
     values = {one.name: value_schema(one) for one in first.arguments}
-    whole = {"values": object_schema(values, [*values]), "query": _ANY_TEXT}
+    whole = {"values": object_schema(values, [*values]), "query": ANY_TEXT}
     return object_schema(whole, [*whole])

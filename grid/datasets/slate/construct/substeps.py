@@ -66,7 +66,7 @@ class Outlined:
 async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[Outlined]]:
     """The substeps of one case."""
     plan = query.workflow
-    later = [number for number, _ in plan.calls[1:]]
+    later = [number for number, _ in plan.calls[1 if query.values is not None else 0 :]]
     sections = (
         Section("role", ("You write how an assistant resolves a user's query, substep by substep.", *_RULES)),
         notes(domain),
@@ -80,7 +80,7 @@ async def of_query(asker: Asker, domain: Domain, query: Query) -> list[Settled[O
         f"Your substeps are {', '.join(sub.id for sub in plan.substeps)}."
         + (f" Those with arguments are {', '.join(later)}." if later else " None has arguments."),
     )
-    return [await asker.settle(Item(query.key, sections, form, _schema(plan), _checking(query)))]
+    return [await asker.settle(Item(query.key, sections, form, _schema(query), _checking(query)))]
 
 
 def _outline(plan: Workflow) -> Iterator[str]:
@@ -93,9 +93,11 @@ def _outline(plan: Workflow) -> Iterator[str]:
 def _calls(query: Query) -> Iterator[str]:
     results: list[str] = []
     for place, (number, tool) in enumerate(query.workflow.calls):
+        takes = "; ".join(map(described, tool.arguments))
         if place:
-            takes = "; ".join(map(described, tool.arguments))
             yield f"- {number} calls {tool.name}, which takes {takes}. Earlier results: {', '.join(results)}."
+        elif query.values is None:
+            yield f"- {number} calls {tool.name}, which takes {takes}. All of it stands in the query."
         else:
             yield f"- {number} calls {tool.name} with values of the query: {to_json(dict(query.values))}."
         results += [reference(number, field) for field in tool.results]
@@ -111,9 +113,12 @@ def _checking(query: Query) -> Callable[[Mapping[str, Json]], Checked[Outlined]]
             return Checked((), (broken("form", f"Every substep stands in the answer; {', '.join(missing)} does not."),))
         texts = {sub.id: given[sub.id].text for sub in plan.substeps}
         (first, start), *later = plan.calls
-        calls = {first: ToolCall(start.name, dict(query.values))}
-        results = {first: start.results}
         problems = [*_text_problems(plan, texts)]
+        values = given[first].arguments if query.values is None else query.values
+        calls = {first: ToolCall(start.name, dict(values))}
+        if query.values is None:
+            problems += _call_problems(first, start, calls[first], {}, query.text)
+        results = {first: start.results}
         for number, tool in later:
             calls[number] = ToolCall(tool.name, given[number].arguments)
             problems += _call_problems(number, tool, calls[number], results, query.text)
@@ -176,7 +181,8 @@ def _chain_problems(calls: list[ToolCall]) -> Iterator[Broken]:
         yield broken("chain", f"{sum(chained)} of the {len(later)} later calls take an earlier result: too few.")
 
 
-def _schema(plan: Workflow) -> dict[str, Any]:
+def _schema(query: Query) -> dict[str, Any]:
+    plan = query.workflow
     results: list[str] = []
     whole = dict[str, Any]()
     for sub in plan.substeps:
@@ -184,6 +190,9 @@ def _schema(plan: Workflow) -> dict[str, Any]:
         if sub.tool:
             if results:
                 values = {one.name: {"anyOf": [{"enum": [*results]}, value_schema(one)]} for one in sub.tool.arguments}
+                written["arguments"] = object_schema(values, [*values])
+            elif query.values is None:
+                values = {one.name: value_schema(one) for one in sub.tool.arguments}
                 written["arguments"] = object_schema(values, [*values])
             results += [reference(sub.id, field) for field in sub.tool.results]
         whole[sub.id] = object_schema(written, [*written])

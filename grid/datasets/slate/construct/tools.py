@@ -24,7 +24,7 @@ AT_A_TIME = 5
 _MOST = 3  # arguments, and result fields
 _WORDS = range(5, 41)  # of a tool's description
 _LENGTH, _SHORT = 200, 100
-_RULES = (
+RULES = (
     "Rules:",
     "- A tool does one thing, and its name and description say which. No tool that could do anything.",
     "- Names are snake_case of two to five words: what is done, and to what. Every name is new.",
@@ -34,7 +34,7 @@ _RULES = (
     "that other tools take.",
     f"- A description is one sentence of {_WORDS.start} to {_WORDS.stop - 1} words.",
 )
-_EXAMPLE = ToolRecord(
+EXAMPLE = ToolRecord(
     name="foretell_rainfall",
     category="",
     description="Says how much rain will fall at a weather station on one day.",
@@ -44,9 +44,11 @@ _EXAMPLE = ToolRecord(
     ],
     results=["rain_in_mm", "forecast_id"],
 )
+SHOWN = EXAMPLE.model_dump(exclude={"category", "same_function"})
+"""The example as an answer has it."""
 _FORM = (
     "Answer with JSON only, as in this example of another domain, which is not to be repeated:",
-    to_json({"tools": [_EXAMPLE.model_dump(exclude={"category", "same_function"})]}),
+    to_json({"tools": [SHOWN]}),
 )
 
 
@@ -56,15 +58,27 @@ class _Argument(BaseModel):
     description: str
 
 
-class _Tool(BaseModel):
+class Written(BaseModel):
+    """A tool as an answer has it."""
+
     name: str
     description: str
     arguments: list[_Argument]
     results: list[str]
 
+    def record(self, category: str) -> ToolRecord:
+        """The tool as the library has it; one that breaks no rule of `tool_problems`."""
+        return ToolRecord(
+            name=self.name,
+            category=category,
+            description=self.description,
+            arguments=[ArgumentRecord.model_validate(one.model_dump()) for one in self.arguments],
+            results=self.results,
+        )
+
 
 class _Tools(BaseModel):
-    tools: list[_Tool]
+    tools: list[Written]
 
 
 class _Renamed(BaseModel):
@@ -90,15 +104,17 @@ def line(tool: ToolRecord) -> str:
     return f"{tool.name}({arguments}) -> {', '.join(tool.results)}. {tool.description.rstrip('.')}."
 
 
-async def of_topic(asker: Asker, domain: Domain, topic: str, count: int) -> list[Settled[ToolRecord]]:
-    """The tools of a topic, a few at a time; each request shows those before."""
+async def of_topic(
+    asker: Asker, domain: Domain, topic: str, count: int, there: Sequence[ToolRecord] = ()
+) -> list[Settled[ToolRecord]]:
+    """So many tools of a topic, a few at a time; each request shows those before, and those that are `there`."""
     found: list[Settled[ToolRecord]] = []
     for number in range(math.ceil(count / AT_A_TIME)):
-        known = [tool for one in found for tool in one.products]
+        known = [*there, *(tool for one in found for tool in one.products)]
         wanted = min(AT_A_TIME, count - number * AT_A_TIME)
         shown = ["The tools so far, which are not to be written again:", *map(line, known)] if known else []
         sections = (
-            Section("role", ("You design the tools of a service that an assistant calls for its users.", *_RULES)),
+            Section("role", ("You design the tools of a service that an assistant calls for its users.", *RULES)),
             notes(domain),
             Section(
                 "tools",
@@ -122,7 +138,7 @@ async def near(
             (
                 "You add tools to the library of a service. They are easily mistaken for one that is there, and none "
                 "of them does what that one does: calling one in its place would be wrong.",
-                *_RULES,
+                *RULES,
                 f"- In length and style they are like the one that is there: descriptions of {style.start} to "
                 f"{style.stop - 1} words.",
             ),
@@ -169,9 +185,9 @@ async def equivalent(
         'Answer with JSON only: {"name": "...", "description": "...", "arguments": [{"name": "...", "same_as": "...", '
         '"description": "..."}]}',
     )
-    one = {"name": _pattern(FIELD), "same_as": {"enum": names}, "description": text_schema(_SHORT)}
+    one = {"name": pattern_schema(FIELD), "same_as": {"enum": names}, "description": text_schema(_SHORT)}
     listed = {"type": "array", "items": object_schema(one, [*one]), "minItems": len(names), "maxItems": len(names)}
-    whole = {"name": _pattern(NAME), "description": text_schema(_LENGTH), "arguments": listed}
+    whole = {"name": pattern_schema(NAME), "description": text_schema(_LENGTH), "arguments": listed}
 
     def check(answer: Mapping[str, Json]) -> Checked[ToolRecord]:
         return _same(_Equivalent.model_validate(answer), host, library)
@@ -198,18 +214,12 @@ def _checking(
     category: str, known: Sequence[ToolRecord], wanted: int
 ) -> Callable[[Mapping[str, Json]], Checked[ToolRecord]]:
     def check(answer: Mapping[str, Json]) -> Checked[ToolRecord]:
-        kept, problems, rule = list[ToolRecord](), list[Broken](), distinct([_EXAMPLE, *known])
+        kept, problems, rule = list[ToolRecord](), list[Broken](), distinct([EXAMPLE, *known])
         given = _Tools.model_validate(answer).tools
         for tool in given[:wanted]:
-            found = [*_tool_problems(tool)]
+            found = [*tool_problems(tool)]
             if not found:
-                record = ToolRecord(
-                    name=tool.name,
-                    category=category,
-                    description=tool.description,
-                    arguments=[ArgumentRecord.model_validate(one.model_dump()) for one in tool.arguments],
-                    results=tool.results,
-                )
+                record = tool.record(category)
                 repeated = rule(record)
                 found = [repeated] if repeated else []
                 kept += [] if repeated else [record]
@@ -221,7 +231,8 @@ def _checking(
     return check
 
 
-def _tool_problems(tool: _Tool) -> Iterator[Broken]:
+def tool_problems(tool: Written) -> Iterator[Broken]:
+    """What is wrong with a tool, whatever there is beside it."""
     yield from name_problems(tool.name)
     name = f"{tool.name:.60}"
     for label, names in (("arguments", [one.name for one in tool.arguments]), ("results", tool.results)):
@@ -282,15 +293,22 @@ def _same(tool: _Equivalent, host: ToolRecord, library: Sequence[ToolRecord]) ->
     return Checked((), (repeated,)) if repeated else Checked((record,), ())
 
 
-def _pattern(pattern: str) -> dict[str, Any]:
+def pattern_schema(pattern: str) -> dict[str, Any]:
+    """Of a text that a pattern describes whole."""
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
 def _schema(count: int) -> dict[str, Any]:
     """Of so many tools."""
-    argument = {"name": _pattern(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
-    arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
-    results = {"type": "array", "items": _pattern(FIELD), "minItems": 1, "maxItems": _MOST}
-    tool = {"name": _pattern(NAME), "description": text_schema(_LENGTH), "arguments": arguments, "results": results}
-    tools = {"type": "array", "items": object_schema(tool, [*tool]), "minItems": count, "maxItems": count}
+    tools = {"type": "array", "items": tool_schema(), "minItems": count, "maxItems": count}
     return object_schema({"tools": tools}, ["tools"])
+
+
+def tool_schema(names: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+    """Of a tool, with `more` before what it always has; where there are `names`, its own is one of them."""
+    argument = {"name": pattern_schema(FIELD), "type": {"enum": [*TYPES]}, "description": text_schema(_SHORT)}
+    arguments = {"type": "array", "items": object_schema(argument, [*argument]), "minItems": 1, "maxItems": _MOST}
+    results = {"type": "array", "items": pattern_schema(FIELD), "minItems": 1, "maxItems": _MOST}
+    name = {"enum": [*names]} if names else pattern_schema(NAME)
+    tool = {**more, "name": name, "description": text_schema(_LENGTH), "arguments": arguments, "results": results}
+    return object_schema(tool, [*tool])
