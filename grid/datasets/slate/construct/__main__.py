@@ -1,7 +1,8 @@
 """A SLATE of your own domain: `python -m grid.datasets.slate.construct model=NAME domain=NAME out=FOLDER KEY=VALUE`.
 
-A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D); rules
-check every answer. The same command continues where it was stopped. Keys: conf/construct.yaml.
+A model writes tools, plans, queries, substeps, outcomes, equivalents and distractors (egb_slate §3, appendix D). With
+order=queries it writes queries first, then plans, tools, categories and merges, as the paper does. Rules check every
+answer. The same command continues where it was stopped. Keys: conf/construct.yaml.
 """
 
 from __future__ import annotations
