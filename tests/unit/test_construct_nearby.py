@@ -35,7 +35,8 @@ class Meanings:
     def texts(self, texts: Sequence[str]) -> np.ndarray:
         self.asked += texts
         found = np.array([[one.count("water") + 0.1, one.count("fire") + 0.1] for one in texts], dtype=np.float32)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        unit: np.ndarray = found / np.linalg.norm(found, axis=1, keepdims=True)
+        return unit
 
 
 def test_by_meaning_the_nearest_are_first_and_each_tool_is_embedded_once() -> None:

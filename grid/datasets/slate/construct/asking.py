@@ -131,12 +131,12 @@ class Asker:
         }
         stage.journal.close(lines)
         wanted = sum(one.item.wanted for one in stage.settled)
-        good = sum(len(one.products) - len(one.dropped) for one in stage.settled)
+        kept = sum(len(one.products) - len(one.dropped) for one in stage.settled)
         left = len(stage.journal.lines) - len(lines)
         unused = f"; {left} earlier answers to other questions are not used" if left else ""
         known = len(lines) - stage.asked
-        self._say(f"{stage.name}: {good} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
-        if wanted and not good:
+        self._say(f"{stage.name}: {kept} of {wanted} kept, {stage.asked} answers now, {known} from before{unused}")
+        if wanted and not kept:
             raise UnfinishedError(_nothing(stage, wanted))
 
     async def settle(self, item: Item[T]) -> Settled[T]:
