@@ -53,10 +53,10 @@ def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple
 
 
 def _groups(found: Sequence[File]) -> Iterator[list[File]]:
-    """Small files, some together that make a large one."""
+    """Small files, some together that make a large one; those of an earlier version stay as they were written."""
     group, rows, size = list[File](), 0, 0
     for file in found:
-        if file.rows >= ROWS // 2 or file.size >= BYTES // 2:
+        if not file.of_now or file.rows >= ROWS // 2 or file.size >= BYTES // 2:
             continue
         group.append(file)
         rows, size = rows + file.rows, size + file.size

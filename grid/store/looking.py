@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.errors import StoreError, one_line
-from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
+from grid.store.schema import IDS, OLDEST, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"
 _ARROW = b"ARROW:schema"
@@ -44,13 +44,15 @@ class VanishedError(Exception):
 class File:
     """One file of a table, as it was written; `replaces` are the names of those that it was merged from.
 
-    `content` are columns that were read as it was looked at.
+    `of_now`: it has this version's columns, no other and in their order. `content` are columns that were read as it was
+    looked at.
     """
 
     path: Path
     rows: int
     size: int
     replaces: frozenset[str]
+    of_now: bool = True
     content: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
@@ -62,7 +64,8 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
 
     Raises:
         VanishedError: it was replaced since it was listed.
-        StoreError: it cannot be read, or is whole but of another schema version, other columns, or has null ids.
+        StoreError: it cannot be read, or is whole but of a schema version that is not read (a later one, or one before
+            OLDEST), has a column of another type, or null ids.
     """
     with reading(path):
         mark = _mark(path)
@@ -78,9 +81,19 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
     if time.time() - mark[_CHANGED] / 1e9 > _SETTLED_SECONDS:
         _seen[path] = mark, file
     try:
-        return replace(file, content=reader.read(names, use_threads=False)) if names and small else file
+        return replace(file, content=content_of(reader, TABLES[table], names)) if names and small else file
     except (pa.ArrowException, OSError):  # a page that its checksum does not fit: the file changed since it was hashed
         return None
+
+
+def content_of(reader: pq.ParquetFile, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+    """Columns of a table's file, as they are in the table's schema; those that it lacks are null."""
+    found = reader.read([name for name in names if name in reader.schema_arrow.names], use_threads=False)
+    columns = [
+        found[name] if name in found.column_names else pa.nulls(found.num_rows, schema.field(name).type)
+        for name in names
+    ]
+    return pa.table(columns, pa.schema([schema.field(name) for name in names]))
 
 
 def forget() -> None:
@@ -155,21 +168,22 @@ def _understood(path: Path, table: str, footer: pq.FileMetaData, mark: _Mark) ->
     """
     metadata = footer.metadata or {}
     version = metadata.get(VERSION_KEY, b"none").decode()
-    if version != SCHEMA_VERSION:
+    if not (version.isdecimal() and OLDEST <= int(version) <= int(SCHEMA_VERSION)):
         raise StoreError(
-            f"{path}: schema_version={version!r} of table {table}, but this version reads and writes "
-            f"{SCHEMA_VERSION!r}; choose another name= or use the version that wrote it"
+            f"{path}: schema_version={version!r} of table {table}, but this version writes {SCHEMA_VERSION!r} and "
+            f"reads {OLDEST} to {SCHEMA_VERSION}; choose another name= or use the version that wrote it"
         )
     # A footer that was asked for its schema is kept until the garbage is collected: most need not be asked.
-    if metadata.get(_ARROW) != example(table).metadata[_ARROW] and not footer.schema.equals(example(table).schema):
-        raise StoreError(f"{path}: {_difference(footer.schema.to_arrow_schema(), table)}; move it away")
+    of_now = metadata.get(_ARROW) == example(table).metadata[_ARROW] or footer.schema.equals(example(table).schema)
+    if not of_now:
+        _expect_types(path, table, footer.schema.to_arrow_schema())
+    places = {footer.schema.column(place).path: place for place in range(footer.num_columns)}
     for name in IDS[table]:
-        place = TABLES[table].names.index(name)
-        counts = [footer.row_group(group).column(place).statistics for group in range(footer.num_row_groups)]
+        counts = [footer.row_group(group).column(places[name]).statistics for group in range(footer.num_row_groups)]
         if any(one is None or not one.has_null_count or one.null_count for one in counts):
             raise StoreError(f"{path}: column {name} of table {table} has rows without a value; move it away")
     names = metadata.get(REPLACES_KEY, b"").decode().split()
-    return File(path, footer.num_rows, mark[_SIZE], frozenset(names))
+    return File(path, footer.num_rows, mark[_SIZE], frozenset(names), of_now)
 
 
 @cache
@@ -182,15 +196,11 @@ def example(table: str) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(empty.getvalue()))
 
 
-def _difference(found: pa.Schema, table: str) -> str:
-    """The first column that is not as in a table's schema."""
-    schema = TABLES[table]
-    for column in schema:
-        if column.name not in found.names:
-            return f"column {column.name} of table {table} is missing"
-        if found.field(column.name).type != column.type:
-            return f"column {column.name} of table {table} is {found.field(column.name).type}, not {column.type}"
-    further = [name for name in found.names if name not in schema.names]
-    return (
-        f"column {further[0]} is none of table {table}" if further else f"the columns of table {table} stand otherwise"
-    )
+def _expect_types(path: Path, table: str, found: pa.Schema) -> None:
+    """Raise StoreError unless a file of other columns has the ids, and no column of another type."""
+    for column in TABLES[table]:
+        if column.name in IDS[table] and column.name not in found.names:
+            raise StoreError(f"{path}: column {column.name} of table {table} is missing; move it away")
+        if column.name in found.names and found.field(column.name).type != column.type:
+            own = found.field(column.name).type
+            raise StoreError(f"{path}: column {column.name} of table {table} is {own}, not {column.type}; move it away")

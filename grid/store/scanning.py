@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from grid.store.looking import SMALL, THREADS, File
+from grid.store.looking import SMALL, THREADS, File, content_of
 
 if TYPE_CHECKING:  # it imports pandas
     import pyarrow.dataset as ds
@@ -52,7 +52,7 @@ class Scan:
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
             for files in _slices(small):
-                tables = list(pool.map(lambda file: _content(file, names), files))
+                tables = list(pool.map(lambda file: _content(file, self.schema, names), files))
                 yield from self._scanned(ds.dataset(pa.concat_tables(tables).combine_chunks()), columns)
 
     def _scanned(
@@ -73,8 +73,8 @@ def _slices(files: Sequence[File]) -> Iterator[Sequence[File]]:
     return (files[start : start + _TOGETHER] for start in range(0, len(files), _TOGETHER))
 
 
-def _content(file: File, names: Sequence[str]) -> pa.Table:
+def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
     if file.content is not None and set(names) <= set(file.content.column_names):
         return file.content.select(names)
     source = pa.BufferReader(file.path.read_bytes())
-    return pq.ParquetFile(source, page_checksum_verification=VERIFIED).read(names, use_threads=False)
+    return content_of(pq.ParquetFile(source, page_checksum_verification=VERIFIED), schema, names)

@@ -10,6 +10,8 @@ from grid.store.plan_columns import PLAN_COLUMNS
 from grid.store.reward_columns import REWARD_COLUMNS
 
 SCHEMA_VERSION = "17"
+OLDEST = 16
+"""The first version whose files are read: what they lack is null, as 17 has further columns and no other meaning."""
 _COSTS = (
     "calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers",
     "cut_answers", "reasoning_tokens", "uncounted_answers",

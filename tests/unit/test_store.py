@@ -226,7 +226,7 @@ def test_an_interrupted_write_leaves_the_store_readable(
 
 
 @pytest.mark.parametrize("table", get_args(store.Table))
-@pytest.mark.parametrize("version", ["0", "99"])
+@pytest.mark.parametrize("version", ["0", "15", "99", "x"])
 def test_another_schema_version_is_refused_by_name(tmp_path: Path, table: store.Table, version: str) -> None:
     empty = TABLES[table].empty_table()
     path = named(tmp_path / table, empty.replace_schema_metadata({"schema_version": version}))

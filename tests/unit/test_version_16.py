@@ -1,0 +1,75 @@
+"""A folder that the store wrote at schema version 16 is read for good, and sweeps go on in it.
+
+`tests/data/version_16` is as 447b699 wrote it: react, egb_logits and tooltree on three cases of SLATE, two trials each.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from analysis import load, tables
+from analysis.report import print_report
+from grid import store
+from grid.store.looking import VERSION_KEY
+from grid.store.schema import TABLES
+from grid.store.transcripts import transcripts
+from tests.unit.test_store import episode
+
+WRITTEN = Path(__file__).parents[1] / "data" / "version_16"
+ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).iterdir()) for table in TABLES}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(WRITTEN, tmp_path / "version_16"))
+
+
+@pytest.mark.parametrize("table", get_args(store.Table))
+def test_every_table_is_read_with_what_it_had(root: Path, table: store.Table) -> None:
+    files = list((WRITTEN / table).iterdir())
+    assert files
+    assert {pq.read_metadata(file).metadata[VERSION_KEY] for file in files} == {b"16"}
+    store.check(root)
+    found = store.read(root, table)
+    assert found.schema.names == TABLES[table].names
+    assert len(found) == ROWS[table]
+    raw = pa.concat_tables([pq.read_table(file) for file in files])
+    for name in found.column_names:
+        if name in raw.column_names:
+            assert found[name].null_count == raw[name].null_count, name
+        else:
+            assert found[name].null_count == len(found), name
+
+
+def test_figures_are_those_of_the_rows(root: Path) -> None:
+    raw = pa.concat_tables([pq.read_table(file) for file in (WRITTEN / "episodes").iterdir()]).to_pandas()
+    means = raw.groupby(["planner", "case_id"])["success"].mean().groupby("planner").mean()
+    found = tables.results(load.episodes(root)).set_index("planner")
+    assert {str(name).partition(" ")[0]: value for name, value in found["success_mean"].items()} == means.to_dict()
+    text = io.StringIO()
+    sheets = print_report(root, Console(file=text, width=200))
+    assert {"results", "differences", "costs"} <= {sheet.name.partition(" ")[0] for sheet in sheets}
+    cells = [str(cell) for cell in raw["cell_id"]]
+    kept = transcripts(root, cells)
+    assert len(kept) == len(cells)
+    assert all(request is not None for cell in kept.values() for request in cell)
+
+
+def test_a_sweep_goes_on_beside_it(root: Path) -> None:
+    before = len(store.finished(root, by="cell_key"))
+    assert before == ROWS["episodes"]
+    store.write(root, {"episodes": [episode("new")]})
+    store.write(root, {"episodes": [episode("newer")]})
+    store.compact(root)
+    assert len(store.finished(root)) == before + 2
+    left = {file.name for file in (root / "episodes").iterdir()}
+    assert {file.name for file in (WRITTEN / "episodes").iterdir()} <= left, "old files stay as they were written"
+    assert store.read(root, "episodes", ["answered_by"])["answered_by"].null_count == before + 2
