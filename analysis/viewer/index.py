@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from analysis import spending
 from analysis.apart import APART
-from analysis.viewer.reading import again, ask, connect, rows_of
+from analysis.viewer.reading import again, ask, connect
 from grid.errors import StoreError
 
 if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
@@ -91,11 +91,11 @@ class Index:
         self.names: frozenset[str] = again(root, "episodes", self._load)
         self.seconds = time.monotonic() - began
 
-    def _load(self, names: Sequence[str]) -> frozenset[str]:
+    def _load(self, names: Sequence[str], rows: str) -> frozenset[str]:
         """Read the cells; called again where files were replaced meanwhile."""
         if not names:
             raise StoreError(f"{self.root}: no episodes yet")
-        rows, run = rows_of(names), self._connection.execute
+        run = self._connection.execute
         run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT case_id, cluster FROM {rows}")
         run("DROP TABLE IF EXISTS e")
         for kind, column in (("cases", "case_id"), ("clusters", "cluster")):

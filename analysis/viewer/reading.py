@@ -13,6 +13,8 @@ import pyarrow as pa
 from grid.errors import StoreError
 from grid.store import Table, check_there
 from grid.store.files import whole
+from grid.store.looking import File
+from grid.store.schema import TABLES
 
 T = TypeVar("T")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -33,27 +35,42 @@ def files(root: Path, table: Table) -> list[str]:
     """The files of a table that count, as patterns that mean just them.
 
     Raises:
-        StoreError: the folder is gone, or a file is damaged, cannot be read or is of another schema version.
+        StoreError: the folder is gone, or a file is damaged, cannot be read or is of a schema version that is not read.
     """
     check_there(root)
-    return [glob.escape(str(file.path)) for file in whole(root, table)]
+    return [_pattern(file) for file in whole(root, table)]
 
 
-def rows_of(names: Sequence[str]) -> str:
-    """What stands in a query for the rows of such files."""
-    listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
-    return f"read_parquet([{listed}], hive_partitioning=false)"
+def _pattern(file: File) -> str:
+    return glob.escape(str(file.path))
 
 
-def again(root: Path, table: Table, use: Callable[[Sequence[str]], T]) -> T:
-    """What `use` makes of a table's files; it is called again where one was replaced by a larger one meanwhile.
+def _rows(table: Table, found: Sequence[File]) -> str:
+    """What stands in a query for the rows of such files; what files of earlier versions lack is null."""
+    listed = ", ".join("'" + _pattern(file).replace("'", "''") + "'" for file in found)
+    if all(file.of_now for file in found):
+        return f"read_parquet([{listed}], hive_partitioning=false)"
+    with duckdb.connect(config=_CONFIG) as own:
+        own.register("empty", TABLES[table].empty_table())
+        kinds = own.sql("DESCRIBE empty").fetchall()
+    columns = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind, *_ in kinds)
+    rows = f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false, union_by_name=true)"
+    return f"({rows} UNION ALL BY NAME SELECT {columns} WHERE false)"
+
+
+def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T]) -> T:
+    """What `use` makes of a table's files and of what stands in a query for their rows.
+
+    It is called again where a file was replaced by a larger one meanwhile.
 
     Raises:
         StoreError: as `files`; or files vanish again and again.
     """
     for _ in range(_TRIES):
         try:
-            return use(files(root, table))
+            check_there(root)
+            found = whole(root, table)
+            return use([_pattern(file) for file in found], _rows(table, found))
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             last = error
     raise StoreError(f"{root / table}: cannot be read ({last})")
@@ -68,9 +85,9 @@ def ask(
         StoreError: as `again`.
     """
 
-    def use(names: Sequence[str]) -> pa.Table | None:
+    def use(names: Sequence[str], rows: str) -> pa.Table | None:
         if not names:
             return None
-        return connection.cursor().sql(query.replace(FILES, rows_of(names)), params=dict(values)).to_arrow_table()
+        return connection.cursor().sql(query.replace(FILES, rows), params=dict(values)).to_arrow_table()
 
     return again(root, table, use)

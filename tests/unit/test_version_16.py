@@ -17,6 +17,8 @@ from rich.console import Console
 
 from analysis import load, tables
 from analysis.report import print_report
+from analysis.viewer.index import Index
+from analysis.viewer.reading import ask, connect
 from grid import store
 from grid.store.looking import VERSION_KEY
 from grid.store.schema import TABLES
@@ -61,6 +63,16 @@ def test_figures_are_those_of_the_rows(root: Path) -> None:
     kept = transcripts(root, cells)
     assert len(kept) == len(cells)
     assert all(request is not None for cell in kept.values() for request in cell)
+
+
+def test_the_viewer_shows_it_beside_new_rows(root: Path) -> None:
+    store.write(root, {"episodes": [episode("new")]})
+    index = Index(root)
+    assert index.ask("SELECT count(*) FROM e") == [(ROWS["episodes"] + 1,)]
+    query = "SELECT count(*) AS n, count(answered_by) AS known, count(reasoning_tokens) AS told FROM $files"
+    found = ask(connect(), root, "episodes", query, {})
+    assert found is not None
+    assert found.to_pylist() == [{"n": ROWS["episodes"] + 1, "known": 0, "told": 0}]
 
 
 def test_a_sweep_goes_on_beside_it(root: Path) -> None:
