@@ -14,7 +14,6 @@ import pytest
 
 from analysis import made_up, provenance
 from grid.datasets.balance import ATOMIC, bin_of, bins
-from grid.datasets.freebase import witness
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
 from grid.datasets.freebase.drawing import draw, split
 from grid.datasets.freebase.graphs import WITNESS, Witnessed
@@ -205,7 +204,7 @@ def test_a_version_follows_files_seed_and_schema_and_no_path(folder: str, small:
 
 def test_the_graph_is_made_once(folder: str, small: GrailQA, monkeypatch: pytest.MonkeyPatch) -> None:
     _ = small.version
-    monkeypatch.setattr(witness, "grow", None)
+    monkeypatch.setattr(Witnessed, "_make", None)
     again = GrailQA(path=folder, held_out=0.0)
     assert (again.version, again.case_ids()) == (small.version, small.case_ids())
     assert walked(again, again.case_ids()[0]).resolved

@@ -101,7 +101,9 @@ def config(asks: bool, **named: object) -> dict[str, Any]:
 def test_a_judge_that_nobody_names_is_an_error_before_the_sweep() -> None:
     with pytest.raises(ConfigError, match=r"robustness\.tools_forgiving\.judge"):
         with_roles(config(True))
-    named = {"judge": {"_target_": "grid.engines.lexical.engine.LexicalPolicy"}}
+    named = {
+        "judge": {"_target_": "grid.engines.simulated.engine.Simulated"}
+    }  # it is told references: it examines nothing
     found: Sequence[str] = list(with_roles(config(True, **named)))
     assert "judge" in found
     assert "judge" not in with_roles(config(False, **named))
