@@ -55,6 +55,10 @@ FOLDERS = {
 LEFT_OPEN["mcp"] = mcp.command()
 
 
+ENDS = {"tooltree"}
+"""Planners whose search ends with nothing where their judge, which cannot tell tools apart, rejects all of them."""
+
+
 def solvers() -> list[str]:
     """The files of conf/planner whose planners work on a case."""
     return [name for name in names("planner") if name != "refuser"]

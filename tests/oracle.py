@@ -112,12 +112,31 @@ class Oracle:
         return self.references[prompt.entries("task")[0].removeprefix("Query: ")]
 
 
+class Judge(Oracle):
+    """Scores the call that the reference says next as 10, every other one as 0."""
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        assert isinstance(prompt.answer, ScoreAnswer)
+        wanted = self._next(prompt)
+        told = "none" if wanted["tool"] == NO_TOOL else ToolCall(wanted["tool"], wanted["arguments"]).text()
+        shown = prompt.entries("proposal")[-1]
+        ends = wanted["tool"] == FINISH and shown.startswith(f'{{"tool": "{FINISH}"')  # with whatever answer
+        right = ends or told == shown
+        return Sampled((to_json({"score": 10 * right, "explanation": "As told."}),) * n, Usage(llm_calls=n))
+
+
 def oracle_of(dataset: Dataset, case_ids: Sequence[str]) -> Oracle:
     """An engine that knows these cases."""
     problems = [dataset.problem(case_id) for case_id in case_ids]
     references = {problem.case.query: problem.reference for problem in problems}
     assert len(references) == len(problems), "a query tells which case it is"
     return Oracle(references, dataset.tools)
+
+
+def judge_of(dataset: Dataset, case_ids: Sequence[str]) -> Judge:
+    """A judge that knows these cases."""
+    known = oracle_of(dataset, case_ids)
+    return Judge(known.references, known.tools)
 
 
 def _written(call: ToolCall, places: Mapping[str, str]) -> dict[str, Any]:

@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 
 from grid.datasets.base import GIVEN
+from grid.engines.roles import JUDGE
 from grid.runner.build import build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
 from tests.configs import FOLDERS, goes_together, outlines, setting_of, solvers
-from tests.oracle import oracle_of
+from tests.oracle import judge_of, oracle_of
 
 BUDGET = BudgetConfig()
 CASES = 6
+DRAFTING = "tooltree"  # drafts every tool on offer, so that its judge alone tells them apart: it needs an oracle too
 MOST_CALLS = 30  # more than any of these cases takes; some planners are shallow by default
 
 
@@ -33,7 +35,8 @@ def told(setting: Setting) -> list[dict[str, Any]]:
     assert invalid_reason(setting) is None
     built = build(setting, BUDGET)
     case_ids = built.dataset.case_ids()
-    built = replace(built, engine=oracle_of(built.dataset, case_ids))
+    roles = built.roles | ({JUDGE: judge_of(built.dataset, case_ids)} if setting.labels["planner"] == DRAFTING else {})
+    built = replace(built, engine=oracle_of(built.dataset, case_ids), roles=roles)
     chunk = list(cells(setting, built.dataset.version, case_ids, 1))
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 

@@ -264,6 +264,6 @@ def test_horizons_everywhere_ask_at_each_planners_own_temperature(cells: Cells) 
     pairs = zip(map(str, ran["planner"]), map(str, ran["config"]), strict=True)
     asked = {label.partition("[")[0]: json.loads(config)["planner"] for label, config in pairs}
     assert {name: own["temperature"] for name, own in asked.items()} == {
-        name: yaml("planner", name)["temperature"] for name in asked
+        name: yaml("planner", name.rpartition("/")[2])["temperature"] for name in asked
     }
     assert {own["max_tokens"] for own in asked.values()} == {10_000}
