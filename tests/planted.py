@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from grid.engines.roles import JUDGE
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
@@ -47,7 +48,8 @@ def grid(
         robustness=robustness,
         retriever=retriever,
     )
-    setting.config["model"].update(model)
+    for role in ("model", *(role for role in (JUDGE,) if role in setting.config)):  # the policy is its own judge
+        setting.config[role].update(model)
     setting = replace(setting, seed=seed)
     built = build(setting, budget)
     chunk = list(cells(setting, built.dataset.version, built.dataset.case_ids(), trials))
