@@ -35,8 +35,9 @@ def told(setting: Setting) -> list[dict[str, Any]]:
     assert invalid_reason(setting) is None
     built = build(setting, BUDGET)
     case_ids = built.dataset.case_ids()
-    roles = built.roles | ({JUDGE: judge_of(built.dataset, case_ids)} if setting.labels["planner"] == DRAFTING else {})
-    built = replace(built, engine=oracle_of(built.dataset, case_ids), roles=roles)
+    built = replace(built, engine=oracle_of(built.dataset, case_ids))
+    if setting.labels["planner"] == DRAFTING:
+        built = replace(built, roles={**built.roles, JUDGE: judge_of(built.dataset, case_ids)})
     chunk = list(cells(setting, built.dataset.version, case_ids, 1))
     return asyncio.run(run_chunk(built, setting, chunk, Stamp("test", None))).take()["episodes"]
 
