@@ -68,7 +68,7 @@ def test_the_index_links_the_reports_that_there_are(story: Story) -> None:
     assert linked == {f"{name}/report.html" for name in SIZE}
     assert all((story.folder / link).is_file() for link in linked)
     assert "tooltree, table 6" in text
-    assert "Of 2 orders" in text
+    assert "Of 4 orders" in text, "success and the judge's errors, each beside two models"
     assert "cost-aware, CR, %: GPT-5 89.50" in text
 
 
