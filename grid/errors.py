@@ -69,7 +69,7 @@ class DataError(GridError):
 
 
 class StoreError(GridError):
-    """A results folder that cannot be used: another schema version, or another sweep writing to it."""
+    """A results folder that cannot be used: a schema version that is not read, or another sweep writing to it."""
 
 
 class UnfinishedError(GridError):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from grid.datasets.slate.construct.__main__ import main
+from grid.types import Json
 from tests.http_server import LocalServer, Play
-from tests.scripted_slate import counted
+from tests.scripted_slate import Flaw, counted
 
 DOMAIN = {
     "name": "Workshop",
@@ -44,3 +46,14 @@ def of_stages(server: LocalServer) -> int:
 def run_in(folder: Path, play: Play, out: str = "out", *more: str) -> tuple[int, LocalServer]:
     with LocalServer(play) as server:
         return main(arguments(server.url, folder, out, *more)), server
+
+
+def changed(stage: str, change: Callable[[dict[str, Any]], object]) -> Flaw:
+    """The first answers of a stage with a change, repairs without."""
+
+    def flaw(at: str, repair: bool, answer: dict[str, Json]) -> Json:
+        if at == stage and not repair:
+            change(answer)
+        return answer
+
+    return flaw

@@ -24,9 +24,10 @@ OPTIONS = "options"
 """The key of a setting that is no group."""
 DATA = ("path", "responses", "sentence_model", "train", "corpus", "ontology", "graph", "folder")
 """The keys of a dataset that say where its files lie; what is in them is part of its version."""
+WHICH_CASES = ("limit", "order", "draw", "max_substeps")
+"""The keys of a dataset that say which of its cases are run."""
 NO_INFLUENCE = (
-    *(f"dataset.{key}" for key in DATA),
-    *("dataset.command", "dataset.limit", "dataset.order", "dataset.draw", "dataset.max_substeps"),
+    *(f"dataset.{key}" for key in (*DATA, "command", *WHICH_CASES)),
     *(f"{role}.{key}" for role in ("model", *ASKED) for key in ("serving", "price")),
     "planner.parallel",
     *("pool.path", "memory.path", "memory.held"),

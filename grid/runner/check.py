@@ -73,7 +73,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     Raises:
         ConfigError: a value that cannot run, or nothing that can.
         DataError: a dataset's file.
-        StoreError: results of another schema version, or that cannot be read.
+        StoreError: results of a schema version that is not read, or that cannot be read.
     """
     shared = sweep_config(jobs[0].config)
     settings, budget = _settings(jobs, shared), shared.budget.of_episode

@@ -108,7 +108,7 @@ def memory_of(setting: Setting, version: str) -> Memory | None:
 
     Raises:
         ConfigError: the folder has no episodes of the setting, or of another version alone.
-        StoreError: it holds no results, is of another schema version, or cannot be read.
+        StoreError: it holds no results, is of a schema version that is not read, or cannot be read.
         UnfinishedError: it does not hold here and now what it held when the sweep was checked.
     """
     given = setting.config.get(MEMORY)

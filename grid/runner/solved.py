@@ -16,11 +16,9 @@ from grid.datasets.nearest import Nearest, question_words
 from grid.datasets.sampling import part_of
 from grid.planners.memory import OTHER_HALF
 from grid.retrievers.texts import bm25_texts
+from grid.runner.cell import WHICH_CASES
 from grid.runner.pooled import KEPT, dataset_of, key_of
 from grid.types import Case, Demonstration
-
-_WHICH_CASES = ("limit", "order", "draw", "max_substeps")
-"""The keys of a dataset that say which of its cases are run (`grid.runner.cell.NO_INFLUENCE`)."""
 
 _MOST = 1_000
 """Cases of a dataset, the first in its order, that are solved ones: all have to be built in every process."""
@@ -74,7 +72,7 @@ class Solved:
 
 def solved_of(dataset: Mapping[str, Any]) -> Solved:
     """Of a dataset's config, all of whose cases count, in the dataset's own order. Raises as `dataset_of`."""
-    return _solved(key_of({key: value for key, value in dataset.items() if key not in _WHICH_CASES}))
+    return _solved(key_of({key: value for key, value in dataset.items() if key not in WHICH_CASES}))
 
 
 def goes_by_solved(config: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ def compact(root: Path, say: Callable[[str], object] = _warn) -> dict[str, tuple
     Nobody else may compact the folder at the same time; writing is free.
 
     Raises:
-        StoreError: a file cannot be read or has another schema version, or the folder cannot be written to.
+        StoreError: a file cannot be read or has a schema version that is not, or the folder cannot be written to.
     """
     counts = {}
     for table in TABLES:

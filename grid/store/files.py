@@ -60,7 +60,7 @@ def survey(root: Path, table: str, names: Sequence[str] = ()) -> Survey:
     """Look at every file of a table, small ones with the columns `names`; one that nobody has written to has none.
 
     Raises:
-        StoreError: a file or folder cannot be read, or a file has other columns or another schema version.
+        StoreError: a file or folder cannot be read, or a file has a schema version that is not.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -90,7 +90,7 @@ def scan(root: Path, table: str, use: Callable[[Scan], T], names: Sequence[str] 
     It is called again where a file was replaced while it was read. `names` are columns that it will ask for first.
 
     Raises:
-        StoreError: a file is damaged, has another schema version or other columns, or cannot be read.
+        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     try:
@@ -113,7 +113,7 @@ def check(root: Path, *, damage: bool = True) -> None:
     """Look at every file of a results folder.
 
     Raises:
-        StoreError: one cannot be read, has another schema version, or is damaged, if `damage` counts.
+        StoreError: one cannot be read, has a schema version that is not, or is damaged, if `damage` counts.
     """
     for table in TABLES:
         found = survey(root, table)

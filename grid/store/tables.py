@@ -86,7 +86,7 @@ def read(
         categories: columns of few different texts, which come dictionary-encoded: small, and categories in pandas.
 
     Raises:
-        StoreError: a file is damaged, has another schema version or other columns, or cannot be read.
+        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
     """
     names = list(columns) if columns is not None else TABLES[table].names
     wanted = _Wanted(names, _ORDER[table], categories)

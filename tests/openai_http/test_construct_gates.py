@@ -13,9 +13,9 @@ import pytest
 from grid.datasets.slate.construct import shapes
 from grid.datasets.slate.construct.__main__ import main
 from grid.types import Json
-from tests.constructing import arguments, lines, run_in
+from tests.constructing import arguments, changed, lines, run_in
 from tests.http_server import LocalServer
-from tests.scripted_slate import STAGES, Flaw, right, stage_of
+from tests.scripted_slate import STAGES, right, stage_of
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +51,6 @@ def test_a_model_that_writes_no_json_for_a_stage(
     earlier = STAGES[: STAGES.index(stage)]
     assert all(line["refused"] == [] for one in earlier for line in lines(tmp_path / "out", one))
     assert not (tmp_path / "out/cases.jsonl").exists()
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], object]) -> Flaw:
-    """The first answers of a stage with a change, repairs without."""
-
-    def flaw(at: str, repair: bool, answer: dict[str, Json]) -> Json:
-        if at == stage and not repair:
-            change(answer)
-        return answer
-
-    return flaw
 
 
 def first_tool(**values: Any) -> Callable[[dict[str, Any]], object]:

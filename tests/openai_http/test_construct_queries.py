@@ -22,10 +22,10 @@ from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.types import Json
 from tests.configs import setting_of
-from tests.constructing import arguments, contents, lines, of_stages, run_in
+from tests.constructing import arguments, changed, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal
 from tests.oracle import oracle_of
-from tests.scripted_slate import Flaw, right, stage_of
+from tests.scripted_slate import right, stage_of
 
 ORDER = ["order=queries", "retriever=bm25"]
 FILES = {
@@ -101,17 +101,6 @@ def test_merging_leaves_no_call_of_what_was_replaced(tmp_path: Path, capsys: pyt
         assert set(taken) == {"both_code"}, "arguments take what the merged tool returns"
     assert {case["workflow"] for case in cases} == {"repairs-000", "bike-hire-000"}, "now the others are the same"
     assert "merging: 8 tools became 6\n" in capsys.readouterr().out
-
-
-def changed(stage: str, change: Callable[[dict[str, Any]], object]) -> Flaw:
-    """The first answers of a stage with a change, repairs without."""
-
-    def flaw(at: str, repair: bool, answer: dict[str, Json]) -> Json:
-        if at == stage and not repair:
-            change(answer)
-        return answer
-
-    return flaw
 
 
 def grouped(*names: str) -> Callable[[dict[str, Any]], object]:
