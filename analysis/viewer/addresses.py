@@ -26,8 +26,8 @@ class Addresses(Protocol):
         """A file of the viewer's own."""
         ...
 
-    def sweeps(self) -> str:
-        """The first page."""
+    def sweeps(self, filters: Filters | None = None) -> str:
+        """The first page, with unknown cells as filters have them."""
         ...
 
     def cases(self, filters: Filters) -> str | None:
@@ -56,8 +56,8 @@ class Served:
     def static(self, name: str) -> str:  # noqa: D102
         return links.STATIC + name
 
-    def sweeps(self) -> str:  # noqa: D102
-        return links.SWEEPS
+    def sweeps(self, filters: Filters | None = None) -> str:  # noqa: D102
+        return links.address(links.SWEEPS, Filters(unknown=filters.unknown).query if filters else {})
 
     def cases(self, filters: Filters) -> str | None:  # noqa: D102
         return links.address(links.CASES, filters.query)
@@ -91,7 +91,7 @@ class Exported:
     def static(self, name: str) -> str:  # noqa: D102
         return f"{self.up}static/{name}"
 
-    def sweeps(self) -> str:  # noqa: D102
+    def sweeps(self, filters: Filters | None = None) -> str:  # noqa: D102
         return f"{self.up}index.html"
 
     def cases(self, filters: Filters) -> str | None:  # noqa: D102

@@ -48,7 +48,7 @@ def app(runs: Sequence[Run], port: int, token: str | None = None) -> Starlette:
 
     return Starlette(
         routes=[
-            route(links.SWEEPS, lambda request, filters, wrong: pages.sweeps(_SERVED)),
+            route(links.SWEEPS, lambda request, filters, wrong: pages.sweeps(_SERVED, filters, wrong)),
             route(links.CASES, lambda request, filters, wrong: pages.cases(_SERVED, filters, wrong)),
             route(
                 links.EPISODE,

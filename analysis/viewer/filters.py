@@ -13,6 +13,8 @@ OUTCOMES = {
     "unknown": "nobody can tell",
     "broken": "ended in an error",
 }
+UNKNOWN = {"left_out": "left out", "failure": "counted as failures"}
+"""How tables count cells of which nobody can tell whether they succeeded; the first, unless asked for."""
 OTHER = "(other folder)"
 """What cells are compared with: instead of a planner's label, the same planner's in the other folder."""
 _LONGEST = 500  # characters of a label
@@ -39,12 +41,18 @@ class Filters:
     outcome: str = ""
     case: str = ""
     sort: str = ""
+    unknown: str = ""
     page: int = 1
 
     @property
     def query(self) -> dict[str, object]:
         """For an address."""
         return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
+
+    @property
+    def cells(self) -> str:
+        """The view of `Index` that counts unknown cells as is asked for."""
+        return self.unknown or next(iter(UNKNOWN))
 
     @property
     def narrowed(self) -> bool:
@@ -68,7 +76,9 @@ def read(query: Mapping[str, str]) -> tuple[Filters, list[str]]:
             found["page"] = _page(text, wrong)
         elif text:
             found[one.name] = text
-    for name, allowed in (("sort", SORTS), ("outcome", OUTCOMES), ("run", {"2": ""})):
+    if found.get("unknown") == next(iter(UNKNOWN)):
+        del found["unknown"]  # the same question has the same address
+    for name, allowed in (("sort", SORTS), ("outcome", OUTCOMES), ("unknown", UNKNOWN), ("run", {"2": ""})):
         if found.get(name, "") not in ("", *allowed):
             wrong.append(f"{name}: one of {', '.join(allowed)}; it is left out")
             del found[name]

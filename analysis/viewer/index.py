@@ -36,8 +36,17 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
 _CELLS = f"""
 SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
   hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
-  {spending.OF_JUDGED} AS tokens
+  {spending.OF_JUDGED} AS tokens,
+  coalesce(evaluator_failures, 0) + coalesce(judge_failures, 0) > 0 AS unread, false AS unknown
 FROM {{rows}}"""
+_UNKNOWN = """
+UPDATE e SET unknown = true WHERE success IS NULL AND setting IN (
+  SELECT setting FROM e GROUP BY setting HAVING count(success) > 0 OR count(*) FILTER (ok AND NOT unread) = 0)"""
+"""As `analysis.unknowns.applied` has it."""
+_VIEWS = """
+CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
+CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
+"""The cells as tables count them where success is unknown, by `filters.UNKNOWN`."""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
 _AGAIN = """
 DELETE FROM e WHERE rowid IN (
@@ -63,7 +72,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Summary:
-    """A setting in numbers: success is a mean over cases, each its mean over trials, with the interval of reports."""
+    """A setting in numbers: success is a mean over cases, each its mean over trials, with the interval of reports.
+
+    `bounds` are what success is if all unknown cells failed, and if all succeeded; None where they are few.
+    """
 
     setting: Setting
     cases: int
@@ -72,6 +84,7 @@ class Summary:
     broken: int
     unknown: int
     success: Interval
+    bounds: tuple[float, float] | None
     tokens: float | None
 
 
@@ -88,6 +101,7 @@ class Index:
         began = time.monotonic()
         self.root, self.version = root, 0
         self._connection = connect()
+        self._summaries = dict[str, Mapping[int, Summary]]()
         self.names: frozenset[str] = again(root, "episodes", self._load)
         self.seconds = time.monotonic() - began
 
@@ -104,6 +118,8 @@ class Index:
             run(f"CREATE TYPE {kind} AS ENUM ({names_of})")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")
         run(_AGAIN)
+        run(_UNKNOWN)
+        run(_VIEWS)
         run(f"CREATE OR REPLACE TABLE f ({_CLASSES})")
         table = self._connection.sql(
             f"SELECT hash({_APART}) AS key, {_APART} FROM (SELECT DISTINCT {_APART} FROM {rows}) "
@@ -152,14 +168,24 @@ class Index:
         """The settings of one place."""
         return [one for one in self.settings if one.place == place]
 
-    @cached_property
+    @property
     def summaries(self) -> Mapping[int, Summary]:
-        """Each setting in numbers, by its key."""
+        """Each setting in numbers, by its key; unknown cells are left out."""
+        return self.summed_up("left_out")
+
+    def summed_up(self, cells: str) -> Mapping[int, Summary]:
+        """The same of the cells of a view: of `left_out` or `failure`."""
+        if cells not in self._summaries:
+            self._summaries[cells] = self._summed_up(cells)
+        return self._summaries[cells]
+
+    def _summed_up(self, cells: str) -> Mapping[int, Summary]:
         frame = self.arrow(
             "SELECT setting, cluster, count(*) AS cells, count(*) FILTER (NOT ok) AS broken,\n"
-            "  max(trial) + 1 AS trials, count(*) - count(success) AS unknown,\n"
+            "  max(trial) + 1 AS trials, count(*) FILTER (unknown OR success IS NULL) AS unknown,\n"
+            "  avg(if(unknown, 0, success::INT)) AS least, avg(if(unknown, 1, success::INT)) AS most,\n"
             "  avg(success::INT) AS success, sum(tokens) AS tokens, count(tokens) AS counted\n"
-            "FROM e GROUP BY setting, cluster, case_id"
+            f"FROM {cells} GROUP BY setting, cluster, case_id"
         ).to_pandas()
         return {one.key: _summary(one, frame[frame["setting"] == one.key]) for one in self.settings}
 
@@ -200,8 +226,11 @@ def _settings(rows: pa.Table) -> Sequence[Setting]:
 
 def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
     from analysis.intervals import CLUSTER, share
+    from analysis.unknowns import MOST
 
     cells = int(rows["cells"].sum())
+    unknown = int(rows["unknown"].sum())
+    bounds = float(rows["least"].mean()), float(rows["most"].mean())
     values = rows.set_index(CLUSTER)["success"].dropna()
     tokens: npt.NDArray[np.float64] = rows["tokens"].to_numpy(dtype=float)
     return Summary(
@@ -210,7 +239,8 @@ def _summary(setting: Setting, rows: pd.DataFrame) -> Summary:
         trials=int(rows["trials"].max()),
         cells=cells,
         broken=int(rows["broken"].sum()),
-        unknown=int(rows["unknown"].sum()),
+        unknown=unknown,
         success=share(values),
+        bounds=bounds if unknown > MOST * cells and not np.isnan(bounds[0]) else None,
         tokens=None if np.isnan(tokens).all() else float(np.nansum(tokens)) / int(rows["counted"].sum()),
     )

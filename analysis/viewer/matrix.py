@@ -21,13 +21,19 @@ Codes = npt.NDArray[np.int64]
 _KEPT = 16  # orders that are kept: going on to the next page or case asks for the same again
 _RESOLVED = 0.5
 _FIRST = "arg_min(cell_id, coalesce(success::INT, 0) * 100000 + trial)"
-_SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM e WHERE setting IN $settings GROUP BY ALL)"
+_SHARES = "g AS (SELECT case_id, setting, avg(success::INT) AS share FROM {} WHERE setting IN $settings GROUP BY ALL)"
 _ORDERS = {
     "failed": "avg(share) FILTER (setting IN $chosen) NULLS LAST, case_id",
     "flipped": "count(*) FILTER (setting IN $chosen AND (share > 0.5) <> (base > 0.5)) DESC, case_id",
     "id": "case_id",
 }
-_OUTCOMES = {"resolved": "success", "unresolved": "NOT success", "unknown": "success IS NULL", "broken": "NOT ok"}
+_OUTCOMES = {
+    "resolved": "success",
+    "unresolved": "NOT success AND NOT unknown",
+    "unknown": "(success IS NULL OR unknown)",
+    "broken": "NOT ok",
+}
+"""Whatever is counted, a cell of which nobody can tell is found as such."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +99,11 @@ class Matrix:
 
     def _order(self) -> Codes:
         conditions, values = self._conditions()
-        kept = f"k AS (SELECT DISTINCT case_id FROM e\n  WHERE setting IN $chosen AND {' AND '.join(conditions)})"
+        cells = self.filters.cells
+        kept = f"k AS (SELECT DISTINCT case_id FROM {cells}\n  WHERE setting IN $chosen AND {' AND '.join(conditions)})"
         query = (
-            f"WITH {_SHARES},\n{kept}\nSELECT enum_code(case_id)::BIGINT AS code FROM g SEMI JOIN k USING (case_id)\n"
+            f"WITH {_SHARES.format(cells)},\n{kept}\n"
+            "SELECT enum_code(case_id)::BIGINT AS code FROM g SEMI JOIN k USING (case_id)\n"
             "LEFT JOIN (SELECT case_id::cases AS case_id, setting, share AS base FROM base) USING (case_id, setting)\n"
             f"GROUP BY case_id ORDER BY {_ORDERS[self.filters.sort or 'failed']}"
         )
@@ -131,7 +139,7 @@ class Matrix:
             "  count(*) FILTER (NOT ok) AS broken, any_value(cluster)::VARCHAR AS cluster, any_value(depth) AS depth,\n"
             f"  {_FIRST} AS first, any_value(base) AS base,\n"
             "  list(DISTINCT kind) FILTER (NOT coalesce(success, false)) AS kinds\n"
-            "FROM e LEFT JOIN b USING (case_id, setting)\n"
+            f"FROM {self.filters.cells} LEFT JOIN b USING (case_id, setting)\n"
             "WHERE setting IN $settings AND enum_code(case_id) IN $codes GROUP BY ALL"
         )
         table = self._ask(query, {"settings": self._values["settings"], "codes": [int(code) for code in codes] or [-1]})
@@ -142,7 +150,7 @@ class Matrix:
 
     def first(self, code: int, setting: int) -> str | None:
         """The episode that a cell of the matrix leads to."""
-        query = f"SELECT {_FIRST} FROM e WHERE setting = $setting AND enum_code(case_id) = $code"
+        query = f"SELECT {_FIRST} FROM {self.filters.cells} WHERE setting = $setting AND enum_code(case_id) = $code"
         found: str | None = self.index.ask(query, {"setting": setting, "code": code})[0][0]
         return found
 
@@ -165,19 +173,21 @@ class Matrix:
         return self.index.arrow(query, values, base=self.base, domains=_NO_DOMAINS if domains is None else domains)
 
 
-def against_planner(index: Index, settings: Sequence[Setting], reference: Setting | None) -> pa.Table:
-    """Each setting's cells are compared with the reference's of the same case."""
+def against_planner(
+    index: Index, settings: Sequence[Setting], reference: Setting | None, cells: str = "left_out"
+) -> pa.Table:
+    """Each setting's cells, of a view of the index, are compared with the reference's of the same case."""
     if reference is None:
         return _NO_BASE
     others = [one.key for one in settings if one != reference]
     query = (
-        "WITH r AS (SELECT case_id, avg(success::INT) AS share FROM e WHERE setting = $reference GROUP BY ALL)\n"
+        f"WITH r AS (SELECT case_id, avg(success::INT) AS share FROM {cells} WHERE setting = $reference GROUP BY ALL)\n"
         "SELECT case_id::VARCHAR AS case_id, unnest($others::UBIGINT[]) AS setting, share FROM r"
     )
     return index.arrow(query, {"reference": reference.key, "others": others})
 
 
-def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa.Table:
+def against_other(index: Index, settings: Sequence[Setting], other: Index, cells: str = "left_out") -> pa.Table:
     """Each setting's cells are compared with those of the setting of the same labels in another folder.
 
     Where the other folder has one model, that is taken, whatever it is called. Only cases that both have.
@@ -187,7 +197,7 @@ def against_other(index: Index, settings: Sequence[Setting], other: Index) -> pa
         return _NO_BASE
     query = (
         "SELECT case_id::VARCHAR AS case_id, p.own AS setting, avg(success::INT) AS share\n"
-        "FROM e JOIN pairs AS p ON e.setting = p.other GROUP BY ALL"
+        f"FROM {cells} AS e JOIN pairs AS p ON e.setting = p.other GROUP BY ALL"
     )
     given = pa.table({name: pa.array(keys, pa.uint64()) for name, keys in (("own", pairs), ("other", pairs.values()))})
     shares = other.arrow(query, pairs=given)

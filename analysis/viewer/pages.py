@@ -12,12 +12,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from analysis.viewer import asked, episodes, matrix, places, trees
 from analysis.viewer.addresses import Addresses
-from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, Filters
+from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, UNKNOWN, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run
 from grid.text.untrusted import shown_lines
 
 _FOLDER = Path(__file__).parent
+_ALL = Filters()
 _LISTED = 200  # categories that a list of suggestions has
 _PER_PAGE_ASKED = asked.PAGE
 
@@ -43,23 +44,33 @@ class Pages:
             lstrip_blocks=True,
             finalize=_finalized,
         )
-        self._environment.globals["unresolved"] = UNRESOLVED
+        self._environment.globals |= {"unresolved": UNRESOLVED, "unknowns": UNKNOWN}
         self._environment.filters |= {"number": _number, "percent": _percent, "figure": _figure}
 
     def run(self, filters: Filters) -> Run:
         """The folder that an address is about; the first where there is no second."""
         return next((one for one in self.runs if one.key == filters.run), self.runs[0])
 
-    def sweeps(self, addresses: Addresses) -> Found:
+    def sweeps(self, addresses: Addresses, filters: Filters = _ALL, wrong: Sequence[str] = ()) -> Found:
         """Every folder's settings in numbers, and how far a running sweep is."""
-        told, running = [], False
+        told, running, bounded = [], False, False
         for run in self.runs:
             index = run.index()
             progress = run.watch()
             running = running or bool(progress and progress.running)
-            sums = places.summed_up(run, index)
+            sums = places.summed_up(run, index, filters)
+            bounded = bounded or any(row.bounds for place in sums for row in place["settings"])
             told.append({"run": run, "progress": progress, "places": sums, "cells": places.count(index)})
-        return self._page("sweeps.html", addresses, told=told, refresh=running, title=self.runs[0].name)
+        return self._page(
+            "sweeps.html",
+            addresses,
+            told=told,
+            refresh=running,
+            title=self.runs[0].name,
+            filters=Filters(unknown=filters.unknown),
+            bounded=bounded,
+            notices=wrong,
+        )
 
     def cases(
         self, addresses: Addresses, filters: Filters, wrong: Sequence[str] = (), codes: Sequence[int] | None = None
@@ -85,7 +96,7 @@ class Pages:
             filters=filters,
             settings=table.settings,
             reference=places.reference_of(table.settings, filters),
-            summaries=index.summaries,
+            summaries=index.summed_up(filters.cells),
             rows=table.rows(order[first : first + matrix.PAGE]),
             count=len(order),
             first=first,
@@ -111,16 +122,17 @@ class Pages:
         beside = next((one for one in self.runs if one is not run), None)
         other = beside.index() if beside and filters.against == OTHER else None
         if beside and other:
-            base = matrix.against_other(index, settings, other)
+            base = matrix.against_other(index, settings, other, filters.cells)
             if not len(base):
                 told.append(
                     f"{run.name} and {beside.name} have no case of these planners in common: nothing can be compared."
                 )
         else:
-            base = matrix.against_planner(index, settings, reference)
+            base = matrix.against_planner(index, settings, reference, filters.cells)
             if filters.against and (reference is None or reference.planner != filters.against):
                 told.append(f"There is no planner {filters.against[:80]} here to compare with.")
-        return matrix.Matrix(index, places.ranked(index, settings, reference), filters, base, other), told
+        ranked = places.ranked(index.summed_up(filters.cells), settings, reference)
+        return matrix.Matrix(index, ranked, filters, base, other), told
 
     def episode(
         self, addresses: Addresses, filters: Filters, cell: str, branch: int | None = None, first: int | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.viewer.filters import OTHER, Filters
-from analysis.viewer.index import Index, Setting
+from analysis.viewer.index import Index, Setting, Summary
 from analysis.viewer.runs import Run
 
 REFERENCE = "react"
@@ -34,23 +34,20 @@ def in_place(filters: Filters, setting: Setting) -> Filters:
     return filters.but(page=filters.page, model=model, dataset=dataset, robustness=robustness)
 
 
-def summed_up(run: Run, index: Index) -> list[dict[str, Any]]:
-    """Each place's address, and its settings in numbers."""
-    return [
-        {
-            "filters": Filters(run.key, *place),
-            "settings": [
-                index.summaries[one.key]
-                for one in ranked(index, index.of_place(place), reference_of(index.of_place(place), Filters()))
-            ],
-        }
-        for place in index.places
-    ]
+def summed_up(run: Run, index: Index, filters: Filters) -> list[dict[str, Any]]:
+    """Each place's address, and its settings in numbers, with unknown cells as the filters have them."""
+    summaries, found = index.summed_up(filters.cells), []
+    for place in index.places:
+        settings = index.of_place(place)
+        own = Filters(run.key, *place, unknown=filters.unknown)
+        planners = [summaries[one.key] for one in ranked(summaries, settings, reference_of(settings, Filters()))]
+        found.append({"filters": own, "settings": planners})
+    return found
 
 
-def ranked(index: Index, settings: Sequence[Setting], reference: Setting | None) -> list[Setting]:
+def ranked(summaries: Mapping[int, Summary], settings: Sequence[Setting], reference: Setting | None) -> list[Setting]:
     """As reports have them: the reference first, then by success."""
-    return sorted(settings, key=lambda one: (one != reference, -_known(index.summaries[one.key].success.mean)))
+    return sorted(settings, key=lambda one: (one != reference, -_known(summaries[one.key].success.mean)))
 
 
 def count(index: Index) -> int:

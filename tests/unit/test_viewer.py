@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 
 from analysis.viewer import links
 from analysis.viewer.app import app
-from analysis.viewer.filters import OTHER, Filters
+from analysis.viewer.filters import OTHER, UNKNOWN, Filters
 from analysis.viewer.index import Index
 from analysis.viewer.matrix import Matrix, against_planner
 from analysis.viewer.places import reference_of
@@ -147,6 +147,82 @@ def test_orders_and_flips_are_those_of_a_plain_loop(seed: int, tmp_path: Path) -
             assert (cell.resolved / cell.known if cell.known else None) == known
             first = next(one for one in rows if one["cell_id"] == cell.first)
             assert cell.known == cell.resolved or first["success"] is not True
+
+
+def unknown_rows() -> list[dict[str, Any]]:
+    """Of react's four cases the first resolved twice, the second never; the other cells' success is not known."""
+    failed = {"success": None, "status": "failed", "error_kind": "infrastructure"}
+    unread = {"success": None, "judge_failures": 1}
+    told: list[list[dict[str, Any]]] = [[{}, {}], [{"success": False}, failed], [failed, unread], [{}, failed]]
+    react = [viewed.episode("react", case, trial, **{"success": True, **further})
+             for case, of_case in enumerate(told) for trial, further in enumerate(of_case)]  # fmt: skip
+    none = [viewed.episode("egb_logits", case, 0, success=None) for case in range(4)]
+    return [*react, *none]
+
+
+@pytest.mark.parametrize("unknown", UNKNOWN)
+def test_unknown_cells_count_as_in_reports(unknown: str, tmp_path: Path) -> None:
+    from analysis import load, tables, unknowns
+
+    store.write(tmp_path, {"episodes": unknown_rows()})
+    with unknowns.counted(unknown):
+        own = tables.results(load.episodes(tmp_path)).set_index("planner")
+    found = {one.setting.planner: one for one in Index(tmp_path).summed_up(unknown).values()}
+    for planner, row in found.items():
+        told = own.loc[planner]
+        assert row.success.mean == pytest.approx(told["success_mean"], nan_ok=True)
+        assert (row.success.low, row.success.high) == pytest.approx(
+            (told["success_low"], told["success_high"]), nan_ok=True
+        )
+        assert row.unknown == told["unknown"]
+    assert found["react"].bounds == pytest.approx(
+        (own.loc["react", unknowns.LEAST], own.loc["react", unknowns.LARGEST])
+    )
+    assert found["react"].bounds == pytest.approx((0.375, 0.875))
+    assert found["egb_logits"].bounds is None, "it has no success: nothing of it is unknown"
+
+
+def test_the_page_counts_unknown_cells_as_the_address_says(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": unknown_rows()})
+    viewer = client(tmp_path)
+    left, failing = (texts(viewer.get(f"/{query}").text) for query in ("", "?unknown=failure"))
+    assert "react 66.7 [" in left
+    assert "react 37.5 [" in failing
+    assert "[37.5, 87.5]" in left
+    assert "[37.5, 87.5]" in failing
+    assert "left out; bounds" in left
+    assert "counted as failures; bounds" in failing
+    cases = viewer.get("/?unknown=failure").text.split('href="/cases?')[1].split('"')[0]
+    assert "unknown=failure" in cases, "links keep it"
+    assert [texts(viewer.get(f"/cases?sort=id{query}").text).count("? unknown")
+            for query in ("", "&unknown=failure")] == [5, 4]  # fmt: skip
+    text = texts(viewer.get("/cases?sort=id&unknown=failure").text)
+    assert "37.5%, bounds [37.5, 87.5]" in text
+    assert "✗ 0/2" in text
+    wrong = texts(viewer.get("/?unknown=maybe").text)
+    assert "unknown: one of left_out, failure; it is left out" in wrong
+    assert "react 66.7 [" in wrong
+
+
+def test_cells_that_nobody_can_tell_are_found_however_they_are_counted(tmp_path: Path) -> None:
+    store.write(tmp_path, {"episodes": unknown_rows()})
+    viewer = client(tmp_path)
+    for unknown in UNKNOWN:
+        for outcome, expected in (("unknown", {"case-1", "case-2", "case-3"}), ("unresolved", {"case-1"})):
+            html = viewer.get(f"/cases?planner=react&outcome={outcome}&unknown={unknown}").text
+            assert set(re.findall(r"<span>(case-\d)</span>", html)) == expected
+
+
+def test_flips_count_unknown_cells_too(tmp_path: Path) -> None:
+    """Where react's only trial is unknown, another planner's success gained nothing unless it counts as a failure."""
+    rows = [
+        viewed.episode("react", case, 0, success=(True, None)[case], status=("ok", "failed")[case]) for case in (0, 1)
+    ]
+    rows += [viewed.episode("tooltree", case, 0, success=True) for case in (0, 1)]
+    store.write(tmp_path, {"episodes": rows})
+    viewer = client(tmp_path)
+    gained = [texts(viewer.get(f"/cases?unknown={unknown}").text).count("▲ gained") for unknown in UNKNOWN]
+    assert gained == [1, 2], "one is the legend's"
 
 
 def test_filters_leave_the_cases_that_fit(root: Path) -> None:
@@ -292,6 +368,7 @@ def test_a_folder_that_disappears_is_told(root: Path, tmp_path: Path, monkeypatc
 
 def test_rows_that_come_are_shown(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("analysis.viewer.runs._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("analysis.viewer.runs._AT_ONCE_SECONDS", 60.0)  # on a busy machine too
     viewed.write(tmp_path / "r", count=1)
     told = Progress("cells 6/24", running=True)
     viewer = client(tmp_path / "r", watch=lambda: told)
