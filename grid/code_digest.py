@@ -1,7 +1,8 @@
 """What a class's results depend on in code: a digest of the definitions that it reaches, whatever files they stand in.
 
 A definition is what a module binds at its top: a function, a class, a constant. It reaches what it names, followed
-through imports and the faces of packages; where a name cannot be followed, the whole module that it comes from. Names
+through imports and the faces of packages; where a name cannot be followed, the whole module that it comes from. What a
+module does to it at its top (`TABLE[key] = value`) counts too, what another module does to it does not. Names
 of modules and files, imports, docstrings, comments, formatting and annotations do not count, so that moving code
 changes nothing, nor does code beside it that is not reached.
 """
@@ -14,20 +15,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 _DIGITS = 16
-_ROUNDS = 2  # in which a definition's digest takes in those that it names
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.\w+)+")
+_CODE = (".py", ".pyc", ".pyi")
 _READERS = ("importlib.resources", "pkgutil")
 _OUTSIDE = ("decorator_list", "args", "bases", "keywords")
 """Fields of functions and classes that are read outside them; their names are no local ones."""
+_DROPPED = frozenset({"ctx", "kind", "type_comment", "type_params", "simple"})
+_ANNOTATIONS = frozenset({"annotation", "returns"})
 _TYPING_ONLY = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Compound = ast.If | ast.Try | ast.With | ast.For | ast.While | ast.Match
 _SCOPES = _Function | ast.ClassDef | ast.Lambda | _Comprehension
 
 
@@ -42,8 +45,9 @@ class Name(NamedTuple):
 def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """Sixteen hexadecimal digits of the code that some definitions reach in their own packages.
 
-    Data files in plain folders of a package (word lists and the like) belong to the definitions that name `__file__`
-    or `importlib.resources`, but for a project's `conf`. Read once in a process: a class is not loaded twice either.
+    Data files of a package (word lists and the like), beside its modules and in plain folders, belong to the
+    definitions that name `__file__` or `importlib.resources`, but for a project's `conf`. Read once in a process: a
+    class is not loaded twice either.
 
     Args:
         names: dotted names of definitions, or of modules, of which all counts; nothing is imported by being digested.
@@ -51,12 +55,12 @@ def code_digest(names: tuple[str, ...], also: tuple[str, ...] = ()) -> str:
     """
     own = frozenset(name.partition(".")[0] for name in names) | {__package__, *also}
     found = reached(names, own)
-    digests = {one: part.digest for one, part in found.items()}
-    for _ in range(_ROUNDS):
-        digests = {
-            one: _hash(part.digest, *(digests.get(other, "") for other in part.names)) for one, part in found.items()
-        }
-    return _hash(*sorted(set(digests.values())))[:_DIGITS]
+    digests, kinds = {one: part.digest for one, part in found.items()}, 0
+    while len(set(digests.values())) > kinds:  # each round tells apart what names different things one step further on
+        kinds = len(set(digests.values()))
+        digests = {one: _hash(part.digest, *part.named(digests)) for one, part in found.items()}
+    roots = {digests[_found(name, own)] for name in names}
+    return _hash(*sorted(roots), "", *sorted(set(digests.values())))[:_DIGITS]
 
 
 def digest_of(*definitions: Callable[..., object]) -> str:
@@ -79,10 +83,15 @@ def reached(names: Sequence[str], own: frozenset[str]) -> dict[Name, Definition]
 
 @dataclass(frozen=True)
 class Definition:
-    """A digest of a definition's own text, and what it names, in the order of naming."""
+    """A digest of a definition's own text, and what it names, in the order of naming; a module has no text."""
 
     digest: str
     names: tuple[Name, ...]
+
+    def named(self, digests: Mapping[Name, str]) -> list[str]:
+        """The digests of what it names; the order of definitions in a module does not count."""
+        found = [digests[one] for one in self.names]
+        return found if self.digest else sorted(set(found))
 
 
 @lru_cache(maxsize=65_536)
@@ -90,15 +99,32 @@ def definition(one: Name, own: frozenset[str]) -> Definition:
     """One definition of the packages `own`, or all of a module."""
     module = _module(one.module)
     if one.name is None:
-        return Definition("", tuple(Name(one.module, name) for name in [*module.bound, *module.loose]))
+        return Definition("", tuple(dict.fromkeys(_whole(module, own))))
     statements = module.bound.get(one.name) or [module.loose[one.name]]
     writer = _Writer(module, own)
     for statement in statements:
         writer.write(statement)
     if one.name in module.bound:
         writer.names += [Name(one.module, name) for name, loose in module.loose.items() if one.name in _words(loose)]
-    data = _data(module) if writer.reads_files else []
-    return Definition(_hash("".join(writer.text), *data), tuple(dict.fromkeys(writer.names)))
+        writer.names += _imported_too(module, one.name, own)
+    return Definition(_hash("".join(writer.text), *writer.data()), tuple(dict.fromkeys(writer.names)))
+
+
+def _whole(module: _Module, own: frozenset[str]) -> Iterator[Name]:
+    """All that a module binds, does and has from other modules of the packages `own`."""
+    yield from (Name(module.name, name) for name in [*module.bound, *module.loose])
+    for name in module.imports:
+        yield from _imported_too(module, name, own)
+    yield from (Name(star, None) for star in module.stars if star.partition(".")[0] in own and _file(star))
+
+
+def _imported_too(module: _Module, name: str, own: frozenset[str]) -> Iterator[Name]:
+    """What a module imports under a name, which it may bind once more: `f = wrapped(f)`."""
+    if name in module.imports:
+        source, attribute = module.imports[name]
+        target = _member(source, [attribute] if attribute else [], own)[0]
+        if target.module:
+            yield target
 
 
 @dataclass
@@ -118,13 +144,11 @@ class _Module:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 self._import(statement)
                 continue
-            names = [name for name in _bound(statement) if name != "__all__"]
+            names = [name for name in _bound(statement, self.package) if name != "__all__"]
             for name in names:
                 self.bound.setdefault(name, []).append(statement)
-            if isinstance(statement, ast.If | ast.Try):
-                for inner in _nested_imports(statement):
-                    self._import(inner)
-            if _registers(statement) or not (names or _is_idle(statement)):
+            self.stars += _nested_stars(statement, self.package)
+            if _registers(statement) or ((_acts(statement) or not names) and not _is_idle(statement)):
                 self.loose[f"{place} {len(self.loose)}"] = statement
 
     def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
@@ -161,28 +185,51 @@ def _found(dotted: str, own: frozenset[str]) -> Name:
 
 
 def _member(module: str, names: Sequence[str], own: frozenset[str]) -> tuple[Name, Sequence[str]]:
-    """What `module.name.name…` is, and the names that are left; the whole module where nobody knows."""
-    seen: set[tuple[str, tuple[str, ...]]] = set()
-    while names and (module, tuple(names)) not in seen:
-        seen.add((module, tuple(names)))
-        within, (first, *rest) = _module(module), names
-        if first in within.bound:
+    """What `module.name.name…` is, and the names that are left; the whole module where nobody knows.
+
+    What is not of the packages `own` has no module, and its dotted name is what is left.
+    """
+    seen: set[tuple[str, ...]] = set()
+    while module.partition(".")[0] in own and names and (module, *names) not in seen:
+        seen.add((module, *names))
+        first, *rest = names
+        within = _module(module) if _file(module) else None  # a folder of modules may have none
+        if within and first in within.bound:
             return Name(module, first), rest
-        if first in within.imports:
-            source, attribute = within.imports[first]
-            if source.partition(".")[0] not in own or not _file(source):
-                return Name("", first), rest
+        source, attribute = within.imports.get(first, ("", None)) if within else ("", None)
+        if source and (source, attribute) != (module, first):
             module, names = source, [*filter(None, [attribute]), *rest]
-            if attribute and _file(f"{source}.{attribute}") and attribute not in _module(source).bound:
-                module, names = f"{source}.{attribute}", rest
-        elif _file(f"{module}.{first}"):
+        elif _file(f"{module}.{first}") or _folders(f"{module}.{first}"):
             module, names = f"{module}.{first}", rest
-        else:
-            star = next((one for one in within.stars if _file(one) and first in _module(one).bound), None)
-            if star is None:
-                break
+        elif star := within and _star(within, first, own):
             module = star
-    return Name(module, None), names
+        else:
+            break
+    if module.partition(".")[0] in own and _file(module):
+        return Name(module, None), names
+    return Name("", None), [".".join([module, *names])]
+
+
+def _star(module: _Module, name: str, own: frozenset[str]) -> str | None:
+    """The module that a name comes from by `import *`, of one or through several."""
+    waiting, seen = [*module.stars], set[str]()
+    while waiting:
+        one = waiting.pop()
+        if one in seen or one.partition(".")[0] not in own or not _file(one):
+            continue
+        seen.add(one)
+        if name in _module(one).bound or name in _module(one).imports:
+            return one
+        waiting += _module(one).stars
+    return None
+
+
+class _Scope(NamedTuple):
+    """A function, lambda, comprehension or class: what it binds, and what it imports."""
+
+    of_class: bool
+    names: set[str]
+    imports: dict[str, tuple[str, str | None]]
 
 
 class _Writer:
@@ -190,19 +237,22 @@ class _Writer:
 
     def __init__(self, module: _Module, own: frozenset[str]) -> None:
         self._module, self._own = module, own
-        self._inner: dict[str, tuple[str, str | None]] = {}
-        self._scopes: list[tuple[bool, set[str]]] = []  # whether it is a class's, and what it binds
+        self._scopes: list[_Scope] = []
         self._annotated = False
         self.text: list[str] = []
         self.names: list[Name] = []
-        self.reads_files = False
+        self._reads_files = False
 
     def write(self, statement: ast.stmt) -> None:
-        """Write one statement, with the imports that stand inside it known."""
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._inner |= dict(_imported(node, self._module.package))
+        """Write one statement."""
         self._node(statement)
+
+    def data(self) -> list[str]:
+        """The files of its package, and of modules that it names as a whole, if it reads any."""
+        if not self._reads_files:
+            return []
+        modules = {self._module.name, *(one.module for one in self.names if one.name is None)}
+        return sorted({file for name in modules for file in _data(_module(name))})
 
     def _node(self, node: ast.AST) -> None:
         chain = _chain(node)
@@ -212,13 +262,16 @@ class _Writer:
             self._constant(node.value)
         elif isinstance(node, ast.If) and ast.unparse(node.test) in _TYPING_ONLY:
             self._body(node.orelse)
-        elif not isinstance(node, ast.Import | ast.ImportFrom):
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for _, target in () if self._scopes else _imported(node, self._module.package):
+                self._target(target, [])  # a condition's; a function's are followed where they are used
+        else:
             before, self._annotated = self._annotated, self._annotated or _registers(node)
             self.text.append(f"({type(node).__name__}")
             fields = dict(_fields(node, self._annotated))
             if isinstance(node, _SCOPES):
                 self._all({name: fields.pop(name) for name in _OUTSIDE if name in fields})
-                self._scopes.append((isinstance(node, ast.ClassDef), _own_names(node)))
+                self._scopes.append(_scope(node, self._module.package))
                 self._all(fields)
                 self._scopes.pop()
             else:
@@ -231,12 +284,14 @@ class _Writer:
             self.text.append(f" {name}=")
             self._value(value)
 
-    def _is_local(self, name: str) -> bool:
-        """Whether a function around binds it, or the class whose body this is."""
+    def _around(self, name: str) -> _Scope | None:
+        """The innermost function around that binds or imports it, or the class whose body this is."""
         last = len(self._scopes) - 1
-        return any(
-            name in own and (not of_class or place == last) for place, (of_class, own) in enumerate(self._scopes)
-        )
+        for place in range(last, -1, -1):
+            scope = self._scopes[place]
+            if (name in scope.names or name in scope.imports) and (not scope.of_class or place == last):
+                return scope
+        return None
 
     def _value(self, value: object) -> None:
         if isinstance(value, ast.AST):
@@ -254,49 +309,49 @@ class _Writer:
         self.text.append("]")
 
     def _constant(self, value: object) -> None:
-        self.text.append(f"{type(value).__name__} {value!r}")
         if isinstance(value, str) and _DOTTED.fullmatch(value) and value.partition(".")[0] in self._own:
-            first = value.rpartition(".")[0]
-            if _file(first) and (value.rpartition(".")[2] in _module(first).bound or _file(value)):
-                self.names.append(_found(value, self._own))
+            first, _, last = value.rpartition(".")
+            if _file(value) or (_file(first) and last in {**_module(first).bound, **_module(first).imports}):
+                self._target((value.partition(".")[0], None), value.split(".")[1:])
+                return
+        self.text.append(f"{type(value).__name__} {value!r}")
 
     def _reference(self, chain: Sequence[str]) -> bool:
-        """Write what a name of the own packages stands for; False for any other name."""
+        """Write what a name stands for that is imported or bound at the module's top; False for any other name."""
         first, *rest = chain
-        self.reads_files |= first == "__file__"
-        if first not in self._inner and self._is_local(first):
+        self._reads_files |= first == "__file__"
+        scope = self._around(first)
+        if scope and first not in scope.imports:
             return False
-        source = self._inner.get(first) or (None if first in self._module.bound else self._module.imports.get(first))
-        if source:
-            module, attribute = source
-            self.reads_files |= ".".join([module, *filter(None, [attribute]), *rest]).startswith(_READERS)
-            if module.partition(".")[0] not in self._own or not _file(module):
-                self.text.append(f"<{'.'.join(filter(None, source))} {' '.join(rest)}>")
-                return True
-            if attribute and _file(f"{module}.{attribute}") and attribute not in _module(module).bound:
-                module, attribute = f"{module}.{attribute}", None
-            target, left = _member(module, [*filter(None, [attribute]), *rest], self._own)
-        elif first in self._module.bound or self._starred(first):
-            target, left = _member(self._module.name, chain, self._own)
+        source = scope.imports[first] if scope else self._module.imports.get(first)
+        if first in self._module.bound and not scope:
+            self._write(*_member(self._module.name, chain, self._own))
+        elif source:
+            self._target(source, rest)
+        elif _star(self._module, first, self._own):
+            self._write(*_member(self._module.name, chain, self._own))
         else:
             return False
-        if target.module:
-            self.names.append(target)
-        self.text.append(f"<@{target.name or ''} {' '.join(left)}>")
         return True
 
-    def _starred(self, name: str) -> bool:
-        own = (one for one in self._module.stars if one.partition(".")[0] in self._own)
-        return any(name in _module(one).bound for one in own)
+    def _target(self, source: tuple[str, str | None], rest: Sequence[str]) -> None:
+        module, attribute = source
+        self._write(*_member(module, [*filter(None, [attribute]), *rest], self._own))
+
+    def _write(self, target: Name, left: Sequence[str]) -> None:
+        if target.module:
+            self.names.append(target)
+        self._reads_files |= "__file__" in left or (not target.module and left[0].startswith(_READERS))
+        self.text.append(f"<{'@' if target.module else ''}{target.name or ''} {' '.join(left)}>")
 
 
 def _fields(node: ast.AST, annotated: bool) -> Iterator[tuple[str, object]]:
     """What counts of a node, the same in all versions of Python: no empty fields, annotations only where asked for."""
-    dropped = {"ctx", "kind", "type_comment", "type_params", "simple"}
-    if not annotated:
-        dropped |= {"annotation", "returns"}
-    for name, value in ast.iter_fields(node):
-        if name not in dropped and value is not None and value != []:
+    for name in node._fields:
+        if name in _DROPPED or (name in _ANNOTATIONS and not annotated):
+            continue
+        value = getattr(node, name, None)
+        if value is not None and value != []:
             yield name, value
 
 
@@ -309,51 +364,73 @@ def _chain(node: ast.AST) -> list[str]:
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else []
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement at a module's top binds, inside conditions and attempts too."""
+def _bound(statement: ast.stmt, package: str = "") -> Iterator[str]:
+    """The names that a statement at a module's top binds, inside conditions and attempts by imports too."""
     if isinstance(statement, _Function | ast.ClassDef):
         yield statement.name
-    elif isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
-        if isinstance(statement, ast.If) and ast.unparse(statement.test) in _TYPING_ONLY:
-            return
-        for part in ("body", "orelse", "finalbody"):
-            for inner in getattr(statement, part, []):
-                yield from _bound(inner)
-        for handler in getattr(statement, "handlers", []):
-            for inner in handler.body:
-                yield from _bound(inner)
+    elif isinstance(statement, _Compound):
+        targets = [getattr(statement, "target", None), *(one.optional_vars for one in getattr(statement, "items", []))]
+        for target in filter(None, targets):
+            yield from _targets(target)
+        for inner in _parts(statement):
+            if isinstance(inner, ast.Import | ast.ImportFrom):
+                yield from (name for name, _ in _imported(inner, package) if name != "*")
+            else:
+                yield from _bound(inner, package)
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            yield from _targets(target)
+
+
+def _targets(target: ast.expr) -> Iterator[str]:
+    if not isinstance(target, ast.Attribute | ast.Subscript):
+        yield from sorted(_words(target))
+
+
+def _parts(statement: ast.stmt) -> list[ast.stmt]:
+    """The statements inside a condition, an attempt, a loop or the like, but for those that are for types only."""
+    typing = isinstance(statement, ast.If) and ast.unparse(statement.test) in _TYPING_ONLY
+    inner = [] if typing else [*getattr(statement, "body", [])]
+    for arm in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+        inner += arm.body
+    return [*inner, *getattr(statement, "orelse", []), *getattr(statement, "finalbody", [])]
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Whether a statement changes what is bound elsewhere: `TABLE[key] = value`, on its own or inside others."""
+    if isinstance(statement, _Compound):
+        return any(_acts(inner) for inner in _parts(statement))
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            if not isinstance(target, ast.Attribute | ast.Subscript):
-                yield from sorted(_words(target))
+        return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
+    return isinstance(statement, ast.AugAssign | ast.Delete | ast.Expr) and not _is_text(statement)
 
 
-def _own_names(node: ast.AST) -> set[str]:
-    """The names that a function, a lambda, a class or a comprehension binds for itself."""
-    found, outer = set[str](), set[str]()
+def _scope(node: ast.AST, package: str) -> _Scope:
+    """What a function, a lambda, a class or a comprehension binds for itself, and what it imports."""
+    found, outer, imports = set[str](), set[str](), dict[str, tuple[str, str | None]]()
     if isinstance(node, _Comprehension):
-        return {word for one in node.generators for word in _words(one.target)}
+        return _Scope(False, {word for one in node.generators for word in _words(one.target)}, imports)
     if isinstance(node, _Function | ast.Lambda):
         arguments = node.args
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
         found |= {one.arg for one in every if one}
-    if isinstance(node, ast.Lambda):
-        return found
     waiting: list[ast.AST] = [*node.body] if isinstance(node, _Function | ast.ClassDef) else []
     while waiting:
         inner = waiting.pop()
         if isinstance(inner, _Function | ast.ClassDef):
             found.add(inner.name)
-            continue
-        if isinstance(inner, ast.Global | ast.Nonlocal):
+        elif isinstance(inner, ast.Name):
+            found |= {inner.id} if isinstance(inner.ctx, ast.Store) else set()
+        elif isinstance(inner, ast.Import | ast.ImportFrom):
+            imports |= dict(_imported(inner, package))
+        elif isinstance(inner, ast.Global | ast.Nonlocal):
             outer |= set(inner.names)
-        elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-            found.add(inner.id)
-        elif isinstance(inner, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and inner.name:
-            found.add(inner.name)
-        waiting += [] if isinstance(inner, _Comprehension | ast.Lambda) else ast.iter_child_nodes(inner)
-    return found - outer
+        elif not isinstance(inner, _Comprehension | ast.Lambda):
+            if isinstance(inner, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and inner.name:
+                found.add(inner.name)
+            waiting += ast.iter_child_nodes(inner)
+    return _Scope(isinstance(node, ast.ClassDef), found - outer, imports)
 
 
 def _registers(node: ast.AST) -> bool:
@@ -366,7 +443,7 @@ def _registers(node: ast.AST) -> bool:
 def _is_idle(statement: ast.stmt) -> bool:
     """Whether a statement does nothing for who imports its module."""
     main = isinstance(statement, ast.If) and "__name__" in _words(statement.test)
-    typing = isinstance(statement, ast.If) and ast.unparse(statement.test) in _TYPING_ONLY
+    typing = isinstance(statement, ast.If) and not _parts(statement)
     faces = isinstance(statement, ast.Assign) and [*_bound(statement)] == ["__all__"]
     return main or typing or faces or _is_text(statement) or isinstance(statement, ast.Pass)
 
@@ -379,13 +456,12 @@ def _words(node: ast.AST) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-def _nested_imports(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports of a condition or an attempt at a module's top, but for those that are for type checking."""
-    if isinstance(statement, ast.If) and ast.unparse(statement.test) in _TYPING_ONLY:
-        return
-    for inner in ast.walk(statement):
-        if isinstance(inner, ast.Import | ast.ImportFrom):
-            yield inner
+def _nested_stars(statement: ast.stmt, package: str) -> Iterator[str]:
+    """The modules that a condition or an attempt at a module's top takes everything from."""
+    for inner in _parts(statement) if isinstance(statement, _Compound) else []:
+        if isinstance(inner, ast.ImportFrom):
+            yield from (target[0] for name, target in _imported(inner, package) if name == "*")
+        yield from _nested_stars(inner, package)
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, tuple[str, str | None]]]:
@@ -403,22 +479,26 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
 
 @lru_cache(maxsize=16_384)
 def _file(name: str) -> Path | None:
-    spec = _spec(name)
-    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
-
-
-def _spec(name: str) -> ModuleSpec | None:
-    """Where a module is; None for an attribute of one. No package is imported."""
-    above = name.rpartition(".")[0]
+    """The file of a module; None for what is none, an attribute of one or a folder without `__init__.py`."""
+    above, _, last = name.rpartition(".")
     if not above:
-        return find_spec(name)
-    package = _spec(above)
-    inside = package.submodule_search_locations if package else None
-    return PathFinder.find_spec(name, list(inside)) if inside else None
+        spec = find_spec(name)
+        return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+    files = (folder / file for folder in _folders(above) for file in (f"{last}/__init__.py", f"{last}.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _folders(package: str) -> list[Path]:
+    """The folders that a package's modules stand in. No package is imported."""
+    above, _, last = package.rpartition(".")
+    if not above:
+        spec = find_spec(package)
+        return [Path(folder) for folder in spec.submodule_search_locations or []] if spec else []
+    return [folder / last for folder in _folders(above) if (folder / last).is_dir()]
 
 
 def _data(module: _Module) -> list[str]:
-    """Digests of the files in folders that are no packages, beside a module or above it in its package.
+    """Digests of the data files beside a module or above it in its package, and in folders there that are no packages.
 
     Each with its name from that folder on. What a setting takes of its project's `conf` is in its config.
     """
@@ -428,9 +508,11 @@ def _data(module: _Module) -> list[str]:
         for inner in folder.iterdir():
             plain = inner.is_dir() and inner.name != "__pycache__" and not any(inner.glob("*.py"))
             if plain and not (project and inner.name == "conf"):
-                files = (file for file in inner.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-                found += [f"{file.relative_to(folder).as_posix()} {_hash(file.read_bytes())}" for file in files]
-    return sorted(found)
+                files = [file for file in inner.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+            else:
+                files = [inner] if inner.is_file() and inner.suffix not in _CODE else []
+            found += [f"{file.relative_to(folder).as_posix()} {_hash(file.read_bytes())}" for file in files]
+    return found
 
 
 def _hash(*parts: str | bytes) -> str:

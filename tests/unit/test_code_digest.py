@@ -255,16 +255,99 @@ FORMS = {
         ("PART = 1", "PART = 2"),
     ),
     "in a comprehension": ("PART = 1\n\ndef ROOT():\n    return [PART for x in (1, 2)]\n", ("PART = 1", "PART = 2")),
+    "filled by a loop that binds": (
+        "TABLE = {}\nfor key in 'ab':\n    value = key * 2\n    TABLE[key] = value\n\ndef ROOT():\n    return TABLE\n",
+        ("* 2", "* 3"),
+    ),
+    "bound by a loop": ("for PART in (1, 2):\n    pass\n\ndef ROOT():\n    return PART\n", ("(1, 2)", "(1, 3)")),
+    "where types are not checked": (
+        """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            PART = 0
+        else:
+            PART = 1
+
+        def ROOT():
+            return PART
+        """,
+        ("= 1", "= 2"),
+    ),
+    "of one name as another method's import": (
+        """
+        def PART():
+            return 1
+
+        class ROOT:
+            def first(self):
+                from pack.two import anything as PART
+                return PART
+
+            def second(self):
+                return PART()
+        """,
+        ("return 1", "return 2"),
+    ),
+    "imported by an attempt": (
+        """
+        try:
+            from pack.two import anything
+        except ImportError:
+            anything = 0
+
+        def ROOT():
+            return anything
+        """,
+        None,
+    ),
+    "imported by one of two": (
+        """
+        try:
+            from pack.two import anything
+        except ImportError:
+            from pack.nowhere import anything
+
+        def ROOT():
+            return anything
+        """,
+        None,
+    ),
+    "imported and bound anew": (
+        "from pack.two import anything\n\nanything = str(anything)\n\ndef ROOT():\n    return anything\n",
+        None,
+    ),
+    "of a face's star": ("from pack.face import *\n\ndef ROOT():\n    return anything\n", None),
+    "of a whole face": ("from pack import face\n\ndef ROOT():\n    return getattr(face, 'any' + 'thing')\n", None),
+    "in a folder without a face": ("from pack.plain import three\n\ndef ROOT():\n    return three.PART\n", None),
+    "read beside": (
+        "from pathlib import Path\n\nROOT = Path(__file__).with_name('words.txt').read_text()\n",
+        None,
+    ),
+    "read beside another": (
+        "from pathlib import Path\nfrom pack import face\n\nROOT = Path(face.__file__).with_name('a.txt').open()\n",
+        None,
+    ),
+    "read in another package": (
+        "from importlib.resources import files\n\nROOT = files('pack.face').joinpath('a.txt').read_text()\n",
+        None,
+    ),
     "given as a whole": ("from pack import two\n\ndef ROOT():\n    return getattr(two, 'any' + 'thing')\n", None),
     "of a star": ("from pack.two import *\n\ndef ROOT():\n    return anything\n", None),
 }
-"""Modules with a definition ROOT, and what is changed in them; None: the module beside it is."""
+"""Modules with a definition ROOT, and what is changed in them; None: what is beside it is."""
+BESIDE = {
+    "two.py": "anything = 1\n",
+    "face/__init__.py": "from pack.two import anything\n",
+    "face/a.txt": "1",
+    "plain/three.py": "PART = 1\n",
+    "words.txt": "1",
+}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_definition_is_followed(tmp_path: Path, form: str) -> None:
     text, change = dedent(FORMS[form][0]), FORMS[form][1]
-    folder = write(tmp_path / "pack", {"__init__.py": "", "one.py": text, "two.py": "anything = 1\n"})
+    folder = write(tmp_path / "pack", {"__init__.py": "", "one.py": text, **BESIDE})
     before = digest("pack.one.ROOT")
     (folder / "one.py").write_text(f"def unrelated():\n    return 1\n\n\n{text}")
     assert digest("pack.one.ROOT") == before
@@ -272,8 +355,46 @@ def test_every_form_of_definition_is_followed(tmp_path: Path, form: str) -> None
         assert change[0] in text
         (folder / "one.py").write_text(text.replace(*change))
     else:
-        (folder / "two.py").write_text("anything = 2\n")
+        write(folder, {name: content.replace("1", "2") for name, content in BESIDE.items()})
     assert digest("pack.one.ROOT") != before
+
+
+MOVED = {
+    "named in a text": ("ROOT = {'_target_': 'pack.two.anything'}\n", "ROOT = {'_target_': 'pack.three.anything'}\n"),
+    "of another package": (
+        "from os import path\n\ndef ROOT():\n    return path.sep\n",
+        "import os as system\n\ndef ROOT():\n    return system.path.sep\n",
+    ),
+    "a function that a face names like its module": (
+        "from pack.face import two\n\ndef ROOT():\n    return two()\n",
+        "from pack.other import two\n\ndef ROOT():\n    return two()\n",
+    ),
+    "a loop below the main guard": ("ROOT = {}\n", "ROOT = {}\n\nif __name__ == '__main__':\n    ROOT[1] = 1\n"),
+}
+
+
+@pytest.mark.parametrize("form", MOVED)
+def test_what_is_named_elsewhere_is_the_same(tmp_path: Path, form: str) -> None:
+    function = "def two():\n    return 1\n"
+    files = {"__init__.py": "", "two.py": "anything = 1\n", "three.py": "anything = 1\n", "other.py": function}
+    faced = {"face/__init__.py": "from pack.face.two import two\n", "face/two.py": f"{function}\nbeside = 1\n"}
+    found = []
+    for text in MOVED[form]:
+        write(tmp_path / "pack", {**files, **faced, "one.py": text})
+        found.append(digest("pack.one.ROOT"))
+    assert found[0] == found[1]
+
+
+def test_two_ways_are_told_apart_however_long(tmp_path: Path) -> None:
+    """Two chains of the same five functions that end in different ones, exchanged at their start."""
+    chain = "".join(f"def f{n}():\n    return f{n + 1}()\n\n\n" for n in range(5))
+    files = {f"{end}.py": f"{chain}def f5():\n    return '{end}'\n" for end in ("one", "two")}
+    root = "from pack import one, two\n\n\ndef ROOT():\n    return {}.f0() + {}.f0()\n"
+    found = set()
+    for ends in (("one", "two"), ("two", "one")):
+        write(tmp_path / "pack", {"__init__.py": "", **files, "root.py": root.format(*ends)})
+        found.add(digest("pack.root.ROOT"))
+    assert len(found) == 2
 
 
 def test_definitions_of_one_name_are_told_apart(tmp_path: Path) -> None:
