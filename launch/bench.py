@@ -38,6 +38,7 @@ BENCHMARKS = {
     "judging": "a judge of plans against labels made by mutation, by error, with and without the known solution",
     "tau2": "τ²-bench with an instant model: episodes per second and memory beside the package's own runner",
     "mutations": "the symbolic scorer of plans: errors made on purpose, and which of them it finds",
+    "digest": "the digest of code on this source: moves that change none, changes of reached code that each change it",
     "viewer": "the viewer on a million episodes: seconds to the first page, and of cases and one case",
     "gpu": "a GPU machine: exactness, choice over prefill, sweeps beside their replay, kills, memory",
 }
