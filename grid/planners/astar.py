@@ -23,8 +23,12 @@ from grid.planners.side_by_side import every
 from grid.strict import STRICT
 from grid.types import FINISH, NO_TOOL
 
-Frontier = list[tuple[float, int, Node]]
-"""A heap of f(n), the node's place (of equals the first made is taken), and the node."""
+Frontier = list[tuple[float, float, int, Node]]
+"""A heap of f(n), minus the mean share of the plan's actions, the node's place, and the node.
+
+Our rule: of equals the plan whose actions were proposed most often is taken, then the first made. Equals are common:
+where g1 is 1 samples count for nothing, and calls of one tool with other arguments cost the same.
+"""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -74,7 +78,7 @@ class AStar(TreeSearch):
     async def search(self, search: Search) -> None:
         """Expand the plan of least cost until it is complete, and run it."""
         costs = Costs(search, self)
-        frontier: Frontier = [(0.0, 0, search.root)]
+        frontier: Frontier = [(0.0, 0.0, 0, search.root)]
         with suppress(BudgetError):  # what is planned by then is run all the same
             for _ in range(self.expansions):
                 node = frontier[0][-1]
@@ -104,7 +108,7 @@ class AStar(TreeSearch):
         heappop(frontier)
         for child, f in zip(node.open, found, strict=True):
             child.value = -f
-            heappush(frontier, (f, child.place, child))
+            heappush(frontier, (f, -costs.shares[child.label] / child.depth, child.place, child))
         return True
 
     async def _run(self, search: Search, node: Node, costs: Costs) -> bool:
@@ -118,7 +122,7 @@ class AStar(TreeSearch):
 
 
 class Costs:
-    """g(n) and h(n) of a tree's nodes, by label."""
+    """g(n), h(n) and the sum of the shares of a plan's actions, by a node's label."""
 
     def __init__(self, search: Search, planner: AStar) -> None:
         self._search, self._planner = search, planner
@@ -128,13 +132,15 @@ class Costs:
         last = () if self._outline else (FINISH,)
         self._memory = Memory(tuple((*(call.tool for call in one.calls.values()), *last) for one in solved))
         self.g, self.h = {search.root.label: 0.0}, {search.root.label: 1.0}
+        self.shares = {search.root.label: 0.0}
 
     async def of(self, node: Node) -> float:
         """f(n); g of the parent must be known."""
         tools = [edge.action.tool for edge in reversed([*node.edges()]) if edge.action]
         known = self._memory.likeness([tool for tool in tools if tool != NO_TOOL])
-        before = self.g[node.parent.label] if node.parent else 0.0
-        self.g[node.label] = before + mixed(known, node.share or 0.0, self._planner.alpha)
+        share, before = node.share or 0.0, (node.parent or self._search.root).label
+        self.shares[node.label] = self.shares[before] + share
+        self.g[node.label] = self.g[before] + mixed(known, share, self._planner.alpha)
         place = self._memory.place(tools[-1]) if tools[-1] != NO_TOOL else None
         self.h[node.label] = mixed(place, await self._imagined(node), self._planner.beta)
         return self.g[node.label] + self.h[node.label]

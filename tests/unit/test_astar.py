@@ -95,6 +95,21 @@ def test_with_solved_plans_costs_are_the_papers() -> None:
     assert {kind for kind, _ in script.asked} == {"sample", "plan"}, "no judge"
 
 
+def test_of_equals_the_plan_that_was_proposed_most_often_is_taken() -> None:
+    """All plans are as in a solved one and imagined to end at once: g1 = h2 = 1, each costs 0.
+
+    "b" (3 of 4) is gone on from before "a" (1 of 4), which was made first. "b c" (1 of 4) has a mean share of 1/2, and
+    is gone on from too.
+    """
+    script = Imagining(
+        {"": "abbb", "a": ["finish"] * 4, "b": ["c", "?", "?", "?"], "b c": ["finish"] * 4},
+        imagined={place: ["finish"] for place in ("a", "b", "b c")},
+    )
+    found = searched(AStar(branching=4), script, tools="abc", solved=[solved_plan("ac"), solved_plan("bc")])
+    assert {node.value for place, node in found.nodes.items() if place and node.pruned is None} == {0.0}
+    assert found.path == "b c finish"
+
+
 @pytest.mark.parametrize("executes", ["end", "expanded"])
 def test_under_an_outline_without_solved_plans_it_goes_back_to_what_costs_less(executes: Any) -> None:
     """Four samples a node, three substeps: each action costs 1 less its share, and h = 1 − depth/3.
