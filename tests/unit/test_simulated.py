@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,19 @@ from scipy import stats
 from analysis.report import print_report
 from grid import store
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import ChoiceAnswer, Prompt, ScoreAnswer
+from grid.engines.base import ChoiceAnswer, Prompt, ScoreAnswer, Section, ToolCallAnswer
 from grid.engines.places import Place
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
 from grid.errors import ConfigError
+from grid.planners import prompts
 from grid.planners.judging import SCORES
 from grid.reference import Reference
 from grid.runner.fitting import invalid_reason
 from grid.runner.make import make
-from grid.types import ToolCall, ToolSpec
+from grid.types import FINISH, ToolCall, ToolSpec
 from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes
@@ -250,6 +252,18 @@ def test_a_judge_scores_in_both_forms_alike() -> None:
         assert f'"score": {score},' in sampled.completions[0]
         choice = asyncio.run(engine.choose(Prompt(shown, ChoiceAnswer(SCORES)), seed=0))
         assert choice.probabilities[score] == 1
+
+
+@pytest.mark.parametrize("tool", ["book", "other", FINISH])
+@pytest.mark.parametrize("done", [(), ('1 {"tool": "book", "arguments": {"quote": "q"}} returned {}',)])
+def test_asked_for_a_draft_of_one_tool_it_writes_one(tool: str, done: tuple[str, ...]) -> None:
+    reference = Reference({"1.1": ToolCall("book", {"quote": "q"})}, ("1.1",), followed=False)
+    engine = Simulated(malformed=0.0).told(reference, TOOLS, 7)
+    spec = prompts.FINISH_TOOL if tool == FINISH else TOOLS[tool]
+    history = (Section("history", ("Done so far:", *done)),) if done else ()
+    prompt = Prompt(history, ToolCallAnswer((spec,), may_decline=False))
+    drafts = asyncio.run(engine.sample(prompt, n=20, temperature=1.0, max_tokens=99, seed=0)).completions
+    assert {json.loads(draft)["tool"] for draft in drafts} == {tool}
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ class Policy:
 
         def text(base: int, index: int) -> str:
             tool, arguments = self.decided(place, names, bonus, uniforms(base, index, 1))
+            if len(names) == 1 and tool != names[0]:  # asked for a draft, it writes one, whatever would be right
+                tool, arguments = names[0], "wrong"
             if hopeless and hopeless(uniforms(base, index)[2]):
                 tool = GIVE_UP
             if REJECT in names and uniforms(base, index, 0)[0] < self.refusing(prompt):
