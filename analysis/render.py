@@ -45,7 +45,7 @@ class Sheet:
     `reading` what it says in words, a line a statement. `section` is the heading of a page under which it stands with
     others. `wraps`: its texts are long, and take several lines. `printed` are the rows as a terminal shows them, where
     it has less room; elsewhere they are `rows`. `unprinted` are figures that a terminal leaves out, and `short` is the
-    caption of the others.
+    caption of the others. `data` are the labels of the data sets that it is of, where no column `dataset` has them.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Sheet:
     printed: Sequence[Sequence[str]] = ()
     unprinted: frozenset[str] = frozenset()
     short: str = ""
+    data: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse rows of other widths: a renderer would shift or drop their cells."""

@@ -118,7 +118,7 @@ def _places(root: Path, all_columns: bool) -> list[str]:
 
 def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None) -> list[Sheet]:
     found = [*_sheets(root, episodes, plan), *rewards.sheets(root), *planted.sheet(root, episodes)]
-    told = planted.told(episodes) + made_up.told(episodes) + restoration.told(root)
+    kinds_of_data = made_up.kinds(episodes)
     left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns
     beside = published.sheets(root)
@@ -134,8 +134,7 @@ def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Sp
     found += varied.sheets(root)
     found += [*search.sheets(root), *restoration.sheets(root), *win_rates.sheets(root), *frontier.sheets(root)]
     found = unknowns.under(found, left_open)
-    captioned = [replace(one, caption=told + one.caption, short=one.short and told + one.short) for one in found]
-    return unbounded.told(captioned)
+    return unbounded.told(made_up.captioned(found, kinds_of_data, restoration.told(root)))
 
 
 def _trajectories(root: Path) -> list[Sheet]:

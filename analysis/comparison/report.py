@@ -44,7 +44,8 @@ def _compared(first: Path, second: Path) -> Comparison:
     both = (runs.read(first), runs.read(second))
     matched = runs.matched(*both)
     table = measures.compared(matched.pairs)
-    about = _about([run.cells for run in both])
+    kinds = made_up.kinds(pd.concat([made_up.kinds(run.cells) for run in both]))
+    about = planted.told(kinds) + made_up.told(kinds)
     found = sheets.compared_sheets(both, matched, table)
     found += [sheets.flips_sheet(both, matched.pairs), sheets.changes_sheet(both, matched.pairs)]
     lines = [
@@ -55,15 +56,6 @@ def _compared(first: Path, second: Path) -> Comparison:
     return Comparison(
         title=f"{first.resolve().name} against {second.resolve().name}",
         lines=lines,
-        sheets=unbounded.told(
-            [replace(one, caption=about + one.caption, short=one.short and about + one.short) for one in found]
-        ),
+        sheets=unbounded.told(made_up.captioned(found, kinds)),
         drawings=[replace(one, caption=about + one.caption) for one in drawings.of(both, matched, table)],
     )
-
-
-def _about(cells: list[pd.DataFrame]) -> str:
-    """What every caption begins with: a simulated policy, simulated tools."""
-    every = pd.concat([one[["model", "dataset", "dataset_version", planted.ENGINE]].astype(object) for one in cells])
-    every = every.drop_duplicates()
-    return planted.told(every) + made_up.told(every)

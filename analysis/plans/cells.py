@@ -34,10 +34,14 @@ _FLAGS = ("plan_correct", "unrefined_correct", "refused", "judge_contradicted")
 SOURCES = (
     *("task_family", "task_category", "stage", "unsolvable_kind", "behaviour", "refine", "horizon_k", "n_extraneous"),
     *("extraneous_calls", "unresolved_arguments", "plan_grade", "unrefined_grade", "plan_cost", "least_cost"),
-    *("plan_errors", "unrefined_errors", *_FLAGS),
+    *("plan_errors", "unrefined_errors", "plan_nodes", *_FLAGS),
 )
 """The columns of `episodes` that are read for plans."""
+_STEPS = {"up_to_10_steps": (1, 10), "up_to_20_steps": (11, 20), "above_20_steps": (21, 1_000_000)}
+"""Bins of the reference's calls (E.1, table 10): the least and the most of each."""
 DERIVED: Mapping[str, str] = {
+    "counted": "1",
+    **{name: f"(plan_nodes BETWEEN {least} AND {most})::INT" for name, (least, most) in _STEPS.items()},
     **{error: f"list_contains(plan_errors, '{error}')::INT" for error in ERRORS},
     "E2_holistic": "if(horizon_k IS NULL, list_contains(plan_errors, 'E2')::INT, NULL)",
     "E2_stepwise": "if(horizon_k IS NULL, NULL, list_contains(plan_errors, 'E2')::INT)",
@@ -86,6 +90,10 @@ def derived(cells: pd.DataFrame) -> pd.DataFrame:
     behaved = cells["behaviour"].astype(object)
     for name in BEHAVIOURS:
         found[f"behaved_{name}"] = (behaved == name).astype("float64").where(behaved.notna())
+    steps = cells["plan_nodes"]
+    found["counted"] = pd.Series(1.0, index=cells.index)
+    for name, (least, most) in _STEPS.items():
+        found[name] = steps.between(least, most).astype("float64").where(steps.notna())
     kinds = cells["unsolvable_kind"].astype(object)
     found |= {f"passed_{kind}": cells["success"].where(kinds == kind) for kind in KINDS}
     change = cells["plan_correct"] - cells["unrefined_correct"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class Block:
             return Measured(len(pairs), interval(pairs["own"] - pairs["other"], reach=1.0))
         if means.empty:
             return None
+        if metric.unit == "cases":
+            return Measured(len(means), Interval(float(means.sum()), math.nan, math.nan))
         if metric.unit in ("points", "difference"):
             return Measured(len(means), interval(means, reach=1.0))
         most = HIGHEST.get(metric.unit)

@@ -47,19 +47,20 @@ class Metric(Checked):
     """What of ours measures what a column of the paper does, and the paper's unit of it.
 
     A `score` is from 0 to 10, a `count` of so many cases (`Row.over`), an `amount` has no largest value, nor has a
-    `mean`, whose decimals are shown. A `change` is a difference of shares, a `ratio` one of means, both against
-    another setting (`Published.against`); `points` are a column's differences of shares, in %, a `difference` is
-    such a one as it is. `logit` is a coefficient's scale, `p` a p-value. `column` is one of `episodes`, of those
-    worked out for plans (`plans.cells.DERIVED`), of what was spent (`spending.DERIVED`) or by verdicts
-    (`grading.COLUMN`), of DECISIONS or a regression's coefficients (`Published.of`), WIN, JUDGE_ERROR, or several,
-    whose mean it is; null where nothing of ours measures it. Ours is shown `scale` times: a paper may count over so
-    many cases.
+    `mean`, whose decimals are shown; `cases` is how many cases the column is 1 of. A `change` is a difference of
+    shares, a `ratio` one of means, both against another setting (`Published.against`); `points` are a column's
+    differences of shares, in %, a `difference` is such a one as it is. `logit` is a coefficient's scale, `p` a p-value.
+    `column` is one of `episodes`, of those worked out for plans (`plans.cells.DERIVED`), of what was spent
+    (`spending.DERIVED`) or by verdicts (`grading.COLUMN`), of DECISIONS or a regression's coefficients
+    (`Published.of`), WIN, JUDGE_ERROR, or several, whose mean it is; null where nothing of ours measures it. Ours is
+    shown `scale` times: a paper may count over so many cases.
     """
 
     column: str | list[str] | None
     unit: Literal[
-        "share", "percent", "score", "amount", "count", "mean", "change", "points", "difference", "ratio", "logit", "p"
-    ]
+        "share", "percent", "score", "amount", "count", "cases", "mean", "change", "points", "difference", "ratio",
+        "logit", "p",
+    ]  # fmt: skip
     scale: float = 1.0
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ _FORM = {
     "score": ".3f",
     "amount": ",.0f",
     "count": ",.0f",
+    "cases": ",.0f",
     "mean": ",.2f",
     "points": "+.2f",
     "difference": "+.3f",
@@ -37,6 +39,8 @@ _FORM = {
 _UNIT = {"percent": ", %", "points": ", points", "score": ", 0 to 10"}
 _UNDISTURBED = "none"
 _OURS = ("cells", "decisions")
+_JUDGED = ("passed", "traj_satisfy", "accuracy", WIN)
+"""Columns that nobody has without an evaluator."""
 _CAPTION = (
     "a column a model; (ours): of this sweep, of the setting named beside, means over cases, in brackets 95% intervals "
     f"({intervals.SHARES}; of differences Student's t, of amounts that of the mean's logarithm, so that none is below "
@@ -80,7 +84,8 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
         if any(_known(block, there) for block in beside):
             names = {str(one) for block in beside if block.setting for one in block.cells["dataset"].unique()}
             notes = [*table.notes, *(note for name, note in made_up.items() if name in names), *notes]
-            found.append(_sheet(root, there, beside, notes))
+            notes += _unjudged(there, beside)
+            found.append(replace(_sheet(root, there, beside, notes), data=frozenset(names)))
             shown += [(there, beside)] * (there.of == "cells")
     simulated = bool((cells[planted.ENGINE] == planted.SIMULATED).any())
     return found + (order.sheets(shown, _query(root, shown), simulated) if shown else [])
@@ -105,6 +110,20 @@ def _datasets(tables: Sequence[Published]) -> list[str]:
 
 def _known(block: Block, table: Published) -> bool:
     return any(block.measured(model, metric) for model in _models([block]) for metric in table.every_metric.values())
+
+
+def _unjudged(table: Published, beside: Sequence[Block]) -> list[str]:
+    """What ours have nothing of, as nobody was asked to judge their answers."""
+    models = _models(beside)
+    lacking = {
+        name: metric.columns
+        for name, metric in table.every_metric.items()
+        if set(_JUDGED) & set(metric.columns)
+        and not any(block.measured(model, metric) for block in beside for model in models)
+    }
+    wins = "; win rates: launch/win_rate.py" if any(WIN in columns for columns in lacking.values()) else ""
+    told = f"ours have no {', '.join(lacking)}: no evaluator was asked (model@evaluator=NAME{wins})"
+    return [told] if lacking else []
 
 
 def _models(beside: Sequence[Block]) -> list[str]:

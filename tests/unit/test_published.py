@@ -78,7 +78,7 @@ LEFT_OUT = {
 intercept that is not printed; a benchmark has reward or similarity, and direct execution has no plan; a baseline has no
 drop; Baseline-LLM has no result; of one model seconds alone are printed, of LATS those of one model."""
 HIGHEST = {"share": 1, "percent": 100, "score": 10, "amount": 1e7, "change": 1, "ratio": 10, "logit": 25, "p": 1,
-           "mean": 2000, "points": 100, "difference": 1, "count": 500}  # fmt: skip
+           "mean": 2000, "points": 100, "difference": 1, "count": 500, "cases": 2000}  # fmt: skip
 SIGNED = ("change", "logit", "points", "difference")
 HARD = {**SIMPLE, "level": "hard"}
 

@@ -200,6 +200,18 @@ def test_counts_are_scaled_to_the_papers_cases_and_changes_paired(tmp_path: Path
     assert shown(sheet, "step-wise", "CR base, %")["tiny (ours)"] == "–"
 
 
+def test_cases_are_counted_by_their_steps(tmp_path: Path) -> None:
+    steps = [1, 10, 11, 20, 20, 21]
+    write(
+        tmp_path,
+        [episode("holistic", "holistic", case, success=True, plan_nodes=count) for case, count in enumerate(steps)],
+    )
+    sheet, counted = beside(tmp_path, "10"), {"samples": 6, "1 to 10 steps": 2, "11 to 20": 3, "above 20": 1}
+    assert {name: shown(sheet, "all", name)["tiny (ours)"] for name in counted} == {
+        name: str(count) for name, count in counted.items()
+    }
+
+
 @pytest.mark.parametrize(
     ("refine", "method"), [("self[taxonomy=true]", "Self_R+"), ("critic[taxonomy=false]", "Critic_R-")]
 )
