@@ -28,6 +28,7 @@ from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
+from grid.text.arguments import take_results
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
 
 
@@ -55,10 +56,10 @@ class Null:
             text = to_json({"reasoning": "", **said, "is_correct": True})
         elif isinstance(answer, ChainAnswer | MessagesAnswer):
             text = _plan(answer)
-        elif isinstance(answer, ToolCallAnswer | PlanAnswer) and answer.tools:
-            call: Json = {"tool": _first(answer.tools), "arguments": {}}
-            last: Json = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call
-            text = to_json({"plan": [*[call] * (answer.least - 1), last]} if isinstance(answer, PlanAnswer) else call)
+        elif isinstance(answer, PlanAnswer) and answer.tools:
+            text = to_json({"plan": _calls(answer.tools, answer.least)})
+        elif isinstance(answer, ToolCallAnswer) and answer.tools:
+            text = to_json({"tool": _first(answer.tools), "arguments": {}})
         return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
@@ -68,16 +69,19 @@ class Null:
 
 
 def _plan(answer: ChainAnswer | MessagesAnswer) -> str:
+    return plan_text(answer, _calls(answer.tools, answer.least if isinstance(answer, ChainAnswer) else answer.count))
+
+
+def _calls(tools: Sequence[ToolSpec], count: int) -> list[dict[str, Json]]:
     """The first tool as often as there must be entries, or messages; it finishes last where that takes an answer."""
-    count = answer.least if isinstance(answer, ChainAnswer) else answer.count
-    call: dict[str, Json] = {"tool": _first(answer.tools) if answer.tools else NO_TOOL, "arguments": {}}
-    last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(answer.tools) else call
-    return plan_text(answer, [*[call] * (count - 1), last])
+    call: dict[str, Json] = {"tool": _first(tools) if tools else NO_TOOL, "arguments": {}}
+    last: dict[str, Json] = {"tool": FINISH, "arguments": {"answer": UNKNOWN}} if takes_answer(tools) else call
+    return [*[call] * (count - 1), last]
 
 
 def _first(tools: Sequence[ToolSpec]) -> str:
     """The first tool but `give_up` and `reject`; among tools that take results the first that needs no arguments."""
     offered = [tool for tool in tools if tool.name not in (GIVE_UP, REJECT)] or list(tools)
-    if any(tool.takes_results for tool in offered):
+    if take_results(offered):
         offered = [tool for tool in offered if not tool.parameters] or offered
     return offered[0].name

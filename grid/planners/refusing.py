@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grid.planners.acting import Action
 from grid.planners.view import View
-from grid.text.arguments import misfit, misplaced
+from grid.text.arguments import misfit, misplaced, take_results
 from grid.text.references import reference
 from grid.types import RESULT, Step, ToolCall, ToolSpec
 
@@ -24,7 +24,7 @@ def results(view: View) -> tuple[str, ...] | None:
 
     Of a call that was only imagined nobody knows.
     """
-    if not any(tool.takes_results for tool in view.offer.cards):
+    if not take_results(view.offer.cards):
         return None
     made = (step for step in view.path.steps if step.written and (step.observation is None or _has_result(step)))
     return tuple(reference(step.substep.id, RESULT) for step in made)
@@ -41,6 +41,6 @@ def refused(call: ToolCall, offered: Mapping[str, ToolSpec], before: Mapping[str
     have a result. That holds where tools take results. Elsewhere the benchmarks' own calls lack arguments or have some
     that their tools do not, and the world says what is wrong with a call.
     """
-    if not any(tool.takes_results for tool in offered.values()):
+    if not take_results(offered.values()):
         return None
     return misfit(call, offered[call.tool], exact=True) or misplaced(call, before)

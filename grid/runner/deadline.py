@@ -216,8 +216,15 @@ def asking() -> Iterator[Callable[[float], None]]:
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """As asyncio.run, in a CaseLoop."""
+    found: list[T] = []
+
+    async def kept() -> None:
+        # At its end asyncio twice writes out the task, with its result: of a chunk that is a millisecond a cell.
+        found.append(await work)
+
     with asyncio.Runner(loop_factory=CaseLoop) as runner:
-        return runner.run(work)
+        runner.run(kept())
+    return found[0]
 
 
 class _Selector(selectors.DefaultSelector):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from grid.errors import one_line
@@ -28,6 +29,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _EXPRESSIONS = ("pattern", "patternProperties", "propertyNames", "format")  # regular ones may take for ever
 _FORBIDDING = ("not", "if", "then", "else", "unevaluatedProperties", "unevaluatedItems")  # a text would fit them
 _LEFT_OUT = frozenset({*_EXPRESSIONS, *_FORBIDDING, "$ref", "$dynamicRef", "$schema", "$id", "uniqueItems"})
+_TAKES_RESULTS = attrgetter("takes_results")
 _DATA = ("default", "enum", "const", "examples")  # what stands in them is no schema
 
 
@@ -40,13 +42,18 @@ def allowed(tool: ToolSpec, parameter: Parameter) -> tuple[str, ...]:
     return parameter.values if tool.takes_results else ()
 
 
+def take_results(tools: Iterable[ToolSpec]) -> bool:
+    """Whether any of the tools takes an earlier call's result. It is asked of fifty tools several times a decision."""
+    return any(map(_TAKES_RESULTS, tools))
+
+
 def normalised(arguments: Mapping[str, Json], tool: ToolSpec, offered: Iterable[ToolSpec]) -> dict[str, Json]:
     """The arguments in the form asked for, where the tools `offered` take results; else as they are.
 
     Numbers become texts. What names a step's result (`$1`, `OUTPUT_FROM_STEP_1`) becomes `OUTPUT_FROM_STEP_1.result`
     where a result is taken, or where it is all of the answer to a question. Elsewhere `$1` may be a price.
     """
-    if not any(tool.takes_results for tool in offered):
+    if not take_results(offered):
         return dict(arguments)
     results = {parameter.name for parameter in tool.parameters if parameter.type == RESULT or tool.name == FINISH}
     return {name: _normal(value, name in results) for name, value in arguments.items()}

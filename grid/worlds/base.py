@@ -60,8 +60,11 @@ class Conversation(World, Protocol):
 
 
 @runtime_checkable
-class Ending(World, Protocol):
-    """A world that knows when the work is over, since somebody ended it; calls behind that fail and change nothing."""
+class Ending(Protocol):
+    """What a world has besides `World` that knows when the work is over, since somebody ended it.
+
+    Calls behind that fail and change nothing.
+    """
 
     def over(self, state: State) -> bool:
         """Whether nothing can be done any more: a user hung up, say."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import cast
 
 from grid.types import Observation, ToolCall
@@ -54,14 +55,20 @@ class Layer:
         return ended(self.inner, state, answer)
 
 
+@lru_cache(maxsize=1024)
+def _ends(kind: type) -> bool:
+    """Whether worlds of a class can tell when the work is over. It is asked after every step: once for each class."""
+    return issubclass(kind, Ending)
+
+
 def over(world: World, state: State) -> bool:
     """Whether nothing can be done any more, where the world can tell."""
-    return isinstance(world, Ending) and world.over(state)
+    return _ends(type(world)) and cast(Ending, world).over(state)
 
 
 def ended(world: World, state: State, answer: str | None) -> State:
     """The state behind the planner's own end of the work; the same state where that is nothing to the world."""
-    return world.ended(state, answer) if isinstance(world, Ending) else state
+    return cast(Ending, world).ended(state, answer) if _ends(type(world)) else state
 
 
 async def close(world: World) -> None:

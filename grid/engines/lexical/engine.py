@@ -52,6 +52,7 @@ from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.engines.verdicts import VerdictAnswer
 from grid.strict import STRICT
+from grid.text.arguments import take_results
 from grid.text.references import reference
 from grid.text.words import stems
 from grid.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
@@ -271,7 +272,7 @@ class _Point(NamedTuple):
             return {"tool": NO_TOOL, "arguments": {}}
         if takes_answer([tool]):
             return _answered(last_result(self.prompt))
-        results = self.results if any(tool.takes_results for tool in answer.tools) else None
+        results = self.results if take_results(answer.tools) else None
         given = {} if tool.name == FINISH else fill(tool, self.prompt, results)
         return {"tool": tool.name, "arguments": given}
 
