@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from json.encoder import JSONEncoder, c_make_encoder, encode_basestring  # type: ignore[attr-defined]
+from operator import add
 from typing import Any, TypeAlias, TypeVar
 
 from grid.chains import Chain
+from grid.once import kept
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 RESULT = "result"
@@ -33,13 +34,14 @@ UNKNOWN = "unknown"
 """The value of the arguments of a call that is made wrong on purpose."""
 
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(", ", ": ")).encode
+# As json.JSONEncoder(ensure_ascii=False, check_circular=False).encode, which makes such an encoder for every value.
+_ENCODE = c_make_encoder(None, JSONEncoder().default, encode_basestring, None, ": ", ", ", False, False, True)
 T = TypeVar("T", bound=type)
 
 
 def to_json(value: object) -> str:
     """JSON on one line, keys in their order, no characters escaped that need not be."""
-    return _ENCODE(value)
+    return "".join(_ENCODE(value, 0))
 
 
 def hashed_once(cls: T) -> T:
@@ -97,7 +99,7 @@ class ToolSpec:
     returns: tuple[str, ...] = ()
     category: str = ""
 
-    @cached_property
+    @kept
     def takes_results(self) -> bool:
         """Whether any of its arguments is an earlier call's result. All others are texts, as in KoPL."""
         return any(parameter.type == RESULT for parameter in self.parameters)
@@ -114,7 +116,7 @@ class ToolCall:
         """The call as JSON, arguments in the order given."""
         return self._text
 
-    @cached_property
+    @kept
     def _text(self) -> str:
         return to_json({"tool": self.tool, "arguments": dict(self.arguments)})
 
@@ -130,7 +132,7 @@ class Observation:
         """The outcome as JSON."""
         return self._text
 
-    @cached_property
+    @kept
     def _text(self) -> str:
         return to_json(dict(self.content))
 
@@ -154,7 +156,7 @@ class Plan:
 
     substeps: tuple[Substep, ...]
 
-    @cached_property
+    @kept
     def lines(self) -> tuple[str, ...]:
         """The substeps with their numbers, a line each."""
         return tuple(f"{substep.id} {substep.text}" for substep in self.substeps)
@@ -299,11 +301,11 @@ class Usage:
 
     def known(self) -> dict[str, int | None]:
         """Its counts by name; None for those of tokens where answers are uncounted: sums would be too low."""
-        unknown = TOKENS if self.uncounted_answers else ()
-        return {name: None if name in unknown else count for name, count in vars(self).items()}
+        counts: dict[str, int | None] = {**vars(self)}
+        return counts | dict.fromkeys(TOKENS) if self.uncounted_answers else counts
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
+        return Usage(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

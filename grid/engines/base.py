@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.verdicts import VerdictAnswer
+from grid.once import kept
 from grid.types import ToolSpec, Usage
 
 SectionKind = Literal[
@@ -50,7 +51,7 @@ class Section:
             found = self.__dict__["_digest"] = compute(self.kind, self.entries, self.options)
         return found
 
-    @cached_property
+    @kept
     def characters(self) -> int:
         """Of all lines; of options, which many prompts share, counted once."""
         return sum(map(len, self.lines()))
@@ -201,7 +202,7 @@ class Prompt:
 
     def size(self) -> int:
         """Characters of the sections and of the answer's options."""
-        lines = sum(s.characters if s.options else sum(map(len, s.entries)) for s in self.sections)
+        lines = sum([section.characters for section in self.sections])
         return lines + (sum(map(len, self.answer.options)) if isinstance(self.answer, ChoiceAnswer) else 0)
 
     def entries(self, kind: SectionKind) -> tuple[str, ...]:

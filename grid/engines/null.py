@@ -27,6 +27,7 @@ from grid.engines.places import takes_answer
 from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.engines.verdicts import VerdictAnswer
+from grid.once import Once
 from grid.strict import STRICT
 from grid.text.arguments import take_results
 from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
@@ -45,7 +46,9 @@ class Null:
     async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
         """The first tool without arguments (`least` of it as a plan), score, candidate 0, yes, or no text; n times."""
         answer, text = prompt.answer, ""
-        if isinstance(answer, OutlineAnswer):
+        if isinstance(answer, ToolCallAnswer):
+            text = _call(answer.tools) if answer.tools else ""
+        elif isinstance(answer, OutlineAnswer):
             text = to_json({"outline": ["do it"]})
         elif isinstance(answer, ScoreAnswer):
             text = to_json({"score": 0, "explanation": ""})
@@ -58,14 +61,15 @@ class Null:
             text = _plan(answer)
         elif isinstance(answer, PlanAnswer) and answer.tools:
             text = to_json({"plan": _calls(answer.tools, answer.least)})
-        elif isinstance(answer, ToolCallAnswer) and answer.tools:
-            text = to_json({"tool": _first(answer.tools), "arguments": {}})
         return Sampled((text,) * n, Usage(llm_calls=n))
 
     async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
         """All probability on option 0."""
         options = len(prompt.answer.options) if isinstance(prompt.answer, ChoiceAnswer) else 1
         return Choice((1.0, *[0.0] * (options - 1)), Usage(forward_passes=1))
+
+
+_call: Once[tuple[ToolSpec, ...], str] = Once(lambda tools: to_json({"tool": _first(tools), "arguments": {}}))
 
 
 def _plan(answer: ChainAnswer | MessagesAnswer) -> str:

@@ -15,14 +15,15 @@ from grid.types import Step, ToolCall, to_json
 
 def any_two(steps: Sequence[Step]) -> bool:
     """Whether one tool was called twice with identical arguments, as they were run."""
-    calls = Counter(_text(step.call) for step in steps if step.call)
-    return any(count > 1 for count in calls.values())
+    tools = Counter(step.call.tool for step in steps if step.call)
+    calls = [_text(step.call) for step in steps if step.call and tools[step.call.tool] > 1]
+    return len(set(calls)) < len(calls)
 
 
 def in_a_row(steps: Sequence[Step]) -> bool:
     """Whether a call follows itself, with the arguments as they were written."""
-    calls = [_text(call) for step in steps if (call := step.written or step.call)]
-    return any(one == other for one, other in pairwise(calls))
+    calls = [call for step in steps if (call := step.written or step.call)]
+    return any(one.tool == other.tool and _text(one) == _text(other) for one, other in pairwise(calls))
 
 
 def _text(call: ToolCall) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -30,13 +31,13 @@ def trajectory_scores(
         return {}
     made = [step for step in steps if step.call and step.call.tool != FINISH]  # which may be refused
     names, called = [call.tool for call in wanted.values()], [step.call.tool for step in made if step.call]
-    distinct, both = set(names), set(names) & set(called)
+    distinct, both, offered = set(names), set(names) & set(called), [step.candidates for step in steps]
     return {
         "exact_match": called == names if reference.ordered else set(called) == distinct,
         "inclusion": len(both) / len(names),
         "inclusion_set": len(both) / len(distinct),
         "usage": _usage(wanted, concrete, made, both),
-        "retrieval_rate": len(distinct & {name for step in steps for name in step.candidates}) / len(names),
+        "retrieval_rate": len(distinct.intersection(chain.from_iterable(offered))) / len(names),
         "tool_precision": len(both) / len(set(called)) if called else 0.0,
         "tool_recall": len(both) / len(distinct),
     }

@@ -11,6 +11,7 @@ import ast
 import datetime as dt
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from grid.types import Json
 
@@ -46,7 +47,8 @@ def _is_empty(value: Json) -> bool:
 
 def normalised(value: Json) -> object:
     """A value as it is compared."""
-    found = _literal(str(value).strip())
+    written = str(value).strip()
+    found = _literal(written) if len(written) <= _LONGEST else written
     if not isinstance(found, str):
         return found
     text = re.sub(r"\s+", " ", re.sub(r"\s*,\s*", ",", found)).strip()
@@ -59,10 +61,9 @@ def normalised(value: Json) -> object:
     return _number(text)
 
 
+@lru_cache(maxsize=4096)  # a reference's are read for every trial; nothing is done with one but compare it
 def _literal(text: str) -> object:
     """What a text stands for as a Python literal, which is read and never run; other texts are themselves."""
-    if len(text) > _LONGEST:
-        return text
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -170,28 +170,29 @@ async def rollout(
     whole_query: bool = False,
     lessons: tuple[str, ...] = (),
     seen: Seen = "all",
-    over: Callable[[Path], bool] = lambda path: False,
+    over: Callable[[Path], bool] | None = None,
 ) -> Rollout:
     """Decide and execute at every point from `path` on, up to its end or until it is `over`.
 
     Without an outline the tools are those of the whole query. Several actions of one answer are as many steps; the
     first carries what the answer cost.
     """
-    done = Rollout(path)
-    while not over(done.path) and (substep := next_point(episode, done.path, acting.max_calls)) is not None:
+    done, substep = Rollout(path), next_point(episode, path, acting.max_calls)
+    while substep is not None and not (over and over(done.path)):
         whole = whole_query or not substep.text
         options = episode.options(None if whole else substep, done.path.steps, max_candidates)
         view = View(substep, done.path, options, whole, seen, lessons, answered=episode.case.answered)
         decision = await policy(episode, view, f"pass{branch}")
         view = decision.view or view
         for taken in (decision, *(Decision(action, Usage()) for action in decision.behind)):
+            if taken is not decision:
+                if substep is None or (over and over(done.path)):
+                    break
+                view = replace(view, substep=substep, path=done.path)
             done.views.append(view)
             done.decisions.append(taken)
             done.path = await perform(episode, view, taken, branch)
-            following = next_point(episode, done.path, acting.max_calls)
-            if following is None or over(done.path):
-                break
-            view = replace(view, substep=following, path=done.path)
+            substep = next_point(episode, done.path, acting.max_calls)
     if not branch:
         episode.improved(trajectory(episode, done.path))
     return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
 from grid.engines.base import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
@@ -56,7 +57,7 @@ async def single_pass(
         actions = actions if several else actions[:1]
         if exact:
             actions = [checked(action, view) for action in actions]
-        spent += asked.usage
+        spent = asked.usage if last is None else spent + asked.usage
         why = next((action.unreadable for action in actions if action.unreadable is not None), None)
         if why is None:
             break
@@ -230,15 +231,20 @@ def _values(answer: Json) -> str | None:
 
 def action_prompt(episode: Episode, view: View, acting: Acting, several: bool = False) -> Prompt:
     """The prompt for a whole action, or for `several` native calls at once."""
-    form = ASK_CALL.format(
-        thought=ASK_THOUGHT if acting.thought else "", decline=f' or "{NO_TOOL}"' if view.guided else ""
-    )
-    what = ASK_SUBSTEP if view.guided else ASK_NEXT
-    asked = (what,) if view.guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
-    native = (*asked, *((ASK_WORDS,) if acting.thought else ()))
-    answer = ToolCallAnswer(view.offer.cards, view.guided, acting.thought, native, results(view))
+    guided = view.guided
+    instruction, native = _instruction(guided, acting.thought > 0, several)
+    answer = ToolCallAnswer(view.offer.cards, guided, acting.thought, native, results(view))
     before = sections(episode, view, view.offer.section, acting)
-    return prompts.prompt(answer, *before, prompts.request_section(view.substep), Section("instruction", (what, form)))
+    return prompts.prompt(answer, *before, prompts.request_section(view.substep), instruction)
+
+
+@cache
+def _instruction(guided: bool, thought: bool, several: bool) -> tuple[Section, tuple[str, ...]]:
+    """What is asked for where tools stand in the prompt, and what where they are functions."""
+    form = ASK_CALL.format(thought=ASK_THOUGHT if thought else "", decline=f' or "{NO_TOOL}"' if guided else "")
+    what = ASK_SUBSTEP if guided else ASK_NEXT
+    asked = (what,) if guided else (ASK_SEVERAL if several else what, ASK_WITHOUT)
+    return Section("instruction", (what, form)), (*asked, *((ASK_WORDS,) if thought else ()))
 
 
 def choice_prompt(episode: Episode, view: View, acting: Acting, labels: OptionLabels = "numbers") -> Prompt:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from grid.datasets.base import Candidates, Problem
-from grid.planners.once import Once
+from grid.once import Once
 from grid.retrievers.base import Mode
 from grid.seeds import derive_seed
 from grid.types import NO_TOOL, Case, Step, Substep, ToolSpec

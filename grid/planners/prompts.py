@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from grid.engines.base import Answer, Prompt, Section
+from grid.once import Once
 from grid.planners.base import Episode
-from grid.planners.once import Once
 from grid.planners.options import Options
 from grid.text.references import answering, reference
 from grid.types import (
@@ -234,10 +234,15 @@ def finishing(answer: str | None) -> ToolCall:
 
 def request_section(substep: Substep) -> Section:
     """The substep that a decision is about; empty without an outline."""
-    if not substep.text:
-        return EMPTY
+    return _requested(substep) if substep.text else EMPTY
+
+
+def _request(substep: Substep) -> Section:
     lines = (f"Present step: {substep.goal}",) if substep.goal else ()
     return Section("request", (*lines, f"Present substep: {substep.id} {substep.text}"))
+
+
+_requested: Once[Substep, Section] = Once(_request)
 
 
 def prompt(answer: Answer, *sections: Section) -> Prompt:

@@ -18,6 +18,7 @@ from grid.types import Usage
 
 MOST_CHARACTERS = 20_000
 """Of an answer, where nothing else is said (`budget.answer_characters`)."""
+_NOTHING = Usage()
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Message:
     answers: tuple[str, ...] = ()
     probabilities: tuple[float, ...] | None = None
     unreadable: dict[int, str] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = _NOTHING
 
 
 class Answers(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from grid.once import kept
 from grid.planners import prompts
 from grid.planners.options import Options
 from grid.planners.prompts import Offer, Seen
@@ -66,7 +66,7 @@ class View:
         lines = (prompts.step_text(step, self.seen == "all", self.most_observed) for step in self.path.steps)
         return tuple(prompts.with_message(line, self.path.said.get(place)) for place, line in enumerate(lines))
 
-    @cached_property
+    @kept
     def offer(self) -> Offer:
         """The options as a prompt lists them."""
         return prompts.offer(self.options, not self.guided, self.may_give_up, self.answered)

@@ -94,7 +94,7 @@ def only_one(text: str, read: Callable[[Json], T | None], otherwise: str) -> T:
     last, at = places[-1]
     if isinstance(last, UnreadableError):
         raise last
-    others = [found for meant, found in places if not isinstance(meant, UnreadableError) and meant != last]
+    others = [found for meant, found in places[:-1] if not isinstance(meant, UnreadableError) and meant != last]
     if others and not _TAKEN_BACK.search(text[others[-1].end : at.start]):
         raise UnreadableError("several answers that differ, where one is asked for")
     return last
@@ -104,7 +104,7 @@ def _one_call(value: Json, tools: Mapping[str, ToolSpec]) -> Call | None:
     calls = calls_in(value, tools)
     if not calls:
         return None
-    if any(call != calls[0] for call in calls):
+    if any(call != calls[0] for call in calls[1:]):
         raise UnreadableError(f"{len(calls)} calls, where one is asked for")
     return calls[0]
 

@@ -1,9 +1,31 @@
-"""What is made of a thing, remembered by the thing's identity."""
+"""What is made of a thing, made once: remembered by the thing's identity, or with the thing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from functools import cached_property
+
+    kept = cached_property
+else:
+
+    class kept:  # noqa: N801 - as the one that it stands for
+        """functools.cached_property as from Python 3.12 on: without the lock, which costs more than most values."""
+
+        def __init__(self, make: Callable[[Any], Any]) -> None:
+            self._make, self.__doc__ = make, make.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, thing: Any, owner: type) -> Any:
+            if thing is None:
+                return self
+            found = thing.__dict__[self._name] = self._make(thing)
+            return found
+
 
 H = TypeVar("H")
 R = TypeVar("R")
