@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ else:
                 return self
             found = thing.__dict__[self._name] = self._make(thing)
             return found
+
+
+@lru_cache(maxsize=4096)
+def can(kind: type, ability: type) -> bool:
+    """Whether objects of a class have the methods of a protocol; 3.11 looks for all of them at every isinstance."""
+    return issubclass(kind, ability)
 
 
 H = TypeVar("H")

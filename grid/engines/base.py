@@ -42,14 +42,11 @@ class Section:
     entries: tuple[str, ...]
     options: tuple[str, ...] = ()
 
-    @property
+    @kept
     def digest(self) -> str:
         """32 hexadecimal digits of its content."""
-        found: str | None = self.__dict__.get("_digest")
-        if found is None:
-            compute = _digest_of_short if self.characters <= _SHORT else _digest  # short ones are often made anew
-            found = self.__dict__["_digest"] = compute(self.kind, self.entries, self.options)
-        return found
+        compute = _digest_of_short if self.characters <= _SHORT else _digest  # short ones are often made anew
+        return compute(self.kind, self.entries, self.options)
 
     @kept
     def characters(self) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from grid.once import Once
 from grid.reference import Reference
 from grid.text import references
 
 
-def plan_shape(reference: Reference) -> dict[str, Any]:
+def _shape(reference: Reference) -> dict[str, Any]:
     """Depth, breadth and size of the reference plan, in calls and in edges.
 
     In calls (planning_horizon §3.1): depth is the longest chain of dependent calls, breadth is calls / depth. In edges
@@ -26,3 +27,7 @@ def plan_shape(reference: Reference) -> dict[str, Any]:
         "plan_nodes": len(calls),
         "last_step": list(calls.values())[-1].tool if calls else None,
     }
+
+
+plan_shape: Once[Reference, dict[str, Any]] = Once(_shape)
+"""As `_shape`, once for all cells of a case."""

@@ -17,6 +17,7 @@ from grid.types import Json
 
 _LONGEST = 10_000
 """Characters of what is read as a literal; longer texts stay texts."""
+_COMMA, _BLANK = re.compile(r"\s*,\s*"), re.compile(r"\s+")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 _COUNTRIES = {
@@ -51,7 +52,7 @@ def normalised(value: Json) -> object:
     found = _literal(written) if len(written) <= _LONGEST else written
     if not isinstance(found, str):
         return found
-    text = re.sub(r"\s+", " ", re.sub(r"\s*,\s*", ",", found)).strip()
+    text = _BLANK.sub(" ", _COMMA.sub(",", found)).strip()
     if "," in text:
         text = ",".join(map(_country, text.split(",")))
     text = _dated(text)
@@ -75,6 +76,7 @@ def _country(part: str) -> str:
     return _COUNTRIES.get(part.upper()) or _SPELLED.get(part.lower(), part)
 
 
+@lru_cache(maxsize=4096)
 def _dated(text: str) -> str:
     if _DATE.match(text):
         try:

@@ -286,5 +286,14 @@ def trajectory(
     """The path as what a planner returns. Without an answer of its own it is what the tools' results say."""
     answer = path.answer if path.answer is not None else episode.answer(path.state)
     taken = path.steps if decisions is None else decisions
-    found = Trajectory(path.steps, taken, path.state, branches, branched_steps, replans, answer)
-    return replace(found, planned=episode.plans.planned, unrefined=episode.plans.unrefined)
+    return Trajectory(
+        path.steps,
+        taken,
+        path.state,
+        branches,
+        branched_steps,
+        replans,
+        answer,
+        planned=episode.plans.planned,
+        unrefined=episode.plans.unrefined,
+    )

@@ -51,7 +51,7 @@ class View:
     plan: tuple[str, ...] = ()
     thought: str = ""
 
-    @property
+    @kept
     def guided(self) -> bool:
         """Whether an outline says what comes next."""
         return bool(self.substep.text)

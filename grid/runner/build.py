@@ -18,6 +18,7 @@ from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError, UnfinishedError
 from grid.metrics.stepwise import score
+from grid.once import can
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.planners.outline import draft
@@ -143,7 +144,7 @@ class Built:
         problem, index = self.pooled.problem(case_id)
         for setting in self.robustness:
             problem = setting.disturb(problem, index, disturbance_seed)
-        if isinstance(self.engine, Informed) and SIMULATOR not in self.roles:
+        if can(type(self.engine), Informed) and SIMULATOR not in self.roles:
             world = within(problem.world, lambda own: own.by_reference() if isinstance(own, Referenced) else own)
             problem = replace(problem, world=world)
         problem = replace(problem, parts=problem.case.plan.substeps)

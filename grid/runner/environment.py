@@ -69,7 +69,7 @@ class Environment:
         if grounding := self.grounding:
             world = within(world, lambda own: own.judged_by(grounding) if isinstance(own, MatchingWorld) else own)
         if (customer := self.customer) is None:
-            return replace(problem, world=world)
+            return problem if world is problem.world else replace(problem, world=world)
         talking = cast(Talking, bare(world))
         first = await customer.reply(talking.scenario, talking.opening())
         if first is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from grid.datasets.base import DRAFTED, Problem
 from grid.engines.informed import Informed, SinglePass, Stage
 from grid.engines.roles import SIMULATOR
+from grid.once import can
 from grid.planners.base import Planner
 from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
@@ -28,7 +30,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
     the tools do what the dataset says, by its rules alone.
     """
-    if not isinstance(built.engine, Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
+    if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
         return None
     if built.memory:  # what a step gains follows from the traces
         return None
@@ -53,7 +55,7 @@ async def expected_success(built: Built, problem: Problem, case: Case) -> float 
     spare = sum(not stage.needed for stage in stages)
     if isinstance(built.planner, SingleStepHorizon) and spare > built.planner.max_failed_calls:
         return None  # a pass may end before its last step though all that is needed is right
-    return built.engine.expected(form._replace(stages=stages))
+    return cast(Informed, built.engine).expected(form._replace(stages=stages))
 
 
 def _as_stated(world: World, stated: World) -> bool:

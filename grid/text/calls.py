@@ -61,7 +61,7 @@ def calls_in(value: Json, tools: Mapping[str, ToolSpec]) -> list[Call] | None:
     if not isinstance(value, dict):
         return None
     for key in _LISTS:
-        if isinstance(inner := value.get(key), list):
+        if key in value and isinstance(inner := value[key], list):
             calls = [Call(NO_TOOL, {})] if not inner else calls_in(inner, tools)
             return [replace(call, thought=call.thought or _thought(value)) for call in calls or ()] or None
     if not isinstance(value.get("tool"), str):
@@ -158,6 +158,8 @@ def _agreed(found: dict[str, Json], places: list[str]) -> dict[str, Json]:
 
 def _arguments(value: Json) -> dict[str, Json]:
     """Arguments as an object, also where they were written as its text."""
+    if isinstance(value, dict):
+        return value
     if value is None or value == [] or (isinstance(value, str) and not value.strip()):
         return {}
     if isinstance(value, str):
@@ -165,9 +167,7 @@ def _arguments(value: Json) -> dict[str, Json]:
             return whole_object(_unquoted(value))
         except UnreadableError as error:
             raise UnreadableError(f"arguments that are {error}") from None
-    if not isinstance(value, dict):
-        raise UnreadableError("arguments that are no object")
-    return value
+    raise UnreadableError("arguments that are no object")
 
 
 def _unquoted(text: str) -> str:

@@ -76,8 +76,8 @@ class Ending(Protocol):
 
 
 @runtime_checkable
-class Closing(World, Protocol):
-    """A world that holds something which lives, a process say, and has to be ended with the episode."""
+class Closing(Protocol):
+    """What a world has besides `World` that holds something which lives, a process say: it ends with the episode."""
 
     async def close(self) -> None:
         """End it; more than once is once."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import cast
 
+from grid.once import can
 from grid.types import Observation, ToolCall
 from grid.worlds.base import Closing, Conversation, Ending, State, World
 
@@ -55,27 +55,21 @@ class Layer:
         return ended(self.inner, state, answer)
 
 
-@lru_cache(maxsize=1024)
-def _ends(kind: type) -> bool:
-    """Whether worlds of a class can tell when the work is over. It is asked after every step: once for each class."""
-    return issubclass(kind, Ending)
-
-
 def over(world: World, state: State) -> bool:
     """Whether nothing can be done any more, where the world can tell."""
-    return _ends(type(world)) and cast(Ending, world).over(state)
+    return can(type(world), Ending) and cast(Ending, world).over(state)
 
 
 def ended(world: World, state: State, answer: str | None) -> State:
     """The state behind the planner's own end of the work; the same state where that is nothing to the world."""
-    return cast(Ending, world).ended(state, answer) if _ends(type(world)) else state
+    return cast(Ending, world).ended(state, answer) if can(type(world), Ending) else state
 
 
 async def close(world: World) -> None:
     """End what lives in a world, where anything does."""
     inner = bare(world)
-    if isinstance(inner, Closing):
-        await inner.close()
+    if can(type(inner), Closing):
+        await cast(Closing, inner).close()
 
 
 def bare(world: World) -> World:

@@ -92,16 +92,9 @@ class SchemaWorld(World, Protocol):
         ...
 
 
-@runtime_checkable
-class ForgivingWorld(World, Protocol):
-    """A world that may put other arguments in the place of given ones, and says so in the field READ_AS."""
-
-    @property
-    def mends(self) -> bool:
-        """Whether it does."""
-        ...
-
-
 def mends(world: World) -> bool:
-    """Whether a world puts other arguments in the place of given ones."""
-    return isinstance(world, ForgivingWorld) and world.mends
+    """Whether a world puts other arguments in the place of given ones, and says so in the field READ_AS.
+
+    A world that may has a property of this name.
+    """
+    return bool(getattr(world, "mends", False))
