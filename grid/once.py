@@ -42,13 +42,11 @@ class Once(Generic[H, R]):
     """Most decisions repeat another planner's or trial's.
 
     Retrievers and datasets hand out the same tuple for the same question, and comparing fifty tools would cost more.
-    Further arguments are compared.
+    Further arguments are compared. `most` things are kept.
     """
 
-    _MOST = 4096
-
-    def __init__(self, make: Callable[..., R]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[..., R], most: int = 4096) -> None:
+        self._make, self._most = make, most
         self._known: dict[Any, tuple[H, R]] = {}
 
     def __call__(self, thing: H, *key: Hashable) -> R:
@@ -57,7 +55,7 @@ class Once(Generic[H, R]):
         known = self._known.get(place)
         if known and known[0] is thing:
             return known[1]
-        if len(self._known) >= self._MOST:
+        if len(self._known) >= self._most:
             self._known.clear()
         found = self._make(thing, *key)
         self._known[place] = thing, found

@@ -17,7 +17,9 @@ from grid.worlds.lookup import LookupSimulator, build_entries
 _TOOL = ToolSpec("answer", "Answers the question.", (), ("result",))
 _STEP = Substep("1.1", "answer the question", "answer")
 _CALLS: dict[str, ToolCall] = {_STEP.id: ToolCall(_TOOL.name, {})}
-_ENTRIES = build_entries(_CALLS, {_STEP.id: {"result": "done"}})
+_REFERENCE = Reference(_CALLS, (_STEP.id,))
+_WORLD = LookupSimulator(build_entries(_CALLS, {_STEP.id: {"result": "done"}}), frozenset({_STEP.id}))
+_PLAN = Plan((_STEP,))
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -43,9 +45,9 @@ class Null:
     def problem(self, case_id: str) -> Problem:
         """The one case there is, under its number."""
         return Problem(
-            case=Case(case_id, "A question.", Plan((_STEP,))),
-            reference=Reference(_CALLS, (_STEP.id,)),
-            world=LookupSimulator(_ENTRIES, frozenset({_STEP.id})),
+            case=Case(case_id, "A question.", _PLAN),
+            reference=_REFERENCE,
+            world=_WORLD,
             candidates=lambda case, substep: (_TOOL,),
             library=self.tools,
             same_function={},

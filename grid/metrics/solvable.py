@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from grid.datasets.base import Problem
+from grid.once import Once
 from grid.reference import Reference
 from grid.text import references
 from grid.types import Json, ToolCall
 from grid.worlds.equivalence import canonical, equivalent
 from grid.worlds.layers import bare
-from grid.worlds.lookup import LookupSimulator
+from grid.worlds.lookup import Entry, LookupSimulator
 
 _LONGEST = 8
 """Words of a date or a number as a person writes it."""
@@ -33,9 +34,14 @@ def solvable(problem: Problem) -> bool | None:
         return None
     if problem.reference.unsolvable:
         return False
-    reference = Reference(problem.reference.calls, tuple(world.resolution))
-    entries = {step: entry for entry in world.entries for step in entry.substeps}
-    needed, seen = _needed(reference), _shown(problem)
+    return _told(world.entries)(problem.reference, world.resolution, _shown(problem))
+
+
+def _all_told(table: tuple[Entry, ...], stated: Reference, resolution: frozenset[str], seen: tuple[str, ...]) -> bool:
+    """Of the calls that a resolution takes, where all that is `seen` before the first one is this."""
+    reference = Reference(stated.calls, tuple(resolution))
+    entries = {step: entry for entry in table for step in entry.substeps}
+    needed = _needed(reference)
     for step, call in reference.calls.items():
         if not call:
             continue
@@ -47,6 +53,10 @@ def solvable(problem: Problem) -> bool | None:
             return False
         seen += tuple(str(leaf) for value in entry.outcome.content.values() for leaf in _leaves(value))
     return True
+
+
+_told: Once[tuple[Entry, ...], Once[Reference, bool]] = Once(lambda table: Once(partial(_all_told, table)), most=512)
+"""The trials and planners that meet a case meet the same table and reference."""
 
 
 def _needed(reference: Reference) -> set[str]:

@@ -62,7 +62,7 @@ def normalised(value: Json) -> object:
     return _number(text)
 
 
-@lru_cache(maxsize=4096)  # a reference's are read for every trial; nothing is done with one but compare it
+@lru_cache(maxsize=1024)  # a reference's are read for every trial; nothing is done with one but compare it
 def _literal(text: str) -> object:
     """What a text stands for as a Python literal, which is read and never run; other texts are themselves."""
     try:

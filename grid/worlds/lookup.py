@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from grid.text import references
@@ -58,6 +58,7 @@ class SameFunction:
     arguments: Mapping[str, str]
 
 
+@lru_cache(maxsize=4096)
 def default_outcome(tool: str) -> Observation:
     """What any call that matches no entry returns: context-free, and without information."""
     return Observation({"status": "no_result", "message": f"{tool} found nothing for these arguments."}, failed=True)
