@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from grid.store import sql
 from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
@@ -67,7 +68,8 @@ class Sheet:
     data: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse rows of other widths: a renderer would shift or drop their cells."""
+        """Refuse rows of other widths: a renderer would shift or drop their cells. `query` names what it reads."""
+        object.__setattr__(self, "query", sql.joined(self.query))
         width = len(self.labels) + len(self.figures)
         if any(len(row) != width for row in (*self.rows, *self.printed)):
             raise ValueError(f"{self.name}: a row without {width} cells")

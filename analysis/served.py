@@ -10,12 +10,12 @@ import pandas as pd
 
 from grid import store
 from grid.engines.roles import ACTOR, ASKED
-from grid.runner.costs import COLUMNS
 from grid.runner.endings import SOURCE
+from grid.store.schema import SPENT
 from grid.types import BETWEEN
 
 _LABELS = {ACTOR: "model", **{role: role for role in ASKED}}
-_COUNTS = {role: COLUMNS[role]["uncounted_answers"] for role in _LABELS}
+_COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}
 _TEXTS = [*_LABELS.values(), "engine_version", *SOURCE]
 _DATED = re.compile(r"[-@:](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|0\d\d)$")
 """How a name ends that also says which version it is: -2024-08-06, @20241022, -2411, -0613, -002."""

@@ -14,7 +14,7 @@ from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
 from analysis.yaml_files import Checked
 from grid.errors import shown_value
-from grid.store.schema import EPISODES
+from grid.store.schema import JOINED
 
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")
 _NUMBERS = (
@@ -26,7 +26,7 @@ _NUMBERS = (
 )  # fmt: skip
 FAMILY = "family"
 """What `per` and `z_scored.within` may name besides columns: the dataset's family."""
-COLUMNS = tuple(name for name in EPISODES.names if name in {*_TEXTS, *_NUMBERS})
+COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name."""
 
 
@@ -146,5 +146,5 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     if not spec.cluster:
         raise AnalysisError(f"{place}: cluster: name at least one column")
     for name in spec.indicators:
-        if name in [*EPISODES.names, FAMILY] or not name.isidentifier():
+        if name in [*JOINED.names, FAMILY] or not name.isidentifier():
             raise AnalysisError(f"{place}: indicators: {shown_value(name)} must be a name of its own, not a column's")

@@ -262,7 +262,8 @@ class Trajectory:
     `branched_steps` the distinct decisions of the first at which they left it (None: the planner never does).
     `chain` is the plan that a planner predicts without running it, and then the result; `planned` the one that it wrote
     before it ran anything, where what it ran is the result. `unrefined` is either before a critique. `told_after`: the
-    answer was asked for behind the last step.
+    answer was asked for behind the last step. `measured` has what the planner measured of itself, by the names of the
+    metrics that it declares.
     """
 
     steps: tuple[Step, ...]
@@ -276,6 +277,7 @@ class Trajectory:
     planned: Chain | None = None
     unrefined: Chain | None = None
     told_after: bool = False
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def record(plan: Plan, skipped: Mapping[str, Mapping[str, int]] | None = None, c
         for setting in plan.settings
     }
     store.record_run(plan.root, run, settings, skipped or {})
+    store.write(plan.root, {"metrics": store.metric_rows(plan.metrics.values())})
 
 
 def _targets(setting: Setting) -> Iterable[str]:

@@ -18,7 +18,6 @@ from analysis.plans.sheet import SECTION, Rows
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
 from grid.planners.refining import NOT_REFINED
-from grid.store.schema import EPISODES
 
 DIRECT, PLAN_FIRST, REFINE = "direct", "plan_first", "refined"
 ALL_DATA = "all of these"
@@ -59,8 +58,7 @@ def read(root: Path) -> pd.DataFrame:
         StoreError: the folder cannot be read.
     """
     of_modes = pc.match_substring_regex(pc.field("planner"), rf"^({DIRECT}|{PLAN_FIRST})(\[|$)")
-    further = ["config", "refine", "draft", *_JUDGED]
-    further += [REWARD] * (REWARD in EPISODES.names)
+    further = ["config", "refine", "draft", REWARD, *_JUDGED]
     cells = load.episodes(root, further, of_modes & ~pc.field("task_family").is_valid())
     if cells.empty:
         return cells
@@ -71,7 +69,7 @@ def read(root: Path) -> pd.DataFrame:
     methods = [method(label, text) if label != NOT_REFINED else "" for label, text in pairs]
     critics = cells["critic"].astype(object)
     methods = [name if pd.isna(by) else f"{name} by {by}" for name, by in zip(methods, critics, strict=True)]
-    reward = cells[REWARD] if REWARD in cells else pd.Series(float("nan"), cells.index)
+    reward = cells[REWARD]
     return cells.assign(
         mode=labels.map(name_of).where(~refined, REFINE),
         base=[_base(label) for label in labels],
@@ -168,7 +166,7 @@ def _sheet(root: Path, cells: pd.DataFrame, table: pd.DataFrame) -> Sheet:
 
 def _query(root: Path, cells: pd.DataFrame, shown: Sequence[Measure]) -> str:
     """Each case's means of what the table counts, by setting."""
-    reward = f"coalesce({REWARD}, success::INT)" if REWARD in EPISODES.names else "success::INT"
+    reward = f"coalesce({REWARD}, success::INT)"
     values = {"mean_reward": reward} | {one.column: one.column for one in shown if one.column in _JUDGED}
     where = {name: sorted(map(str, cells[name].unique())) for name in ("model", "dataset")}
     return queries.by_case(root, values, queries.where(where), ["trial", "draft"])

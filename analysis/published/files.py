@@ -19,7 +19,7 @@ from analysis.yaml_files import Checked
 from grid import CONF
 from grid.errors import one_line
 from grid.planners.remembering import NOT_REMEMBERED
-from grid.store.schema import EPISODES
+from grid.store.schema import JOINED
 
 FOLDER = CONF / "paper"
 Value = str | int | float | bool | None
@@ -210,7 +210,7 @@ class Published(Checked):
 
     @model_validator(mode="after")
     def _check(self) -> Published:
-        of_cells = [*EPISODES.names, WIN, JUDGE_ERROR, grading.COLUMN, *DERIVED, *spending.DERIVED]
+        of_cells = [*JOINED.names, WIN, JUDGE_ERROR, grading.COLUMN, *DERIVED, *spending.DERIVED]
         kinds = {
             "cells": of_cells,
             "decisions": [*DECISIONS],
@@ -232,7 +232,7 @@ class Published(Checked):
             if unknown:
                 raise ValueError(f"combined.{name}: no metric {unknown[0]!r} of the table")
         for name in self.kinds:
-            if name not in EPISODES.names:
+            if name not in JOINED.names:
                 raise ValueError(f"cells.{name}: no column {name!r} of episodes")
         for place, row in enumerate(self.rows):
             if row.entropy and self.of != "decisions":

@@ -17,7 +17,7 @@ from analysis.published.beside import NAMED, Block, Measured, blocks, settings_o
 from analysis.published.files import JUDGE_ERROR, WIN, Metric, Published
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
-from grid.store.schema import EPISODES
+from grid.store.schema import JOINED
 
 MISSING = "–"
 REFERENCE = "zero_shot"
@@ -65,7 +65,7 @@ def sheets(root: Path, tables: Sequence[Published] | None = None) -> list[Sheet]
     read = [
         column
         for column in (*columns, *kinds, *plans.SOURCES, *spending.ADDED_UP, *grading.SOURCES)
-        if column in EPISODES.names
+        if column in JOINED.names
     ]
     cells = load.episodes(root, ["config", planted.ENGINE, *NAMED, *read], of_them)
     if cells.empty:

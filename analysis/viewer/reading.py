@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 
 from grid.errors import StoreError
-from grid.store import Table, check_there
+from grid.store import Table, check_there, metrics, sql
 from grid.store.files import whole
 from grid.store.looking import File
-from grid.store.schema import TABLES
+from grid.store.schema import PARTS, TABLES
 
 T = TypeVar("T")
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -45,17 +45,15 @@ def _pattern(file: File) -> str:
     return glob.escape(str(file.path))
 
 
-def _rows(table: Table, found: Sequence[File]) -> str:
-    """What stands in a query for the rows of such files; what files of earlier versions lack is null."""
+def _rows(root: Path, table: Table, found: Sequence[File]) -> str:
+    """What stands in a query for the rows of such files; `episodes` in the joined form."""
     listed = ", ".join("'" + _pattern(file).replace("'", "''") + "'" for file in found)
-    if all(file.of_now for file in found):
-        return f"read_parquet([{listed}], hive_partitioning=false)"
-    with duckdb.connect(config=_CONFIG) as own:
-        own.register("empty", TABLES[table].empty_table())
-        kinds = own.sql("DESCRIBE empty").fetchall()
-    columns = ", ".join(f'NULL::{kind} AS "{name}"' for name, kind, *_ in kinds)
-    rows = f"SELECT * FROM read_parquet([{listed}], hive_partitioning=false, union_by_name=true)"
-    return f"({rows} UNION ALL BY NAME SELECT {columns} WHERE false)"
+    old = not all(file.of_now for file in found)
+    source = f"read_parquet([{listed}], hive_partitioning=false{', union_by_name=true' if old else ''})"
+    if table == "episodes":
+        own = {name: metric for name, metric in metrics(root).items() if name not in PARTS}
+        return f"({sql.selected(source, [*PARTS, *own], own, old)})"
+    return sql.whole(source, TABLES[table]) if old else source
 
 
 def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T]) -> T:
@@ -70,7 +68,7 @@ def again(root: Path, table: Table, use: Callable[[Sequence[str], str], T]) -> T
         try:
             check_there(root)
             found = whole(root, table)
-            return use([_pattern(file) for file in found], _rows(table, found))
+            return use([_pattern(file) for file in found], _rows(root, table, found))
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
             last = error
     raise StoreError(f"{root / table}: cannot be read ({last})")

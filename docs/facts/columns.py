@@ -1,4 +1,4 @@
-"""The columns of the tables: types from the schema, meanings from `columns.txt`."""
+"""The columns of the tables: types from the schema, meanings from `columns.txt`; metrics as `declared.txt` has them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from docs.facts.markdown import code, table
-from grid.store.schema import TABLES
+from grid.metrics.declared import METRICS
+from grid.store.schema import COST, COSTS, SCORES, TABLES
 
+SCHEMAS = {**TABLES, COSTS: pa.schema([*COST])}
+"""The tables, and what stands of each role in the map of costs."""
 _FILE = Path(__file__).with_name("columns.txt")
 
 
@@ -24,16 +27,29 @@ class Column(NamedTuple):
 
 
 def render(name: str) -> str:
-    """A table of the columns of one table, in the schema's order; those of one pattern stand together."""
+    """A table of the columns of one table, in the schema's order; those of one pattern stand together.
+
+    `scores`: our metrics, in the order of the joined form.
+    """
+    if name == SCORES:
+        return _metrics()
     told = read()[name]
     rows = []
     for one in told:
-        fitting = [field for field in TABLES[name] if of(field.name, told) is one]
+        fitting = [field for field in SCHEMAS[name] if of(field.name, told) is one]
         types = list(dict.fromkeys(type_of(field.type) for field in fitting))
         names = ", ".join(code(field.name) for field in fitting)
         unit = f" ({one.unit})" if one.unit else ""
         rows.append((names, ", ".join(types) + unit, one.meaning, one.null))
     return table(["column", "type (unit)", "meaning", "null"], rows)
+
+
+def _metrics() -> str:
+    rows = [
+        (code(one.name), one.kind + (f" ({one.unit})" if one.unit else ""), one.better, one.meaning, one.null)
+        for one in METRICS
+    ]
+    return table(["metric", "kind (unit)", "better", "meaning", "no value where"], rows)
 
 
 def read() -> dict[str, list[Column]]:
@@ -59,6 +75,8 @@ def of(name: str, told: list[Column]) -> Column | None:
 
 def type_of(kind: pa.DataType) -> str:
     """A column's type in a word or two."""
+    if pa.types.is_map(kind):
+        return f"map to {type_of(kind.item_type)}"
     if pa.types.is_list(kind):
         return f"list of {type_of(kind.value_type)}"
     if pa.types.is_struct(kind):

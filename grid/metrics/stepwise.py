@@ -9,7 +9,6 @@ from typing import Any
 from grid.datasets.base import Problem
 from grid.metrics import repeats
 from grid.metrics.replaced import counts
-from grid.metrics.scores import Scores
 from grid.metrics.trajectory import trajectory_scores
 from grid.reference import Reference
 from grid.types import NO_TOOL, Step, ToolCall, Trajectory
@@ -24,7 +23,7 @@ def score(
     resolved: bool,
     own: Mapping[str, Any] = MappingProxyType({}),
     concrete: Mapping[str, ToolCall] = MappingProxyType({}),
-) -> Scores:
+) -> dict[str, Any]:
     """All metrics of one episode. `resolved` is the environment's word on the final state, `own` are the benchmark's.
 
     `concrete` is as for `trajectory_scores`.
@@ -51,12 +50,12 @@ def score(
             ),
             "retrieval_rate": _share([_reference_tool(step, reference) in step.candidates for step in needing if step]),
         }
-    return Scores(**found | dict(own))
+    return found | dict(own)
 
 
 def scored(
     problem: Problem, trajectory: Trajectory, resolved: bool, said: Mapping[str, Any] = MappingProxyType({})
-) -> Scores:
+) -> dict[str, Any]:
     """All metrics of an episode, the benchmark's own among them; `said` are those that a model was asked for.
 
     They are taken of the trajectory in the reference's terms (`Problem.as_stated`): a tool that replaces another counts

@@ -12,9 +12,10 @@ from grid.engines.roles import Role
 from grid.errors import Status
 from grid.planners.requests import Message
 from grid.runner.cell import Setting
-from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.costs import spent_in
 from grid.runner.prices import Prices, money
 from grid.runner.transcripts import Row, transcript_columns
+from grid.store.schema import SPENT
 from grid.types import Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
@@ -39,7 +40,7 @@ class ChunkResult:
     cells: int = 0
     ok: int = 0
     kept: int = 0
-    spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(COLUMNS, Usage()))
+    spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(SPENT, Usage()))
     sections: set[str] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
     _columns: deque[dict[str, store.Columns]] = field(default_factory=deque)
@@ -57,7 +58,7 @@ class ChunkResult:
     def add(self, outcome: Outcome) -> None:
         """A cell has ended."""
         episode, rows, messages = outcome
-        self.count(episode)
+        self.count(episode["status"], spent_in(episode))
         self.kept += episode["n_messages"] is not None
         if messages:  # before its episode can be taken
             names = episode["cell_id"], episode["attempt_id"]
@@ -70,12 +71,12 @@ class ChunkResult:
         self.sections.update(row["digest"] for row in fresh)
         return fresh
 
-    def count(self, episode: Row) -> None:
-        """Take an episode's row into the sums only."""
+    def count(self, status: str, spent: Mapping[Role, Usage]) -> None:
+        """Take an episode into the sums only."""
         self.cells += 1
-        self.ok += episode["status"] == Status.OK
-        for role, spent in spent_in(episode).items():
-            self.spent[role] += spent
+        self.ok += status == Status.OK
+        for role, usage in spent.items():
+            self.spent[role] += usage
 
     def take(self) -> dict[str, list[Row]]:
         """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""

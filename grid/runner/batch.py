@@ -17,7 +17,7 @@ from grid.runner.attempts import ChunkResult, attempt_row
 from grid.runner.build import build
 from grid.runner.cell import Cell
 from grid.runner.cluster import alive, cpus
-from grid.runner.costs import larger
+from grid.runner.costs import larger, spent_by_columns
 from grid.runner.lanes import Lane, Try, lanes_of
 from grid.runner.limits import Limits
 from grid.runner.plan import Plan
@@ -224,7 +224,7 @@ class Run:
         """The cells of a try that have rows, and their sums, or what replicas have answered where that is more."""
         rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
         for row in rows:
-            result.count(row)
+            result.count(row["status"], spent_by_columns(row))
         config = tried.work.setting.config
         for roles in by_pool(config).values():  # which replicas do not tell apart
             counted = sum((result.spent.pop(role) for role in roles), Usage())

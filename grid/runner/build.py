@@ -17,6 +17,9 @@ from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
 from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.errors import ConfigError, UnfinishedError
+from grid.metrics.declared import BY_NAME
+from grid.metrics.metric import Metric, declared_by, together
+from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
 from grid.once import can
 from grid.planners.base import Planner
@@ -41,6 +44,7 @@ from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
 from grid.runner.solved import Solved, goes_by_solved, solved_of
 from grid.seeds import derive_seed
+from grid.store.schema import COSTS, JOINED, SCORES, TEXT
 from grid.types import Case, Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
@@ -53,6 +57,10 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     USER: (Customer, Simulating),
 }
 """By role the code that asks it."""
+
+KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
+"""Metrics that no setting has to declare."""
+_COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Built:
     prices: Prices = field(default_factory=dict)
     memory: Memory | None = None
     solved: Solved | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: KNOWN)
 
     @property
     def engines(self) -> dict[Role, Engine]:
@@ -178,7 +187,13 @@ def build(setting: Setting, budget: BudgetConfig) -> Built:
         tools_ask=tools_ask(config) is not None,
         solved=solved_of(config["dataset"]) if goes_by_solved(config) else None,
     )
-    return replace(built, memory=memory_of(setting, built.version))
+    return replace(built, memory=memory_of(setting, built.version), metrics=_metrics_of(built))
+
+
+def _metrics_of(built: Built) -> Mapping[str, Metric]:
+    """What may be measured of a setting's cells: ours, and what its dataset and its planner declare in `metrics`."""
+    parts = {type(part).__qualname__: declared_by(part) for part in (built.dataset, built.planner)}
+    return together([("ours", KNOWN.values()), *parts.items()], reserved=_COLUMNS) if any(parts.values()) else KNOWN
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from grid.datasets.base import Dataset
 from grid.datasets.sampling import part_of
 from grid.engines.roles import ASKED, CRITIC, JUDGE
 from grid.errors import ConfigError
+from grid.metrics.metric import Metric, together
 from grid.runner.build import build, code_of
 from grid.runner.caps import cut
 from grid.runner.cell import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
@@ -81,7 +82,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
     _check_root(shared.store.root, root)
     store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
     invalid, valid, cut_off = [], [], list[str | None]()
-    case_ids, versions, skipped = {}, {}, {}
+    case_ids, versions, skipped, measured = {}, {}, {}, dict[tuple[str, str], Mapping[str, Metric]]()
     shared_ids: dict[str, Sequence[str]] = {}
     for setting in settings:
         reason = invalid_reason(setting)
@@ -92,6 +93,7 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         setting = with_contents(setting, built.memory)
         if shared.budget.money is not None:
             expect_prices(setting, built.prices, shared.budget.money)
+        measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
         cut_off.append(cut(built.engine, built.planner, setting.labels))
         valid.append(replace(setting, code=code_of(setting.config)))
         key = json.dumps(setting.config["dataset"], sort_keys=True)
@@ -121,6 +123,12 @@ def check_sweep(jobs: Sequence[Job]) -> Checked:
         keep=Keep.of(shared.store.transcripts),
         transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
         money=shared.budget.money,
+        metrics=together(
+            [
+                *((" x ".join(labels), found.values()) for labels, found in measured.items()),
+                (f"results in {root}", store.metrics(root).values()),
+            ]
+        ),
     )
     lines = [*dict.fromkeys(filter(None, cut_off))], [*dict.fromkeys(filter(None, map(line_of, valid)))]
     return Checked(plan, invalid, skipped, _unasked(jobs, settings), *lines)

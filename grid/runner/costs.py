@@ -1,44 +1,46 @@
-"""What each role has spent on a cell, as columns of its row: those of others stand beside the acting model's."""
+"""What each role has spent on a cell, as its row has it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from grid.engines.roles import ACTOR, ASKED, Role
+from grid.engines.roles import Role
 from grid.runner.prices import Prices, money
+from grid.store.schema import SPENT
 from grid.types import Usage
 
-_NAMES = tuple(vars(Usage()))
-_SHORT = {"llm_calls": "calls", "forward_passes": "passes"}
-COLUMNS: dict[Role, dict[str, str]] = {
-    ACTOR: {name: name for name in _NAMES},
-    **{role: {name: f"{role}_{_SHORT.get(name, name)}" for name in _NAMES} for role in ASKED},
-}
-"""By role, the column of each of a Usage's counts."""
+_NONE = Usage()
+_NAMES = tuple(vars(_NONE))
 
 
-def cost_columns(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, int | float | None]:
-    """The columns of what each of a setting's roles spent, nothing where nothing is known; null for other roles.
+def costs_of(roles: Collection[Role], prices: Prices, spent: Mapping[Role, Usage]) -> dict[str, Any]:
+    """The map `costs`, of each of a setting's roles what it spent, and `money`, which is that of all.
 
-    A role's tokens are null where some of its answers are uncounted. `money` is that of all roles, null where the price
-    or the tokens of one are not known.
+    A role's tokens are null where some of its answers are uncounted, and money where the price or the tokens of one are
+    not known.
     """
-    spent = dict.fromkeys(roles, Usage()) | dict(spent)
-    known = {role: usage.known() for role, usage in spent.items()}
-    counts = {
-        column: known[role][name] if role in known else None
-        for role, columns in COLUMNS.items()
-        for name, column in columns.items()
+    spent = dict.fromkeys(roles, _NONE) | dict(spent)
+    costs = {
+        role: {**usage.known(), "money": money({role: prices[role]}, spent) if role in prices else None}
+        for role, usage in spent.items()
     }
-    return {**counts, "money": money(prices, spent)}
+    return {"costs": costs, "money": money(prices, spent)}
 
 
 def spent_in(episode: Mapping[str, Any]) -> dict[Role, Usage]:
     """What each role spent, from an episode's row, without the tokens of one that has uncounted answers."""
     return {
-        role: Usage(**{name: episode[column] or 0 for name, column in columns.items()})
-        for role, columns in COLUMNS.items()
+        role: Usage(**{name: (episode["costs"][role][name] or 0) for name in _NAMES})
+        for role in SPENT
+        if role in episode["costs"]
+    }
+
+
+def spent_by_columns(row: Mapping[str, Any]) -> dict[Role, Usage]:
+    """The same from a row of the joined form."""
+    return {
+        role: Usage(**{name: row[column] or 0 for name, column in columns.items()}) for role, columns in SPENT.items()
     }
 
 
@@ -47,7 +49,7 @@ def summed(spent: Iterable[Mapping[Role, Usage]]) -> dict[Role, Usage]:
     total: dict[Role, Usage] = {}
     for part in spent:
         for role, usage in part.items():
-            total[role] = total.get(role, Usage()) + usage
+            total[role] = total[role] + usage if role in total else usage
     return total
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from grid.engines.base import Source
 from grid.errors import ErrorKind, Status
 from grid.planners.base import Episode
-from grid.store.schema import CANCELLED
-from grid.types import BETWEEN, Trajectory, Usage
+from grid.types import BETWEEN, Trajectory
 
+_CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 SOURCE = ("answered_by", "system_fingerprint", "provider")
 _MAX_MESSAGE = 2000  # characters of an error
 
@@ -33,15 +33,17 @@ def outcome_columns(
         "branches": trajectory.branches,
         "draft": episode.plans.draft if episode else None,
         "branched_steps": trajectory.branched_steps,
-        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
-        **_cancelled_columns(episode.cancelled if episode else None),
     }
 
 
-def _cancelled_columns(cancelled: Usage | None) -> dict[str, int | None]:
-    """What was spent on paths that were cancelled; null where the planner cancels none."""
+def taken(episode: Episode | None, trajectory: Trajectory) -> dict[str, Any]:
+    """What an episode's decisions and cancelled paths took, as scores; the latter where the planner cancels any."""
+    cancelled = episode.cancelled if episode else None
     spent = cancelled.known() if cancelled else {}
-    return {f"cancelled_{name}": spent.get(name) for name in CANCELLED}
+    return {
+        "unassigned": _mean(step.unassigned for step in trajectory.decisions),
+        **{f"cancelled_{name}": spent[name] for name in _CANCELLED if name in spent},
+    }
 
 
 def source_columns(sources: Iterable[Source]) -> dict[str, str | None]:

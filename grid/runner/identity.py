@@ -12,35 +12,46 @@ from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.runner.build import Built
 from grid.runner.cell import GROUPS, MEMORY, REFINE, Cell, Setting
+from grid.runner.rows import storable
 from grid.types import to_json
 
+_KIND = tuple(item.name for item in fields(TaskKind))
 
-def identity(setting: Setting, built: Built, cell: Cell, attempt_id: str) -> dict[str, Any]:
-    """Ids, labels and versions; null for a role that is none of the setting's."""
+
+def identity(setting: Setting, built: Built) -> dict[str, Any]:
+    """What all rows of a setting have: its id, labels and versions; null for a role that is none of the setting's."""
+    return storable(
+        {
+            "setting_id": setting.id,
+            **{group: setting.labels[group] for group in GROUPS},
+            REFINE: setting.labels.get(REFINE, NOT_REFINED),
+            MEMORY: setting.labels.get(MEMORY, NOT_REMEMBERED),
+            **{role: setting.labels.get(role) for role in ASKED},
+            "engine": built.engine.name,
+            "engine_version": built.engine.version,
+            "sampler": built.engine.sampler,
+            "dataset_version": built.version,
+            "config": setting.text,
+            "code": setting.code_id,
+            "code_parts": to_json(dict(setting.code)),
+        }
+    )
+
+
+def cell_columns(cell: Cell, built: Built, attempt_id: str) -> dict[str, Any]:
+    """Which cell a row is of, and which try made it."""
     return {
         "cell_id": cell.cell_id,
         "cell_key": cell.cell_key,
-        "setting_id": setting.id,
         "attempt_id": attempt_id,
-        **{group: setting.labels[group] for group in GROUPS},
-        REFINE: setting.labels.get(REFINE, NOT_REFINED),
-        MEMORY: setting.labels.get(MEMORY, NOT_REMEMBERED),
-        **{role: setting.labels.get(role) for role in ASKED},
-        "engine": built.engine.name,
-        "engine_version": built.engine.version,
-        "sampler": built.engine.sampler,
-        "dataset_version": built.version,
         "case_id": cell.case_id,
         "cluster": built.dataset.cluster(cell.case_id),
         "trial": cell.trial,
         "seed": cell.seed,
-        "config": setting.text,
-        "code": setting.code_id,
-        "code_parts": to_json(dict(setting.code)),
     }
 
 
 def kind_columns(problem: Problem | None) -> dict[str, Any]:
-    """Which task of agent_planning_benchmark a case is; all null where it is none."""
+    """Which task of agent_planning_benchmark a case is; nothing where it is none."""
     kind = problem.kind if problem else None
-    return {item.name: getattr(kind, item.name, None) for item in fields(TaskKind)}
+    return {} if kind is None else {name: getattr(kind, name) for name in _KIND}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from grid import store
+from grid.metrics.metric import Metric
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.config import BudgetConfig, ClusterConfig
 from grid.runner.keeping import KEEP_NONE, Keep
@@ -48,6 +49,7 @@ class Plan:
     keep: Keep = KEEP_NONE
     transcripts_bytes: int = 0
     money: float | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def cells_of(self, setting: Setting) -> Iterator[Cell]:
         """All cells of a setting, finished ones included."""

@@ -7,10 +7,13 @@ from functools import cache
 from typing import Any
 
 from grid.datasets.base import Problem
+from grid.metrics.metric import split
 from grid.metrics.replaced import replacements
+from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import tool_matches
 from grid.planners.options import Retrieved
 from grid.reference import Reference
+from grid.store.schema import SCORES, TEXT
 from grid.text.untrusted import loads
 from grid.types import FINISH, NO_TOOL, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 
@@ -127,6 +130,12 @@ def _rank(tool: str, step: Step, ranked: Ranked) -> int | None:
     """Of what was retrieved the best is offered, so many as there are candidates."""
     offered = [spec.name for spec in ranked(step)[: len(step.candidates)]]
     return offered.index(tool) if tool in offered else None
+
+
+def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Success, and the maps of all else that was measured, without what nobody could tell."""
+    numbers, texts = split({name: value for name, value in values.items() if value is not None and name != SUCCESS})
+    return {SUCCESS: values.get(SUCCESS), SCORES: numbers, TEXT: storable(texts)}
 
 
 def storable(row: dict[str, Any]) -> dict[str, Any]:

@@ -8,17 +8,19 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
 from grid import store
-from grid.datasets.base import AFTER, BASELINES, DRAFTED, NOTHING, Judged, Problem
+from grid.datasets.base import AFTER, DRAFTED, NOTHING, Judged, Problem
 from grid.engines.informed import Informed
 from grid.engines.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
 from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
+from grid.metrics.metric import checked
 from grid.metrics.plan_shape import plan_shape
-from grid.metrics.scores import Scores
+from grid.metrics.scores import SUCCESS, UNSCORED
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
 from grid.planners.answering import answered_after
@@ -31,17 +33,18 @@ from grid.runner.audit import Audit
 from grid.runner.build import Built
 from grid.runner.case_rows import case_row
 from grid.runner.cell import Cell, Setting
-from grid.runner.costs import cost_columns, summed
+from grid.runner.costs import costs_of, summed
 from grid.runner.deadline import CaseTime
-from grid.runner.endings import outcome_columns, source_columns, time_columns
+from grid.runner.endings import outcome_columns, source_columns, taken, time_columns
 from grid.runner.environment import Environment, environment
 from grid.runner.expected import expected_success
 from grid.runner.failures import UNRESOLVED, error_kind, place_of
-from grid.runner.identity import identity, kind_columns
+from grid.runner.identity import cell_columns, identity, kind_columns
 from grid.runner.keeping import KEEP_NONE, Keep
-from grid.runner.rows import ranked_of, step_rows, storable
+from grid.runner.rows import ranked_of, score_columns, step_rows, storable
 from grid.runner.tree_rows import improvement_rows, node_rows
 from grid.seeds import derive_seed
+from grid.store.joined import EpisodeRow
 from grid.types import Trajectory, to_json
 from grid.worlds.base import resolved_by
 from grid.worlds.layers import bare, close
@@ -95,12 +98,13 @@ async def run_chunk(
         UnfinishedError: nothing is left that could answer; what was in flight has no rows.
     """
     attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
+    head = identity(setting, built)
 
     async def one_after_another() -> None:
         for cell in waiting:  # of all runners
             if stopping():
                 return
-            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds, keep))
+            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds, keep, head))
             await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
 
     try:
@@ -119,11 +123,11 @@ def killed_cell(
 
     Its problem is not built: that may be what ended the worker.
     """
-    scores = Scores(**{"success": False, **_unsolved(built, cell)}) if kind in UNRESOLVED else Scores()
-    row = identity(setting, built, cell, attempt_id) | plan_shape(Reference({}, ())) | vars(scores)
+    scores = {**UNSCORED, SUCCESS: False, **_unsolved(built, cell)} if kind in UNRESOLVED else UNSCORED
+    row = cell_columns(cell, built, attempt_id) | plan_shape(Reference({}, ()))
     row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
-    row |= cost_columns(built.engines, {}, {}) | kind_columns(None)
-    return storable(row | stamp.columns(0.0, 0.0))
+    row |= score_columns(checked(scores, built.metrics)) | costs_of(built.engines, {}, {})
+    return EpisodeRow(identity(setting, built) | storable(row | stamp.columns(0.0, 0.0)))
 
 
 async def run_cell(
@@ -134,12 +138,17 @@ async def run_cell(
     attempt_id: str,
     case_seconds: float | None = None,
     keep: Keep = KEEP_NONE,
+    head: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError."""
+    """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError.
+
+    `head` is what all rows of the setting have (`identity`), for whoever runs many of its cells.
+    """
+    head = identity(setting, built) if head is None else head
     if case_seconds is None:
-        return await _run_cell(built, setting, cell, stamp, attempt_id, None, keep)
+        return await _run_cell(built, setting, cell, stamp, attempt_id, None, keep, head)
     own = CaseTime(cell.cell_id, case_seconds)
-    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep))
+    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep, head))
 
 
 @dataclass
@@ -151,13 +160,20 @@ class _Run:
     audit: Audit | None = None
     episode: Episode | None = None
     trajectory: Trajectory = field(default_factory=lambda: Trajectory((), ()))
-    scores: Scores = field(default_factory=Scores)
-    told: dict[str, Any] = field(default_factory=lambda: dict.fromkeys((*BASELINES, "solvable", "expected_success")))
+    scores: Mapping[str, Any] = field(default_factory=lambda: UNSCORED)
+    told: dict[str, Any] = field(default_factory=dict)
     trace: str | None = None
 
 
 async def _run_cell(
-    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, own: CaseTime | None, keep: Keep
+    built: Built,
+    setting: Setting,
+    cell: Cell,
+    stamp: Stamp,
+    attempt_id: str,
+    own: CaseTime | None,
+    keep: Keep,
+    head: Mapping[str, Any],
 ) -> Outcome:
     started, run = time.perf_counter(), _Run()
     status, kind, message = Status.OK, None, None
@@ -171,21 +187,27 @@ async def _run_cell(
     problem, episode = run.problem, run.episode
     spent = summed(part.spent for part in (episode, *run.environment.requests) if part)
     reference = problem.reference if problem else Reference({}, ())
-    row = identity(setting, built, cell, attempt_id) | plan_shape(reference) | vars(run.scores)
-    row |= outcome_columns(episode, run.trajectory, status, kind, message) | cost_columns(
+    row: dict[str, Any] = cell_columns(cell, built, attempt_id) | plan_shape(reference) | kind_columns(problem)
+    row |= outcome_columns(episode, run.trajectory, status, kind, message) | costs_of(
         built.engines, built.prices, spent
     )
-    row |= run.told | {"error_traceback": run.trace} | kind_columns(problem)
-    row |= source_columns(episode.sources if episode else ())
+    row |= score_columns(_told(run, built)) | source_columns(episode.sources if episode else ())
+    row |= {"error_traceback": run.trace}
     row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
     passed = time.perf_counter() - started
-    row |= stamp.columns(passed, own.now() if own else passed) | _failures(run, built)
+    row |= stamp.columns(passed, own.now() if own else passed)
     rows = _tables(run, cell.cell_id, attempt_id, reference)
     row |= {"case_digest": rows["cases"][0]["digest"] if problem else None}
     kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
     row |= {"n_messages": None if kept is None else len(kept)}
     row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
-    return Outcome(storable(row), {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
+    episode_row = EpisodeRow({**head, **storable(row)})
+    return Outcome(episode_row, {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
+
+
+def _told(run: _Run, built: Built) -> dict[str, Any]:
+    """All that was measured of an episode, the environment's and the planner's own among it."""
+    return {**run.scores, **run.told, **taken(run.episode, run.trajectory), **_failures(run, built)}
 
 
 async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
@@ -212,9 +234,9 @@ async def _solved_and_scored(
     evaluation = run.environment.evaluation
     said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
     resolved = resolved_by(problem.world, trajectory.steps, trajectory.end, _broken_off(episode, trajectory))
-    run.scores = scored(problem, trajectory, resolved, said)
-    if episode.unjudged or (evaluation and evaluation.undecided and not run.scores.success):
-        run.scores = replace(run.scores, success=None)
+    scores = checked({**scored(problem, trajectory, resolved, said), **trajectory.measured}, built.metrics)
+    unknown = episode.unjudged or (evaluation and evaluation.undecided and not scores[SUCCESS])
+    run.scores = scores | {SUCCESS: None} if unknown else scores
 
 
 def _failures(run: _Run, built: Built) -> dict[str, int | None]:
@@ -245,7 +267,9 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
     if run.problem and run.episode and kind in UNRESOLVED:
         said = _unsolved(built, cell) if run.problem.examine else {}
         found = scored(run.problem, run.trajectory, resolved=False, said=said)
-        run.scores = found if found.success is None else replace(found, success=False)
+        found = found if found[SUCCESS] is None else {**found, SUCCESS: False}
+        with suppress(ValueError):  # whose dataset measures what nobody declared: cells that end well say so
+            run.scores = checked(found, built.metrics)
     return kind, message
 
 

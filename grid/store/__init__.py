@@ -5,13 +5,14 @@ from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
-from grid.store.tables import CellIds, Retry, finished, newest, read, rows_of_try
+from grid.store.tables import CellIds, Long, Retry, finished, metric_rows, metrics, newest, read, rows_of_try
 from grid.store.transcripts import Request, transcript
 from grid.store.writing import Columns, Rows, write
 
 __all__ = [
     "CellIds",
     "Columns",
+    "Long",
     "PlannedSetting",
     "Request",
     "Retry",
@@ -25,6 +26,8 @@ __all__ = [
     "finished",
     "gather",
     "locked",
+    "metric_rows",
+    "metrics",
     "newest",
     "put_aside",
     "read",

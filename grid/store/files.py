@@ -23,7 +23,7 @@ from grid.store.scanning import Scan
 from grid.store.schema import TABLES
 
 Table = Literal[
-    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons"
+    "episodes", "steps", "nodes", "improvements", "attempts", "messages", "sections", "cases", "comparisons", "metrics",
 ]  # fmt: skip
 T = TypeVar("T")
 ASIDE = ".aside"
@@ -36,6 +36,7 @@ _LOSS = {
     "comparisons": "and what it compared is compared again",
     "sections": "and prompts lack what stood in it; results are not touched",
     "cases": "and what its cases asked for is not shown; results are not touched",
+    "metrics": "and what a plugin's metrics mean is told again by its next run",
 }
 """What becomes of rows that no cell is run again for."""
 

@@ -1,29 +1,31 @@
-"""The columns of the tables (design, 'The tables')."""
+"""The columns of all tables (design, 'The tables').
+
+`episodes` is narrow: what a metric is, what a role spent stands in three maps of it, by names that may be anybody's.
+So a row of a cell is whole or not there, with all that was measured of it, and a benchmark's new metric is no new
+column. `JOINED` has a column for each, as readers ask for them by name.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pyarrow as pa
 
-from grid.engines.roles import ASKED
-from grid.store.asked_columns import CASES, MESSAGES, SECTIONS
-from grid.store.plan_columns import PLAN_COLUMNS
-from grid.store.reward_columns import REWARD_COLUMNS
+from grid.engines.roles import ACTOR, ASKED, Role
+from grid.metrics.declared import METRICS as OURS
+from grid.metrics.metric import TEXTS, Kind, Metric
 
-SCHEMA_VERSION = "17"
+SCHEMA_VERSION = "18"
 OLDEST = 16
-"""The first version whose files are read: what they lack is null, as 17 has further columns and no other meaning."""
-_COSTS = (
-    "calls", "passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests", "empty_answers",
-    "cut_answers", "reasoning_tokens", "uncounted_answers",
+"""The first version whose files are read: in 16 and 17 each metric and each cost is a column of its own."""
+SCORES, TEXT, COSTS = "scores", "texts", "costs"
+"""The maps of `episodes`: numbers by metric (flags are 0 and 1), texts by metric (lists as JSON), costs by role."""
+_COUNTS = (
+    "llm_calls", "forward_passes", "input_tokens", "cached_input_tokens", "output_tokens", "resent_requests",
+    "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
-
-CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
-"""What is told of paths that were cancelled, as `cancelled_*`."""
-_SCORES = (
-    "instruction_accuracy", "tool_accuracy", "argument_accuracy", "answer_score", "tool_f1", "argument_f1", "plan_f1",
-    "execution_f1", "argument_name_f1", "argument_value_f1", "edge_f1", "answer_em", "answer_f1",
-)  # fmt: skip
-_PLANS = ("plan_accuracy", "plan_names_accuracy", "plan_values_accuracy")
+COST = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("money", pa.float64())])
+"""What a role spent on a cell: `grid.types.Usage` without what nobody counted, and US dollars."""
 
 EPISODES = pa.schema(
     [
@@ -46,76 +48,33 @@ EPISODES = pa.schema(
         ("trial", pa.int32()),
         ("seed", pa.int64()),
         ("attempt_id", pa.string()),
-        ("status", pa.string()),
-        ("error_kind", pa.string()),
-        ("error_message", pa.string()),
-        ("error_traceback", pa.string()),
+        *((name, pa.string()) for name in ("status", "error_kind", "error_message", "error_traceback")),
         ("success", pa.bool_()),
-        ("solvable", pa.bool_()),
-        *((f"{name}_success", pa.bool_()) for name in ("constant", "constant_by_function", "nothing", "transfer")),
-        ("expected_success", pa.float64()),
-        ("tool_match_rate", pa.float64()),
-        ("action_accuracy", pa.float64()),
-        ("exact_match", pa.bool_()),
-        ("inclusion", pa.float64()),
-        ("inclusion_set", pa.float64()),
-        ("usage", pa.float64()),
-        ("retrieval_rate", pa.float64()),
-        *((f"tool_{share}", pa.float64()) for share in ("precision", "recall")),
-        ("correct_path", pa.bool_()),
-        ("extra_calls", pa.int32()),
-        ("traj_satisfy", pa.float64()),
-        ("accuracy", pa.bool_()),
-        *((name, pa.float64()) for name in ("passed", "passed_sd")),
-        *REWARD_COLUMNS,
-        *((name, pa.float64()) for name in _SCORES),
-        *((name, pa.bool_()) for name in _PLANS),
-        ("edit_distance", pa.float64()),
-        *((name, pa.string()) for name in ("tool_counts", "verdict")),
-        *PLAN_COLUMNS,
-        ("hallucinated", pa.bool_()),
-        ("side_effect", pa.bool_()),
-        ("failure_patterns", pa.list_(pa.string())),
         ("answer", pa.string()),
+        *((name, pa.string()) for name in ("task_family", "task_category", "stage", "unsolvable_kind")),
+        *((name, pa.int32()) for name in ("horizon_k", "n_extraneous")),
         ("depth", pa.int32()),
         ("breadth", pa.float64()),
         ("depth_edges", pa.int32()),
         ("breadth_edges", pa.float64()),
         ("plan_nodes", pa.int32()),
-        ("last_step", pa.string()),
-        ("controls", pa.string()),
+        *((name, pa.string()) for name in ("last_step", "controls", "draft")),
         *((f"n_{counted}", pa.int32()) for counted in ("steps", "messages", "nodes", "improvements")),
         ("budget_reached", pa.string()),
-        ("tool_calls", pa.int32()),
-        ("resolved_checks", pa.int32()),
-        ("replans", pa.int32()),
-        *((name, pa.int32()) for name in ("branches", "branched_steps")),
-        ("unassigned", pa.float64()),
-        ("repeated_call", pa.bool_()),
-        ("repeated_call_in_a_row", pa.bool_()),
-        ("failed_calls", pa.int32()),
-        ("finished", pa.bool_()),
-        *((f"{kind}_arguments", pa.int32()) for kind in ("replaced", "wrongly_replaced")),
-        ("input_tokens", pa.int64()),
-        ("cached_input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("llm_calls", pa.int64()),
-        ("forward_passes", pa.int64()),
-        ("resent_requests", pa.int64()),
-        ("empty_answers", pa.int64()),
-        *((name, pa.int64()) for name in ("cut_answers", "reasoning_tokens", "uncounted_answers")),
-        *((f"cancelled_{name}", pa.int64()) for name in CANCELLED),
-        *((f"{role}_{cost}", pa.int64()) for role in ASKED for cost in _COSTS),
-        ("money", pa.float64()),
-        *((f"{role}_failures", pa.int32()) for role in ("simulator", "user", "judge", "evaluator")),
+        *((name, pa.int32()) for name in ("tool_calls", "resolved_checks", "replans", "branches", "branched_steps")),
         ("wall_seconds", pa.float64()),
         ("case_seconds", pa.float64()),
+        ("money", pa.float64()),
+        (SCORES, pa.map_(pa.string(), pa.float64())),
+        (TEXT, pa.map_(pa.string(), pa.string())),
+        (COSTS, pa.map_(pa.string(), COST)),
         ("config", pa.string()),
         *((name, pa.string()) for name in ("code", "code_parts", "git_commit", "engine_version", "sampler")),
         *((name, pa.string()) for name in ("answered_by", "system_fingerprint", "provider")),
         ("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
+"""One row a cell. `money` is that of all roles together."""
 
 STEPS = pa.schema(
     [
@@ -224,6 +183,58 @@ ATTEMPTS = pa.schema(
     ]
 )
 
+MESSAGES = pa.schema(
+    [
+        ("cell_id", pa.string()),
+        ("attempt_id", pa.string()),
+        ("message", pa.int32()),
+        ("role", pa.string()),
+        ("decision", pa.string()),
+        ("request", pa.string()),
+        ("wanted", pa.string()),
+        ("seed", pa.int64()),
+        ("n", pa.int64()),
+        ("temperature", pa.float64()),
+        ("max_tokens", pa.int64()),
+        ("prompt", pa.list_(pa.string())),
+        ("answers", pa.list_(pa.string())),
+        ("probabilities", pa.list_(pa.float64())),
+        ("unreadable", pa.list_(pa.struct([("place", pa.int32()), ("why", pa.string())]))),
+        ("altered", pa.string()),
+    ]
+)
+"""One row a request: `prompt` has the digests of its sections, in order; `altered` says what is not verbatim."""
+
+SECTIONS = pa.schema(
+    [
+        ("digest", pa.string()),
+        ("kind", pa.string()),
+        ("entries", pa.list_(pa.string())),
+        ("options", pa.list_(pa.string())),
+        ("altered", pa.string()),
+    ]
+)
+"""Parts of prompts by their content; equal rows may stand in several files, and readers take any."""
+
+CASES = pa.schema(
+    [
+        ("digest", pa.string()),
+        ("case_id", pa.string()),
+        ("domain", pa.string()),
+        ("query", pa.string()),
+        ("messages", pa.list_(pa.string())),
+        ("outline", pa.list_(pa.struct([(name, pa.string()) for name in ("id", "goal", "text")]))),
+        ("calls", pa.list_(pa.struct([(name, pa.string()) for name in ("substep_id", "tool", "arguments")]))),
+        ("followed", pa.bool_()),
+        ("ordered", pa.bool_()),
+        ("answer", pa.string()),
+    ]
+)
+"""Cases by their contents (`episodes.case_digest`): what was asked for, and the reference's calls, in order.
+
+Equal rows may stand in several files, and readers take any.
+"""
+
 COMPARISONS = pa.schema(
     [
         ("comparison_id", pa.string()),
@@ -252,6 +263,11 @@ COMPARISONS = pa.schema(
 `shown_first` and `shown_second` are the same by where it stood; null where nobody was asked or said neither.
 """
 
+METRICS = pa.schema(
+    [("digest", pa.string()), *((name, pa.string()) for name in ("name", "unit", "better", "paper", "kind", "meaning"))]
+)
+"""What each name among scores means, as `grid.metrics.metric.Metric` has it."""
+
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,
     "steps": STEPS,
@@ -262,6 +278,7 @@ TABLES: dict[str, pa.Schema] = {
     "sections": SECTIONS,
     "cases": CASES,
     "comparisons": COMPARISONS,
+    "metrics": METRICS,
 }
 IDS = {
     "episodes": ("cell_id", "cell_key", "cluster"),
@@ -273,12 +290,55 @@ IDS = {
     "sections": ("digest",),
     "cases": ("digest",),
     "comparisons": ("comparison_id", "cell_id", "against_cell_id"),
+    "metrics": ("digest", "name"),
 }
 """Columns without a null: rows are told apart by them, and counted by them."""
-DIGESTS = {"sections": "digest", "cases": "digest", "comparisons": "comparison_id"}
+DIGESTS = {"sections": "digest", "cases": "digest", "comparisons": "comparison_id", "metrics": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),
 )
 """Columns in which two runs of the same cells may differ."""
+
+
+class Part(NamedTuple):
+    """Where a column of the joined form stands: which map, under which key, and of a role's costs which."""
+
+    map: str
+    key: str
+    cost: str = ""
+
+
+_ARROW: dict[Kind, pa.DataType] = {
+    "flag": pa.bool_(),
+    "count": pa.int32(),
+    "tokens": pa.int64(),
+    "number": pa.float64(),
+    "text": pa.string(),
+    "list": pa.list_(pa.string()),
+}
+_SHORT = {"llm_calls": "calls", "forward_passes": "passes"}
+SPENT: dict[Role, dict[str, str]] = {
+    ACTOR: {name: name for name in _COUNTS},
+    **{role: {name: f"{role}_{_SHORT.get(name, name)}" for name in _COUNTS} for role in ASKED},
+}
+"""By role, the column of each of its counts in the joined form."""
+_OF_COSTS = {column: Part(COSTS, role, name) for role, columns in SPENT.items() for name, column in columns.items()}
+
+
+def part_of(metric: Metric) -> Part:
+    """Where a metric's values stand."""
+    return Part(TEXT if metric.kind in TEXTS else SCORES, metric.name)
+
+
+def field_of(metric: Metric) -> pa.Field:
+    """A metric's column in the joined form."""
+    return pa.field(metric.name, _ARROW[metric.kind])
+
+
+PARTS: dict[str, Part] = {**{metric.name: part_of(metric) for metric in OURS}, **_OF_COSTS}
+"""Where each column of the joined form stands which is none of `episodes`."""
+LONG = pa.schema([*map(field_of, OURS), *((column, pa.int64()) for column in _OF_COSTS)])
+JOINED = pa.schema([*(column for column in EPISODES if column.name not in (SCORES, TEXT, COSTS)), *LONG])
+"""`episodes` with a column for each of our metrics and each role's costs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,12 +14,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.engines.roles import ASKED
-from grid.errors import ErrorKind
+from grid.errors import ErrorKind, StoreError, shown_value
+from grid.metrics.declared import BY_NAME
+from grid.metrics.metric import Metric
 from grid.store.files import Table, lacks, scan
+from grid.store.joined import Joined, folded
 from grid.store.scanning import Scan
-from grid.store.schema import DIGESTS, TABLES
-from grid.types import Usage
+from grid.store.schema import (
+    COST,
+    COSTS,
+    DIGESTS,
+    EPISODES,
+    JOINED,
+    LONG,
+    PARTS,
+    SCORES,
+    SPENT,
+    TABLES,
+    TEXT,
+    Part,
+    field_of,
+    part_of,
+)
+from grid.types import to_json
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
@@ -34,12 +52,20 @@ _ORDER = {
     "sections": ["digest"],
     "cases": ["digest"],
     "comparisons": ["comparison_id"],
+    "metrics": ["digest"],
 }
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")
 _COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # by episodes: what is missing is made again
 _WHERE = "_where"
-_SPENT = {"cell_id", "status", *vars(Usage())}
-_OF_ROLES = tuple(f"{role}_" for role in ASKED)
+_DIGITS = 32  # of a row of metrics
+_SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in columns.values())]
+Long = Literal["scores", "costs"]
+_LONG: dict[Long, pa.Schema] = {
+    "scores": pa.schema(
+        [("cell_id", pa.string()), ("name", pa.string()), ("value", pa.float64()), ("text", pa.string())]
+    ),
+    "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
+}
 
 
 class CellIds:
@@ -65,33 +91,45 @@ class CellIds:
 
 def read(
     root: str | Path,
-    table: Table,
+    table: Table | Long,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
     categories: Sequence[str] = (),
+    *,
+    wide: bool = False,
 ) -> pa.Table:
     """One table of a results folder, also while a sweep writes to it.
 
     `episodes` has one row per cell, the latest, whatever code made it, in the order of the cells' ids; `steps` those of
     these rows, in the order of ids, branches and steps; `nodes` and `improvements` theirs, in the order in which they
     were made; `messages` theirs, in the order of ids and of asking;
-    `sections`, `cases` and `comparisons` one row a digest or id; `attempts` every row, in the order of time. An empty
-    folder gives an empty table.
+    `sections`, `cases` and `comparisons` one row a digest or id; `attempts` every row, in the order of time. `scores`
+    and `costs` are those of `episodes`, one row a cell and metric, or a cell and role. An empty folder gives an empty
+    table.
 
     Args:
         root: the folder.
         table: its name.
-        columns: these only, in this order; no other is read but for the ids.
+        columns: these only, in this order; no other is read but for the ids. Of `episodes` also those of the joined
+            form: a metric's name, a role's costs (`judge_input_tokens`).
         where: the rows for which it holds, of whatever columns: `pc.field("planner") == "react"`.
         categories: columns of few different texts, which come dictionary-encoded: small, and categories in pandas.
+        wide: all columns of the joined form, where `columns` names none.
 
     Raises:
-        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
+        StoreError: a file is damaged, has a schema version that is not read, or cannot be read; or there is no such
+            column.
     """
+    if table == "scores" or table == "costs":
+        return _long(Path(root), table, where, columns)
     names = list(columns) if columns is not None else TABLES[table].names
-    wanted = _Wanted(names, _ORDER[table], categories)
     if table == "episodes":
-        return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_latest_of(data)), where), _AGE)
+        joined = _joining(Path(root), names if columns or not wide else None, where)
+        names = list(columns) if columns is not None else [*JOINED.names, *joined.further] if wide else names
+        wanted = _Wanted(names, _ORDER[table], categories)
+        use = lambda data: wanted.of(joined.of(data), _in_turn(_latest_of(data)), where)  # noqa: E731
+        return scan(Path(root), table, use, _AGE)
+    wanted = _Wanted(names, _ORDER[table], categories)
     if table in DIGESTS:
         first = DIGESTS[table]
         return scan(Path(root), table, lambda data: wanted.of(data, _in_turn(_first_of(data, first)), where), [first])
@@ -129,16 +167,104 @@ def _without_rows(root: Path, table: Table, by: str) -> Keys:
 
 def rows_of_try(root: Path, table: Literal["episodes", "attempts"], attempt_id: str) -> list[dict[str, Any]]:
     """The rows of one try of a chunk: ids, status and what was spent; also those that a later try has replaced."""
-    columns = [name for name in TABLES[table].names if name in _SPENT or name.startswith(_OF_ROLES)]
-    mine = pc.field("attempt_id") == attempt_id
-    found: list[dict[str, Any]] = scan(root, table, lambda data: _table(data.filter(mine), columns).to_pylist())
-    return found
+    columns = _SPENT if table == "episodes" else [name for name in TABLES[table].names if name in _SPENT]
+    joined, mine = _joining(root, columns) if table == "episodes" else None, pc.field("attempt_id") == attempt_id
+
+    def use(data: Scan) -> list[dict[str, Any]]:
+        rows = data.filter(mine)
+        found: list[dict[str, Any]] = _table(joined.of(rows) if joined else rows, columns).to_pylist()
+        return found
+
+    return scan(root, table, use)
 
 
 def newest(root: Path) -> dt.datetime | None:
     """When the newest row of `episodes` was made; None where there is none."""
     found: dt.datetime | None = scan(root, "episodes", lambda data: pc.max(_table(data, ["created_at"])[0]).as_py())
     return found
+
+
+def metrics(root: str | Path) -> dict[str, Metric]:
+    """What each name among the scores of a folder means: ours, and what its sweeps declared.
+
+    Raises:
+        StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
+    """
+    found = dict(BY_NAME)
+    for row in read(root, "metrics", ["name", "unit", "better", "paper", "kind", "meaning"]).to_pylist():
+        metric = Metric(**row)
+        known = found.setdefault(metric.name, metric)
+        if metric.name not in BY_NAME and (metric.unit, metric.kind) != (known.unit, known.kind):
+            raise StoreError(
+                f"{root}: metric {metric.name} is a {known.kind} in {known.unit or 'no unit'} in one sweep and a "
+                f"{metric.kind} in {metric.unit or 'no unit'} in another; keep their results in folders of their own"
+            )
+    return found
+
+
+def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:
+    """The rows of `metrics` that say what these names mean."""
+    rows = [{name: getattr(metric, name) for name in TABLES["metrics"].names if name != "digest"} for metric in found]
+    return [{"digest": hashlib.sha256(to_json(row).encode()).hexdigest()[:_DIGITS], **row} for row in rows]
+
+
+@dataclass(frozen=True)
+class _Joining:
+    """Which columns of the joined form are read besides those of `episodes`; `further` are metrics of a plugin's."""
+
+    parts: Mapping[str, Part]
+    fields: Mapping[str, pa.Field]
+    further: Sequence[str]
+
+    def of(self, data: Scan) -> Joined | Scan:
+        """The scan, with these columns."""
+        return Joined(data, self.parts, self.fields) if self.fields else data
+
+
+def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | None = None) -> _Joining:
+    """What is to be read for the columns `names` (None: all) and what `where` asks of.
+
+    Raises:
+        StoreError: a name is no column and no metric.
+    """
+    told = "" if where is None else str(where)
+    ours = [name for name in LONG.names if names is None or name in names or name in told]
+    unknown = [name for name in names or () if name not in EPISODES.names and name not in PARTS]
+    declared = {} if names is not None and not unknown and not told else metrics(root)
+    own = [name for name in declared if name not in BY_NAME and (names is None or name in names or name in told)]
+    for name in unknown:
+        if name not in own:
+            raise StoreError(f"{root}: no column of episodes and no metric of its sweeps is called {shown_value(name)}")
+    return _Joining(
+        {name: PARTS[name] for name in ours} | {name: part_of(declared[name]) for name in own},
+        {name: LONG.field(name) for name in ours} | {name: field_of(declared[name]) for name in own},
+        own,
+    )
+
+
+def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
+    """`scores` or `costs` in the order of cells' ids and of names, those of files that have a column for each too."""
+    maps, schema = ([SCORES, TEXT], _LONG["scores"]) if table == "scores" else ([COSTS], _LONG["costs"])
+    old = [name for name, part in PARTS.items() if part.map in maps]
+    rows = read(root, "episodes", ["cell_id", *maps, *old], where)
+    found: list[dict[str, Any]] = []
+    for row in rows.to_pylist():
+        if row[maps[0]] is None:
+            row |= folded({name: row[name] for name in old})
+        found += _entries(row, table)
+    data = pa.Table.from_pylist(found, schema)
+    return data if columns is None else data.select(list(columns))
+
+
+def _entries(row: Mapping[str, Any], table: Long) -> list[dict[str, Any]]:
+    held = {name: dict(row[name] or {}) for name in ((SCORES, TEXT) if table == "scores" else (COSTS,))}
+    if table == "costs":
+        return [{"cell_id": row["cell_id"], "role": role, **spent} for role, spent in sorted(held[COSTS].items())]
+    told = {**dict.fromkeys(held[TEXT]), **held[SCORES]}
+    return [
+        {"cell_id": row["cell_id"], "name": name, "value": told[name], "text": held[TEXT].get(name)}
+        for name in sorted(told)
+    ]
 
 
 @dataclass(frozen=True)
@@ -149,7 +275,9 @@ class _Wanted:
     order: Sequence[str]
     categories: Sequence[str]
 
-    def of(self, data: Scan, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None) -> pa.Table:
+    def of(
+        self, data: Scan | Joined, keep: Callable[[pa.RecordBatch], Mask], where: pc.Expression | None = None
+    ) -> pa.Table:
         """The rows for which `keep` and `where` hold; a batch at a time, so that the others are never held.
 
         `keep` meets every row, with its ids.
@@ -185,7 +313,7 @@ class _Wanted:
         )
 
 
-def _table(data: Scan, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
+def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.Expression] = {}) -> pa.Table:
     """All rows, in the files' order: columns by name, and `further` flags."""
     fields = {name: data.schema.field(name) for name in names} | {name: pa.field(name, pa.bool_()) for name in further}
     columns = {name: pc.field(name) for name in fields} | dict(further)

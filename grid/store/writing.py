@@ -19,14 +19,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from grid.errors import StoreError
+from grid.store.joined import MAPS, folded, map_array
 from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
-from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
+from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES
 
 Columns = Mapping[str, Sequence[Any]]
 Rows = Mapping[str, Sequence[Mapping[str, Any]] | Columns]
 _SCRATCH = ".tmp"
 _IN_TURN = (
-    "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes",
+    "metrics", "sections", "cases", "messages", "steps", "nodes", "improvements", "attempts", "comparisons", "episodes",
 )  # fmt: skip
 _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 
@@ -34,7 +35,8 @@ _DRAFT_SECONDS = 600.0  # without a change: nobody writes to it any more
 def write(root: Path, rows: Rows) -> dict[str, int]:
     """Write a chunk's rows, table by table; returns bytes written, by table.
 
-    `rows` maps a table's name to its rows, or to its columns by name.
+    `rows` maps a table's name to its rows, or to its columns by name; of `episodes` rows may have the columns of the
+    joined form.
 
     Raises:
         StoreError: the folder cannot be written to, or its disk is full; what was written before stays whole. Or a
@@ -42,7 +44,7 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
     """
     sizes = {}
     for table in _IN_TURN:
-        columns = _columns(rows.get(table, ()), TABLES[table].names)
+        columns = _columns(rows.get(table, ()), table)
         if any(map(len, columns.values())):
             with new_file(root, table) as file:
                 for data in _tables(columns, TABLES[table]):
@@ -54,8 +56,20 @@ def write(root: Path, rows: Rows) -> dict[str, int]:
     return sizes
 
 
-def _columns(rows: Sequence[Mapping[str, Any]] | Columns, names: Sequence[str]) -> Columns:
-    return rows if isinstance(rows, Mapping) else {name: [row.get(name) for row in rows] for name in names}
+def as_table(table: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Rows as `write` has them in a file."""
+    return pa.concat_tables(_tables(_columns(rows, table), TABLES[table]))
+
+
+def _columns(rows: Sequence[Mapping[str, Any]] | Columns, table: str) -> Columns:
+    if isinstance(rows, Mapping):
+        return rows
+    if table == "episodes":
+        rows = [folded(row) for row in rows]
+    columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in TABLES[table].names}
+    for name in MAPS if table == "episodes" else ():
+        columns[name] = map_array(columns[name], EPISODES.field(name).type)
+    return columns
 
 
 def _tables(columns: Columns, schema: pa.Schema) -> Iterator[pa.Table]:

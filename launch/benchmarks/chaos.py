@@ -171,7 +171,7 @@ def chaos(
 
 
 def _rows(root: Path) -> dict[str, object]:
-    data = store.read(root, "episodes")
+    data = store.read(root, "episodes", wide=True)
     kept = [column for column in data.column_names if column not in TIMES]
     return {row["cell_id"]: row for row in data.select(kept).to_pylist()}
 

@@ -69,7 +69,7 @@ def here(dataset: Tau2, case_ids: Sequence[str]) -> float:
         )
         episode = Episode(problem.case, problem.world, Told(iter(written)), problem.candidates, Budget(), seed=0)
         found = asyncio.run(planner.solve(episode))
-        total += scored(problem, found, problem.world.resolved(found.end)).reward or 0.0
+        total += scored(problem, found, problem.world.resolved(found.end)).get("reward") or 0.0
     return total
 
 

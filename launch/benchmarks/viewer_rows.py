@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from grid.store.schema import TABLES
+from grid.store.joined import map_array
+from grid.store.schema import COSTS, EPISODES, SCORES, TABLES
 from grid.store.writing import new_file
 
 PLANNERS = ("react", "zero_shot", "egb_logits", "egb_names", "tooltree", "lats", "mcts", "cot", "direct", "plan_first")
@@ -61,7 +62,9 @@ def _files(root: Path, table: str, count: int, made: Callable[[Places], Made]) -
                 file.write(
                     pa.table(
                         [
-                            pa.array(columns[field.name], field.type)
+                            columns[field.name]
+                            if isinstance(columns.get(field.name), pa.Array)
+                            else pa.array(columns[field.name], field.type)
                             if field.name in columns
                             else pa.nulls(len(places), field.type)
                             for field in schema
@@ -79,11 +82,11 @@ def _episodes(places: Places, cases: int, success: npt.NDArray[np.bool_], hours:
     labels = {
         "sweep": "large", "model": "made-up", "engine": "simulated", "dataset": "made_up", "robustness": "none",
         "dataset_version": "made-up-1", "retriever": "bm25", "pool": "all", "refine": "none", "config": "{}",
-        "memory": "none", "code": "made-up", "created_at": _NOON + dt.timedelta(hours=hours), "solvable": True,
-        "tool_match_rate": 0.8, "action_accuracy": 0.9, "n_steps": STEPS, "n_messages": 0, "n_nodes": 0,
-        "n_improvements": 0, "llm_calls": 4, "tool_calls": STEPS, "output_tokens": 100, "forward_passes": 0,
-        "resolved_checks": 0, "branches": 1,
+        "memory": "none", "code": "made-up", "created_at": _NOON + dt.timedelta(hours=hours), "n_steps": STEPS,
+        "n_messages": 0, "n_nodes": 0, "n_improvements": 0, "tool_calls": STEPS, "resolved_checks": 0, "branches": 1,
     }  # fmt: skip
+    scores = {"solvable": 1.0, "tool_match_rate": 0.8, "action_accuracy": 0.9}
+    spent = [{"llm_calls": 4, "output_tokens": 100, "input_tokens": 1_000 + place % 500} for place in places.tolist()]
     return {
         **{name: [value] * count for name, value in labels.items()},
         "cell_id": names,
@@ -100,7 +103,8 @@ def _episodes(places: Places, cases: int, success: npt.NDArray[np.bool_], hours:
         "budget_reached": [(None if place % 31 else "steps") for place in places],
         "success": success,
         "depth": 2 + case % 5,
-        "input_tokens": 1_000 + places % 500,
+        SCORES: map_array([scores] * count, EPISODES.field(SCORES).type),
+        COSTS: map_array([{"actor": one} for one in spent], EPISODES.field(COSTS).type),
     }
 
 

@@ -119,7 +119,7 @@ def test_a_case_that_breaks_becomes_a_row(
     offered = Pooled(dataset, Whole(), tools, BM25().index(tools))
     rows = episodes_of(replace(built, dataset=dataset, pooled=offered), setting)
     store.write(tmp_path, rows)
-    found = {row["case_id"]: row for row in store.read(tmp_path, "episodes").to_pylist()}
+    found = {row["case_id"]: row for row in store.read(tmp_path, "episodes", wide=True).to_pylist()}
     row = found.pop(broken)
     assert (row["status"], row["error_kind"]) == ("failed", kind)
     assert row["error_message"].partition(" (tests/unit/test_broken_cases.py:")[0] == message

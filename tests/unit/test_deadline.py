@@ -22,7 +22,7 @@ async def used(work: Coroutine[Any, Any, Any], seconds: float = 600.0) -> float:
 
 
 async def with_passed(work: Coroutine[Any, Any, T]) -> tuple[T, float]:
-    """The work's result, and the seconds that the loop's clock has passed in it: a busy machine takes off both alike."""
+    """The work's result, and the seconds of the loop's clock in it: a busy machine takes off both alike."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, CaseLoop)
     before = loop.clock.now()

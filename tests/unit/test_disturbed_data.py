@@ -77,8 +77,8 @@ def test_the_replacement_counts_as_the_broken_tool(cases: list[Problem]) -> None
     for problem in cases:
         broken = disturb(problem, "broken_tool")
         plain, replaced = play(problem), play(broken, with_substitutes(broken))
-        one = vars(scored(problem, plain.trajectory, plain.resolved))
-        other = vars(scored(broken, replaced.trajectory, replaced.resolved))
+        one = dict(scored(problem, plain.trajectory, plain.resolved))
+        other = dict(scored(broken, replaced.trajectory, replaced.resolved))
         assert other == one
 
 

@@ -47,7 +47,7 @@ def test_gathered_again_it_has_what_the_folders_have_now(tmp_path: Path) -> None
 
 def test_a_cell_that_both_hold_counts_with_its_latest_row(tmp_path: Path) -> None:
     one, other = written(tmp_path / "one", "kqa_synthetic"), tmp_path / "other"
-    rows = store.read(one, "episodes").to_pylist()
+    rows = store.read(one, "episodes", wide=True).to_pylist()
     later = simulated.NOON.replace(year=2027)
     store.write(other, {"episodes": [row | {"planner": "react", "created_at": later} for row in rows[:5]]})
     store.gather(tmp_path / "all", [other, one])

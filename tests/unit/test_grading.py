@@ -85,7 +85,7 @@ def graded(root: Path, share: float, robustness: Sequence[str], unread: float = 
     """A study whose evaluator, of these settings, says of a share of what failed that it is correct after all."""
     simulated.write(root, count=60)
     rng = np.random.default_rng(0)
-    rows = store.read(root, "episodes").to_pylist()
+    rows = store.read(root, "episodes", wide=True).to_pylist()
     for row in rows:
         asked = row["robustness"] in robustness
         right = row["success"] or rng.random() < share

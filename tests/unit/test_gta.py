@@ -38,7 +38,7 @@ def played(problem: Problem, calls: list[ToolCall], answer: str | None) -> Row:
     if answer is not None:
         steps.append(Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
     found = Trajectory(tuple(steps), tuple(steps), state, answer=answer)
-    return vars(scored(problem, found, problem.world.resolved(state)))
+    return dict(scored(problem, found, problem.world.resolved(state)))
 
 
 def gold_calls(problem: Problem) -> list[ToolCall]:

@@ -26,7 +26,7 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.store.schema import EPISODES
+from grid.store.schema import JOINED
 from grid.text.references import numbered
 from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.search.readers import ByReference, ByRules
@@ -277,7 +277,7 @@ def test_a_grade_is_one_of_four_and_silence_is_a_refusal(small: HotpotQAMulti) -
     assert asyncio.run(graded(silent, nobody)) == {"verdict": "refusal", "accuracy": False}
     assert nobody.shown == []
     assert asyncio.run(graded(answered, Grading(None))) == {}
-    assert {"verdict", "answer_em", "answer_f1", "accuracy"} <= set(EPISODES.names)
+    assert {"verdict", "answer_em", "answer_f1", "accuracy"} <= set(JOINED.names)
 
 
 def test_metrics_are_means_over_the_parts(small: HotpotQAMulti) -> None:

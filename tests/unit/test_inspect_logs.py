@@ -88,7 +88,7 @@ def test_counts_scores_and_usage_are_those_of_the_tables(
     assert exported(monkeypatch, root) == 0
     logs = {log.eval.solver: log for log in map(inspect_log.read_eval_log, (root / "inspect").iterdir())}
     assert set(logs) == {"react", "sh"}
-    for row in store.read(root, "episodes").to_pylist():
+    for row in store.read(root, "episodes", wide=True).to_pylist():
         (sample,) = [one for one in logs[row["planner"]].samples if one.uuid == row["cell_id"]]
         assert (sample.id, sample.epoch) == (row["case_id"], row["trial"] + 1)
         known = {True: "C", False: "I"}.get(row["success"])

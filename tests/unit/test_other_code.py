@@ -64,7 +64,7 @@ def test_changed_code_is_told_and_its_cells_run_again(tmp_path: Path, request: p
     assert sum(kept.missing(kept.finished()).values()) == 0
     run(second)
     assert second.by_other_code() == OtherCode(0, ())
-    rows = store.read(second.root, "episodes").to_pylist()
+    rows = store.read(second.root, "episodes", wide=True).to_pylist()
     assert len(rows) == 2
     assert {row["code"] for row in rows} == {second.settings[0].code_id}
     assert OTHER in rows[0]["code_parts"]
@@ -121,7 +121,7 @@ def test_a_failure_of_code_leaves_a_sweep_incomplete(
 ) -> None:
     checked = check_sweep([job(tmp_path)])
     run(checked.plan)
-    row = store.read(checked.plan.root, "episodes").to_pylist()[0]
+    row = store.read(checked.plan.root, "episodes", wide=True).to_pylist()[0]
     row |= {"status": "failed", "error_kind": kind, "created_at": row["created_at"] + dt.timedelta(seconds=1)}
     store.write(checked.plan.root, {"episodes": [row | {"error_message": "KeyError: 1 (grid/planners/react.py:30)"}]})
     assert session._complete(checked, Console(width=200), 0) is complete

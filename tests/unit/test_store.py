@@ -18,7 +18,7 @@ import pytest
 
 from grid import store
 from grid.errors import ErrorKind, StoreError
-from grid.store.schema import SCHEMA_VERSION, TABLES
+from grid.store.schema import COST, SCHEMA_VERSION, TABLES
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
@@ -63,12 +63,21 @@ def comparison(name: str, **more: object) -> dict[str, Any]:
     return {"comparison_id": name, "cell_id": name, "against_cell_id": "reference", "created_at": NOON} | more
 
 
+def spent(role: str = "actor", **more: object) -> tuple[str, dict[str, Any]]:
+    """A role's entry in the map of costs."""
+    return role, {field.name: None for field in COST} | {"input_tokens": 2**40, "money": 0.5} | more
+
+
+def metric(name: str, **more: object) -> dict[str, Any]:
+    return {"digest": name, "name": name, "kind": "number", "unit": "share"} | more
+
+
 def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of one cell, whose try is called like it."""
     own = {"episodes": [episode(cell, cell)], "steps": [step(cell, cell)], "attempts": [attempt(cell)]}
     own |= {"nodes": [node(cell, cell)], "improvements": [improvement(cell, cell)]}
     own |= {"messages": [message(cell, cell)], "sections": [section(cell)], "cases": [case(cell)]}
-    return own | {"comparisons": [comparison(cell)]}
+    return own | {"comparisons": [comparison(cell)], "metrics": [metric(cell)]}
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -97,8 +106,14 @@ def refused_elsewhere(root: Path) -> bool:
 def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
     rows: dict[str, list[dict[str, Any]]] = {
         "episodes": [
-            episode("a", trial=1, seed=2**63 - 1, success=True, tool_match_rate=0.25, answer="é\n☃"),
-            episode("b", status="failed", error_kind="tool", error_message="broke"),
+            episode("a", trial=1, seed=2**63 - 1, success=True, answer="é\n☃")
+            | {
+                "scores": [("tool_match_rate", 0.25), ("é", -1e300)],
+                "texts": [("verdict", "é\n☃")],
+                "costs": [spent()],
+            },
+            episode("b", status="failed", error_kind="tool", error_message="broke")
+            | {"scores": [], "texts": [], "costs": []},
         ],
         "steps": [
             step("a", options=[{"tool": "x", "probability": 0.75}, {"tool": "no_tool", "probability": 0.25}]),
@@ -119,6 +134,7 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
             case("b", calls=[{"substep_id": "1.1", "tool": None, "arguments": None}], followed=True, answer="7"),
         ],
         "comparisons": [comparison("a", win=0.5, rule="judged"), comparison("b", win=None)],
+        "metrics": [metric("a"), metric("b", unit=None)],
     }
     store.write(tmp_path, rows)
     for table in get_args(store.Table):
@@ -131,7 +147,7 @@ def test_round_trip_keeps_every_column_and_type(tmp_path: Path) -> None:
 def test_a_column_all_null_in_the_first_file_does_not_break_the_read(tmp_path: Path) -> None:
     for cell, value in (("a", None), ("b", 0.5), ("c", 0.25)):
         store.write(tmp_path, {"episodes": [episode(cell, tool_match_rate=value)]})
-    assert store.read(tmp_path, "episodes")["tool_match_rate"].to_pylist() == [None, 0.5, 0.25]
+    assert store.read(tmp_path, "episodes", wide=True)["tool_match_rate"].to_pylist() == [None, 0.5, 0.25]
 
 
 def test_one_row_a_cell_the_latest_with_the_steps_of_that_try_only(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_sweep_killed_after_some_chunks_has_about_the_same_cases_of_each_setti
     plan = plan_of(tmp_path, PLANNERS)
     most = 2
     run(plan, chunks, most)
-    rows = store.read(plan.root, "episodes").to_pylist()
+    rows = store.read(plan.root, "episodes", wide=True).to_pylist()
     by_planner: Counter[str] = Counter({setting.labels["planner"]: 0 for setting in plan.settings})
     by_planner.update(row["planner"] for row in rows)
     assert sum(by_planner.values()) == chunks * most

@@ -21,12 +21,14 @@ from analysis.viewer.index import Index
 from analysis.viewer.reading import ask, connect
 from grid import store
 from grid.store.looking import VERSION_KEY
-from grid.store.schema import TABLES
+from grid.store.schema import JOINED, TABLES
 from grid.store.transcripts import transcripts
 from tests.unit.test_store import episode
 
 WRITTEN = Path(__file__).parents[1] / "data" / "version_16"
-ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).iterdir()) for table in TABLES}
+LATER = ("metrics",)
+"""Tables that came later."""
+ROWS = {table: sum(pq.read_metadata(file).num_rows for file in (WRITTEN / table).glob("*")) for table in TABLES}
 
 
 @pytest.fixture
@@ -34,14 +36,14 @@ def root(tmp_path: Path) -> Path:
     return Path(shutil.copytree(WRITTEN, tmp_path / "version_16"))
 
 
-@pytest.mark.parametrize("table", get_args(store.Table))
+@pytest.mark.parametrize("table", [table for table in get_args(store.Table) if table not in LATER])
 def test_every_table_is_read_with_what_it_had(root: Path, table: store.Table) -> None:
     files = list((WRITTEN / table).iterdir())
     assert files
     assert {pq.read_metadata(file).metadata[VERSION_KEY] for file in files} == {b"16"}
     store.check(root)
-    found = store.read(root, table)
-    assert found.schema.names == TABLES[table].names
+    found = store.read(root, table, wide=True)
+    assert found.schema.names == (JOINED if table == "episodes" else TABLES[table]).names
     assert len(found) == ROWS[table]
     raw = pa.concat_tables([pq.read_table(file) for file in files])
     for name in found.column_names:

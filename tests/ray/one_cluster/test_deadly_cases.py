@@ -34,7 +34,7 @@ def run(plan: Plan) -> list[batch.Report]:
 
 
 def rows(plan: Plan) -> dict[str, dict[str, Any]]:
-    found = store.read(plan.root, "episodes").to_pylist()
+    found = store.read(plan.root, "episodes", wide=True).to_pylist()
     assert len({row["cell_id"] for row in found}) == len(found)
     return {row["case_id"]: row for row in found}
 
@@ -66,7 +66,7 @@ def test_a_case_that_kills_its_worker_is_a_row_and_its_mates_survive(
 def test_a_row_made_by_a_clock_that_was_ahead_is_replaced_all_the_same(cluster: None, tmp_path: Path) -> None:
     plan = plan_of(tmp_path, cases=2)
     run(plan)
-    ahead = store.read(plan.root, "episodes").to_pylist()[0]
+    ahead = store.read(plan.root, "episodes", wide=True).to_pylist()[0]
     ahead |= {"status": "failed", "error_kind": "infrastructure", "attempt_id": "ahead"}
     ahead["created_at"] += dt.timedelta(days=400)
     store.write(plan.root, {"episodes": [ahead]})

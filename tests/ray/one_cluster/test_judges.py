@@ -103,7 +103,7 @@ def test_a_judge_at_another_server_has_a_pool_and_columns_of_its_own(
         judge["form"] = "text"
         plan = plan_of(tmp_path, (actor, judge), (LEXICAL, judge), (actor, {"form": "text"}))
         answered = run(plan, monkeypatch, judged_chunk)
-    rows = store.read(plan.root, "episodes").to_pylist()
+    rows = store.read(plan.root, "episodes", wide=True).to_pylist()
     assert answered == {
         "model2": summed(rows, ACTOR, "model0") + summed(rows, ACTOR, "model2") + summed(rows, JUDGE, "model2"),
         "judge1": summed(rows, JUDGE, "model0") + summed(rows, JUDGE, "model1"),
@@ -138,7 +138,7 @@ def test_what_a_server_refuses_of_a_judges_requests_is_found_before_the_first_ce
         for name, change in changes.items():
             plan = plan_of(tmp_path / name, (LEXICAL, judge | change))
             run(plan, monkeypatch, judged_chunk)
-            assert {row["status"] for row in store.read(plan.root, "episodes").to_pylist()} == {"ok"}
+            assert {row["status"] for row in store.read(plan.root, "episodes", wide=True).to_pylist()} == {"ok"}
     assert caught.value.key == "model.omit"
     assert "the judge is asked at temperature 0 (judge.temperature; where model@judge" in str(caught.value)
     assert words in str(caught.value)
@@ -151,7 +151,7 @@ def test_two_models_have_two_pools_whatever_their_roles(
     first, second = models
     plan = plan_of(tmp_path, (first, second), (LEXICAL, first))
     answered = run(plan, monkeypatch, judged_chunk)
-    rows = store.read(plan.root, "episodes").to_pylist()
+    rows = store.read(plan.root, "episodes", wide=True).to_pylist()
     assert [row["error_message"] for row in rows] == [None] * 6
     assert {(row["model"], row["judge"]) for row in rows} == {
         ("model0", "judge0[changed]"),

@@ -60,7 +60,7 @@ def go(plan: Plan, tick: Any = None) -> list[Report]:
 
 
 def rows(plan: Plan) -> dict[str, dict[str, Any]]:
-    return {row["case_id"]: row for row in store.read(plan.root, "episodes").to_pylist()}
+    return {row["case_id"]: row for row in store.read(plan.root, "episodes", wide=True).to_pylist()}
 
 
 def spent(found: Sequence[dict[str, Any]]) -> list[int]:

@@ -1,0 +1,137 @@
+"""What a name among a cell's scores means: declared by whoever measures it, ours or a plugin's, and never guessed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from grid.errors import ConfigError, shown_value
+
+Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
+"""What its values are: true or false, whole numbers (`tokens`: large ones), numbers, texts, lists of texts."""
+Better = Literal["higher", "lower", "neither"]
+MOST = 256
+"""Metrics that one class may declare: each has a row in tables, and a value in each cell's row."""
+TEXTS: tuple[Kind, ...] = ("text", "list")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_UNIT = 40  # characters
+_OWN: Mapping[Kind, type] = {"flag": bool, "count": int, "tokens": int, "text": str}
+"""Types whose every value is one of the kind's."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A name among the scores of a cell, and what is to be known to read it.
+
+    Args:
+        name: lower-case letters, digits and _, at most 64.
+        unit: as tables show it: `share`, `calls`, `0 to 10`; empty where there is none.
+        better: which direction is.
+        paper: where it is defined: a paper and its section, a benchmark.
+        kind: of its values.
+        meaning: a sentence or two.
+        null: when a cell has no value.
+
+    Raises:
+        ConfigError: it cannot be a metric's.
+    """
+
+    name: str
+    unit: str = ""
+    better: Better = "higher"
+    paper: str = ""
+    kind: Kind = "number"
+    meaning: str = ""
+    null: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what tables and formulas could not hold."""
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigError("metric.name", self.name, "lower-case letters, digits and _, a letter first, at most 64")
+        for key, allowed in (("better", get_args(Better)), ("kind", get_args(Kind))):
+            if getattr(self, key) not in allowed:
+                raise ConfigError(f"metric {self.name}: {key}", getattr(self, key), " or ".join(allowed))
+        if len(self.unit) > _UNIT or not self.unit.isprintable():
+            raise ConfigError(f"metric {self.name}: unit", self.unit, f"printable, at most {_UNIT} characters")
+
+
+def declared_by(part: object) -> tuple[Metric, ...]:
+    """What a data set or a planner declares in its attribute `metrics`.
+
+    Raises:
+        ConfigError: it is no list of at most MOST metrics, or one stands in it twice.
+    """
+    found, owner = tuple(getattr(part, "metrics", ())), type(part).__qualname__
+    names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
+    if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
+        raise ConfigError(f"{owner}.metrics", found, f"at most {MOST} values of grid.metrics.metric.Metric, each once")
+    return found
+
+
+def together(declared: Iterable[tuple[str, Iterable[Metric]]], reserved: Iterable[str] = ()) -> dict[str, Metric]:
+    """All metrics that several owners declare, by name.
+
+    Args:
+        declared: an owner's name, and what it declares; two may declare the same.
+        reserved: names that no metric may have.
+
+    Raises:
+        ConfigError: two declare one name otherwise, or a name is reserved.
+    """
+    found: dict[str, tuple[str, Metric]] = {}
+    taken = frozenset(reserved)
+    for owner, metrics in declared:
+        for metric in metrics:
+            if metric.name in taken:
+                raise ConfigError(f"{owner}: metric", metric.name, "a name that is no column of episodes")
+            other, known = found.setdefault(metric.name, (owner, metric))
+            if (known.unit, known.kind, known.better) != (metric.unit, metric.kind, metric.better):
+                raise ConfigError(f"{owner}: metric {metric.name}", _told(metric), f"as {other} has it: {_told(known)}")
+    return {name: metric for name, (_, metric) in found.items()}
+
+
+def _told(metric: Metric) -> str:
+    return f"{metric.kind} in {metric.unit or 'no unit'}, {metric.better} is better"
+
+
+def checked(found: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
+    """What was measured of a cell, without what is None; each value of its metric's kind.
+
+    Raises:
+        ValueError: nobody declared a name, or a value is not finite or of another kind.
+    """
+    return {name: _checked(name, value, known) for name, value in found.items() if value is not None}
+
+
+def _checked(name: str, value: Any, known: Mapping[str, Metric]) -> Any:
+    if name not in known:
+        raise ValueError(
+            f"metric {shown_value(name)} is declared by nobody; declare a Metric of this name in `metrics`"
+        )
+    kind = known[name].kind
+    if type(value) is _OWN.get(kind):
+        return value
+    if kind == "list" and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        return [*value]
+    if kind not in TEXTS and hasattr(value, "__float__"):  # numpy's numbers too
+        number = float(value)
+        if math.isfinite(number) and (kind != "flag" or number in (0.0, 1.0)):
+            return bool(number) if kind == "flag" else number if kind == "number" else int(number)
+    raise ValueError(f"metric {name}: {shown_value(value)} is no {kind}" + " that is finite" * (kind not in TEXTS))
+
+
+def split(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+    """Values as they are stored: numbers (flags as 0 and 1), and texts (lists as JSON)."""
+    numbers, texts = {}, {}
+    for name, value in values.items():
+        if isinstance(value, str):
+            texts[name] = value
+        elif isinstance(value, (list, tuple)):
+            texts[name] = json.dumps(value, ensure_ascii=False)
+        else:
+            numbers[name] = float(value)
+    return numbers, texts

@@ -1,0 +1,88 @@
+"""`episodes` in the joined form for DuckDB: a column for each metric and each role's costs, by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from grid.metrics.metric import Metric
+from grid.store.files import survey
+from grid.store.looking import is_there
+from grid.store.schema import COSTS, EPISODES, LONG, PARTS, Part, field_of, part_of
+from grid.store.tables import metrics
+
+_KINDS = {"string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT"}
+_WHOLE = re.compile(r"SELECT \* FROM ('(?:[^']|'')*/episodes/\*\.parquet')")
+"""What stands in a query for all columns of all rows of a folder."""
+
+
+def selected(source: str, names: Sequence[str], own: Mapping[str, Metric], old: bool) -> str:
+    """A query of all columns of `episodes`, and of the joined form those of `names`.
+
+    Args:
+        source: what stands behind FROM.
+        names: columns of the joined form, of ours or of the metrics `own`.
+        own: a plugin's metrics by name.
+        old: whether some rows are of a version that has a column for each; `source` has the columns of all.
+    """
+    parts = {name: PARTS[name] if name in PARTS else part_of(own[name]) for name in names}
+    kinds = {name: LONG.field(name).type if name in PARTS else field_of(own[name]).type for name in names}
+    taken = {name: _taken(part, kinds[name]) for name, part in parts.items()}
+    if not old:
+        columns = ", ".join(["*", *(f"{text} AS {name}" for name, text in taken.items())])
+        return f"SELECT {columns} FROM {source}"  # noqa: S608  names are ours
+    either = ", ".join(f"coalesce({text}, {name}) AS {name}" for name, text in taken.items())
+    replaced = f" REPLACE ({either})" if either else ""
+    return f"SELECT *{replaced} FROM {whole(source, [*EPISODES, *(pa.field(*one) for one in kinds.items())])}"  # noqa: S608  names are ours
+
+
+def whole(source: str, columns: Iterable[pa.Field]) -> str:
+    """Rows of files of several versions; columns that none of them has are null."""
+    empty = ", ".join(f'NULL::{_kind(column.type)} AS "{column.name}"' for column in columns)
+    return f"(SELECT * FROM {source} UNION ALL BY NAME SELECT {empty} WHERE false)"  # noqa: S608  names are ours
+
+
+def joined(query: str) -> str:
+    """A query over a folder's files, with those columns of the joined form that it names taken out of their maps.
+
+    Args:
+        query: it reads `SELECT * FROM 'FOLDER/episodes/*.parquet'`; any other is as it was.
+    """
+    found = _WHOLE.search(query)
+    if not found:
+        return query
+    root = Path(found[1].strip("'").replace("''", "'")).parent.parent
+    own = {name: metric for name, metric in metrics(root).items() if name not in PARTS} if is_there(root) else {}
+    words = set(re.findall(r"\w+", query))
+    names = [name for name in (*PARTS, *own) if name in words]
+    old = any(not file.of_now for file in survey(root, "episodes").files)
+    source = f"read_parquet({found[1]}, union_by_name = true)" if old else found[1]
+    return query.replace(found[0], selected(source, names, own, old))
+
+
+def _taken(part: Part, kind: pa.DataType) -> str:
+    """What a column of the joined form is made of."""
+    if part.map == COSTS:
+        return f"{COSTS}['{part.key}'].{part.cost}"
+    value = f"{part.map}['{part.key}']"
+    if pa.types.is_boolean(kind):
+        return f"({value} <> 0)"
+    return value if pa.types.is_float64(kind) or pa.types.is_string(kind) else f"{_json(value, kind)}::{_kind(kind)}"
+
+
+def _json(value: str, kind: pa.DataType) -> str:
+    return f"{value}::JSON" if pa.types.is_list(kind) else value
+
+
+def _kind(kind: pa.DataType) -> str:
+    """A type as DuckDB calls it."""
+    if pa.types.is_list(kind):
+        return f"{_kind(kind.value_type)}[]"
+    if pa.types.is_map(kind):
+        return f"MAP({_kind(kind.key_type)}, {_kind(kind.item_type)})"
+    if pa.types.is_struct(kind):
+        return f"STRUCT({', '.join(f'{field.name} {_kind(field.type)}' for field in kind)})"
+    return "TIMESTAMPTZ" if pa.types.is_timestamp(kind) else _KINDS[str(kind)]
