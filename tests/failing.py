@@ -44,7 +44,7 @@ class Made:
         case = case_row(problem)
         row = episode(
             cell_id,
-            success=bool(scores.success) and not self.forced,
+            success=bool(scores["success"]) and not self.forced,
             dataset=self.dataset,
             model="m",
             planner="p",
@@ -52,11 +52,11 @@ class Made:
             config=to_json({"planner": {"max_calls": 30}}),
             case_id=problem.case.id,
             case_digest=case["digest"],
-            plan_errors=scores.plan_errors,
-            retrieval_rate=scores.retrieval_rate if self.offered else None,
+            plan_errors=scores.get("plan_errors"),
+            retrieval_rate=scores.get("retrieval_rate") if self.offered else None,
         )
         taken = step_rows(cell_id, "first", trajectory, problem.reference, lambda step: specs)
-        return {"episodes": [row], "steps": taken, "cases": [case]}, bool(scores.success)
+        return {"episodes": [row], "steps": taken, "cases": [case]}, bool(scores["success"])
 
 
 async def walked(problem: Problem, calls: Calls) -> tuple[list[Step], Any]:

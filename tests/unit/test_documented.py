@@ -14,7 +14,6 @@ import pytest
 from docs import facts
 from docs.facts import columns, keys, sizing
 from grid import CONF
-from grid.store.schema import TABLES
 from launch import arguments, jobs
 from launch.composing import multirun
 from launch.main import COMMANDS

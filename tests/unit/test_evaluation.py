@@ -31,7 +31,7 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.check import Checked, Job, check_sweep
 from grid.runner.config import BudgetConfig
-from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.costs import spent_by_columns
 from grid.runner.environment import Environment
 from grid.runner.evaluation import Evaluation, prompt_of
 from grid.runner.keeping import Keep
@@ -39,7 +39,7 @@ from grid.runner.pooled import Pooled
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.runner.transcripts import transcript_columns
-from grid.store.schema import EPISODES, TIMES
+from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
@@ -361,9 +361,9 @@ def test_what_the_evaluator_spends_has_columns_and_no_budget() -> None:
     assert (row["error_message"], row["success"], row["evaluator"]) == (None, True, "scoring")
     assert (row["llm_calls"], row["evaluator_calls"], row["evaluator_passes"]) == (1, 3, 0)
     spent = Usage(llm_calls=3, input_tokens=21, cached_input_tokens=6, output_tokens=9)
-    assert spent_in(row)[EVALUATOR] == spent
+    assert spent_by_columns(row)[EVALUATOR] == spent
     row = outcome(letters(None)).episode
-    assert {row[column] for column in ("evaluator", *COLUMNS[EVALUATOR].values())} == {None}
+    assert {row[column] for column in ("evaluator", *SPENT[EVALUATOR].values())} == {None}
 
 
 def test_an_evaluator_that_gives_no_score_leaves_success_unknown_and_is_counted(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_finish_with_a_set_of_entities_is_a_failed_step_and_the_path_goes_on(p
     assert (ended.found.answer, ended.resolved) == ("Elbe", True)
     assert ended.episode.tool_calls == 2, "to finish is no tool's call"
     scores = score(ended.found, Reference({}, ()), ended.resolved)
-    assert (scores.failed_calls, scores.finished) == (1, True)
+    assert (scores["failed_calls"], scores["finished"]) == (1, True)
     line = next(entry for entry in ended.prompts[-1].entries("history") if entry.startswith("1 -> "))
     assert f"{to_json(answered(0))} failed: " in line
     assert not any("$" in prompt.text() for prompt in ended.prompts), "one notation for earlier results"

@@ -91,7 +91,7 @@ def test_duckdb_has_the_joined_form_too(tmp_path: Path, folder: str) -> None:
         store.write(root, {"episodes": [episode("a", **VALUES), episode("b", tool_match_rate=0.5)]})
     quoted = str(root).replace("'", "''")
     query = f"SELECT cell_id, {', '.join(LONG.names)} FROM (SELECT * FROM '{quoted}/episodes/*.parquet') ORDER BY 1"  # noqa: S608
-    found = duckdb.sql(sql.joined(query)).to_arrow_table().to_pylist()
+    found = duckdb.connect().execute(sql.joined(query)).to_arrow_table().to_pylist()
     assert found == store.read(root, "episodes", ["cell_id", *LONG.names]).to_pylist()
     some = sql.joined(f"SELECT avg(inclusion) FROM (SELECT * FROM '{quoted}/episodes/*.parquet')")  # noqa: S608
     assert "usage" not in some, "what is not named is not taken"
@@ -114,7 +114,7 @@ def test_a_plugins_metric_is_a_column_like_ours(tmp_path: Path) -> None:
     wide = store.read(tmp_path, "episodes", wide=True)
     assert wide["smiles"].to_pylist() == [2.5, None]
     query = sql.joined(f"SELECT sum(smiles) FROM (SELECT * FROM '{tmp_path}/episodes/*.parquet')")  # noqa: S608
-    assert duckdb.sql(query).fetchall() == [(2.5,)]
+    assert duckdb.connect().execute(query).fetchall() == [(2.5,)]
 
 
 def test_two_sweeps_that_mean_two_things_by_a_name_are_refused(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_name_that_nobody_declared_is_no_metric() -> None:
 
 
 def test_maps_hold_what_columns_cannot(tmp_path: Path) -> None:
-    told = {SCORES: {"é": 0.0}, TEXT: {"x": "\0"}, COSTS: {"critic": {"money": 0.25}}}
+    told: dict[str, Any] = {SCORES: {"é": 0.0}, TEXT: {"x": "\0"}, COSTS: {"critic": {"money": 0.25}}}
     store.write(tmp_path, {"episodes": [episode("a", **told)]})
     (row,) = store.read(tmp_path, "episodes").to_pylist()
     assert [row[name] for name in (SCORES, TEXT)] == [[("é", 0.0)], [("x", "\0")]]

@@ -23,9 +23,9 @@ from grid.planners.restoring import Restoring
 from grid.runner import make
 from grid.runner.build import build
 from grid.runner.check import Job, check_sweep
-from grid.runner.costs import COLUMNS, spent_in
+from grid.runner.costs import spent_by_columns
 from grid.runner.run import Stamp, run_chunk
-from grid.store.schema import EPISODES
+from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import NO_SCORE
 from grid.types import Observation, Usage
 from tests import simulated
@@ -152,7 +152,7 @@ def ran(job: Job, judge: Any = None) -> list[dict[str, Any]]:
     built = replace(built, roles={JUDGE: judge}) if judge else built
     result = asyncio.run(run_chunk(built, setting, list(plan.cells_of(setting)), Stamp("s", None)))
     rows = result.take()["episodes"]
-    assert result.usage == sum((usage for row in rows for usage in spent_in(row).values()), Usage())
+    assert result.usage == sum((usage for row in rows for usage in spent_by_columns(row).values()), Usage())
     assert all(row.keys() <= set(EPISODES.names) for row in rows)
     return rows
 
@@ -171,7 +171,7 @@ def test_a_judges_cost_stands_in_columns_of_its_own(own_planner: None, tmp_path:
 def test_where_no_judge_is_asked_its_columns_are_null(own_planner: None, tmp_path: Path) -> None:
     make.ROOMS["planner"] = "grid.planners"
     for row in ran(job(tmp_path)):
-        assert {row[column] for column in ("judge", *COLUMNS[JUDGE].values())} == {None}
+        assert {row[column] for column in ("judge", *SPENT[JUDGE].values())} == {None}
 
 
 def test_a_verdict_that_cannot_be_read_is_unknown_and_counted(own_planner: None, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from grid.runner.attempts import ChunkResult, attempt_row
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting
 from grid.runner.check import Job, check_sweep
-from grid.runner.costs import COLUMNS
 from grid.runner.plan import Plan
 from grid.runner.prices import Price, money
 from grid.runner.run import Stamp, run_chunk
+from grid.store.schema import SPENT
 from grid.types import Usage
 from tests.configs import LABELS, job
 
@@ -138,4 +138,4 @@ def test_a_limit_on_money_needs_the_price_of_every_model(tmp_path: Path, role: s
 
 
 def test_every_role_has_a_column_that_money_counts() -> None:
-    assert set(COLUMNS) == {ACTOR, *ASKED}
+    assert set(SPENT) == {ACTOR, *ASKED}

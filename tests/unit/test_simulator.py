@@ -22,14 +22,13 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.check import Checked, Job, check_sweep
 from grid.runner.config import BudgetConfig
-from grid.runner.costs import COLUMNS
 from grid.runner.environment import Environment
 from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.runner.simulation import Simulating, Simulation
 from grid.seeds import derive_seed
-from grid.store.schema import EPISODES
+from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError
 from grid.types import Json, ToolCall, Usage, to_json
@@ -176,7 +175,7 @@ def test_who_plays_has_columns_and_no_budget(small_stabletoolbench: str) -> None
     assert all(row["llm_calls"] == row["tool_calls"] + 2 for row in rows), "the finish, and an answer behind the calls"
     assert {row["simulator_failures"] for row in rows} == {0}
     plain = episodes(*told(small_stabletoolbench, None))
-    of_it = ("simulator", "simulator_failures", *COLUMNS[SIMULATOR].values())
+    of_it = ("simulator", "simulator_failures", *SPENT[SIMULATOR].values())
     assert {row[column] for row in plain for column in of_it} == {None}
 
 

@@ -155,7 +155,7 @@ def test_selection_is_scored_without_any_model_and_arguments_are_not(small: Stab
     made = [ToolCall(name, {}) for name in (TIMES, SEARCH, CASTING, TIMES)]
     steps = tuple(Step(0, Substep(str(i), "", ""), call, Observation({})) for i, call in enumerate(made))
     found = score(Trajectory(steps, steps), problem.reference, True, problem.measure(Trajectory(steps, steps)))
-    assert (found.exact_match, found.tool_precision, found.tool_recall, found.usage) == (True, 1.0, 1.0, None)
+    assert [found[name] for name in ("exact_match", "tool_precision", "tool_recall", "usage")] == [True, 1.0, 1.0, None]
 
 
 def by_chance(data: StableToolBench, case_id: str) -> tuple[float, float]:

@@ -146,10 +146,10 @@ def test_replaced_arguments_and_wrong_ones_are_counted() -> None:
     made = path({"key": "height"}, {}, {"key": "mass", "qkey": "height"})
     forgiving = ToolsForgiving().disturb(problem, INDEX, seed=0)
     scores = scored(forgiving, made, resolved=False)
-    assert (scores.replaced_arguments, scores.wrongly_replaced_arguments) == (3, 2)
+    assert (scores["replaced_arguments"], scores["wrongly_replaced_arguments"]) == (3, 2)
     for other in (problem, ToolsStrict().disturb(problem, INDEX, seed=0)):
         none = scored(other, made, resolved=False)
-        assert (none.replaced_arguments, none.wrongly_replaced_arguments) == (None, None)
+        assert none.keys().isdisjoint({"replaced_arguments", "wrongly_replaced_arguments"})
     rows = step_rows("c", "a", made, reference, lambda step: (), forgiving=True)
     assert [row["replaced"] for row in rows] == [
         '{"key": ["given", "height"]}',
