@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from analysis import (
     left_out,
     load,
     made_up,
+    measured,
     partial,
     pass_k,
     patterns,
@@ -66,6 +68,7 @@ def print_report(
     analysis: Spec | None = None,
     all_columns: bool = False,
     unknown: unknowns.Unknown | None = None,
+    metrics: Sequence[str] = (),
 ) -> list[Sheet]:
     """Print every table that applies, and where data lie; returns the tables.
 
@@ -77,16 +80,19 @@ def print_report(
             out, and tables that do not fit the console are named instead.
         unknown: `left_out` or `failure`: how cells count of which nobody can tell whether they succeeded. None: as
             `unknowns.counted` says, left out where it says nothing.
+        metrics: names of metrics that have a table of their own, as those have that a plugin declared.
 
     Raises:
-        AnalysisError: `analysis` names a column that is not there.
+        AnalysisError: `analysis` names a column that is not there, or nobody declared one of `metrics`.
         StoreError: the folder cannot be read.
     """
     with unknowns.counted(unknown):
-        return _print_report(root, console, analysis, all_columns)
+        return _print_report(root, console, analysis, all_columns, metrics)
 
 
-def _print_report(root: Path, console: Console, analysis: Spec | None, all_columns: bool) -> list[Sheet]:
+def _print_report(
+    root: Path, console: Console, analysis: Spec | None, all_columns: bool, named: Sequence[str]
+) -> list[Sheet]:
     console = wide(console, _READABLE)
     episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
     if episodes.empty:
@@ -98,7 +104,7 @@ def _print_report(root: Path, console: Console, analysis: Spec | None, all_colum
     for line in (*unreadable.warnings(root), *unknowns.warnings(episodes), *served.warnings(root)):
         console.print(shown(line), soft_wrap=True, markup=False)  # what they say to type can be copied
     console.print()
-    found = _tables(root, episodes, plan, analysis)
+    found = _tables(root, episodes, plan, analysis, named)
     short = [sheet for sheet in found if all_columns or not sheet.name.startswith(_LONG)]
     spared = [sheet for sheet in short if not show(console, sheet, all_columns)]
     names = "; ".join(sheet.title for sheet in spared)
@@ -116,8 +122,11 @@ def _places(root: Path, all_columns: bool) -> list[str]:
     return [rows] if all_columns else [how, rows]
 
 
-def _tables(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None) -> list[Sheet]:
-    found = [*_sheets(root, episodes, plan), *rewards.sheets(root), *planted.sheet(root, episodes)]
+def _tables(
+    root: Path, episodes: pd.DataFrame, plan: pd.DataFrame, analysis: Spec | None, named: Sequence[str]
+) -> list[Sheet]:
+    found = [*_sheets(root, episodes, plan), *measured.sheets(root, named), *rewards.sheets(root)]
+    found += planted.sheet(root, episodes)
     kinds_of_data = made_up.kinds(episodes)
     left_open = unknowns.left_open(episodes)
     del episodes  # the study's tables read their own columns

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from analysis import controls, yaml_files
@@ -17,17 +18,15 @@ from grid.errors import shown_value
 from grid.store.schema import JOINED
 
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")
-_NUMBERS = (
-    "trial", "success", "tool_match_rate", "action_accuracy", "exact_match", "inclusion", "usage", "retrieval_rate",
-    "depth", "breadth", "depth_edges", "breadth_edges", "plan_nodes", "n_steps", "tool_calls", "resolved_checks",
-    "replans", "branches", "branched_steps", "solvable", "repeated_call", "repeated_call_in_a_row", "failed_calls",
-    "finished", "replaced_arguments", "wrongly_replaced_arguments", "input_tokens", "cached_input_tokens",
-    "output_tokens", "llm_calls", "forward_passes", "wall_seconds", "case_seconds", "n_nodes",
-)  # fmt: skip
+_NUMBERS = tuple(
+    column.name
+    for column in JOINED
+    if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+)
 FAMILY = "family"
 """What `per` and `z_scored.within` may name besides columns: the dataset's family."""
 COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
-"""The columns of `episodes` that a formula may name."""
+"""The columns of `episodes` that a formula may name, besides metrics that the folder's sweeps declared."""
 
 
 Correlation: TypeAlias = Literal["independence", "exchangeable"]
@@ -41,7 +40,10 @@ class ZScored(Checked):
 
 
 class Spec(Checked):
-    """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`."""
+    """One regression; the fields are the file's keys, explained in `conf/analysis/planning_horizon.yaml`.
+
+    `metrics` are no key: the metrics with numbers that the sweeps of the folder declared, which it may name as columns.
+    """
 
     formula: str
     rows: dict[str, list[str]]
@@ -54,11 +56,12 @@ class Spec(Checked):
     separation: Literal["drop", "refuse"]
     correlation: Correlation
     few_clusters: Literal["bias_reduced", "none"]
+    metrics: tuple[str, ...] = ()
 
     @property
     def parsed(self) -> Formula:
         """The formula; its columns are those of `episodes`, the indicators and the word `controls`."""
-        return parse(self.formula, [*COLUMNS, controls.CONTROLS, *self.indicators])
+        return parse(self.formula, [*COLUMNS, *self.metrics, controls.CONTROLS, *self.indicators])
 
     @property
     def has_family(self) -> bool:
@@ -85,23 +88,24 @@ class Spec(Checked):
         return next(families, name) + bracket + changes
 
 
-def load(path: Path) -> Spec:
-    """The regression in a file.
+def load(path: Path, metrics: Sequence[str] = ()) -> Spec:
+    """The regression in a file; `metrics` are those with numbers that the sweeps of the folder declared.
 
     Raises:
         AnalysisError: it cannot be read, a key or value is wrong, or a column is not there; the place is named.
     """
-    return of(yaml_files.read(path), yaml_files.place_of(path))
+    return of(yaml_files.read(path), yaml_files.place_of(path), metrics)
 
 
-def of(values: object, place: str = "analysis") -> Spec:
+def of(values: object, place: str = "analysis", metrics: Sequence[str] = ()) -> Spec:
     """The regression that a mapping describes; `place` begins its errors.
 
     Raises:
         AnalysisError: as for `load`.
     """
     try:
-        spec = Spec.model_validate(values)
+        given = {**values, "metrics": tuple(metrics)} if isinstance(values, dict) and metrics else values
+        spec = Spec.model_validate(given)
         formula = spec.parsed
     except ValidationError as error:
         raise yaml_files.refused(place, error) from None
@@ -124,10 +128,13 @@ def _check_names(spec: Spec, formula: Formula, place: str) -> None:
     numbers = {name for name in formula.columns() if name not in formula.factors()} - ours
     factors = list(dict.fromkeys([*formula.factors(), *[controls.LAST] * (controls.CONTROLS in formula.columns())]))
     uses: Mapping[str, tuple[list[str], list[str]]] = {
-        "formula, as a number": (sorted(numbers), [name for name in COLUMNS if name in _NUMBERS]),
+        "formula, as a number": (sorted(numbers), [*(name for name in COLUMNS if name in _NUMBERS), *spec.metrics]),
         "rows": (list(spec.rows), list(COLUMNS)),
         "indicators": ([name for condition in spec.indicators.values() for name in condition], list(COLUMNS)),
-        "z_scored.columns": (spec.z_scored.columns, [name for name in _NUMBERS if name != formula.outcome]),
+        "z_scored.columns": (
+            spec.z_scored.columns,
+            [name for name in (*_NUMBERS, *spec.metrics) if name != formula.outcome],
+        ),
         "z_scored.within": (spec.z_scored.within, [*_TEXTS, FAMILY]),
         "cluster": (spec.cluster, list(_TEXTS)),
         "per": (spec.per, [*_TEXTS, FAMILY]),

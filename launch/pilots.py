@@ -13,14 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis import load, spending, unknowns
+from analysis import load, measured, spending, unknowns
 from analysis.intervals import CLUSTER
 from analysis.power.pilot import Counts, counts
 from analysis.tables import reference_of
 from grid import store
 from grid.datasets.base import Dataset
 from grid.errors import ConfigError, GridError, one_line
+from grid.metrics.scores import SUCCESS
 from grid.runner.make import make
+from grid.store.schema import LONG
 from launch import in_process
 from launch.power_arguments import PLACE
 from launch.refusals import nearest
@@ -56,22 +58,43 @@ class Pilot:
 
 
 def of_folder(
-    root: Path, place: Mapping[str, str], planners: Sequence[str], unknown: unknowns.Unknown | None = None
+    root: Path,
+    place: Mapping[str, str],
+    planners: Sequence[str],
+    unknown: unknowns.Unknown | None = None,
+    metric: str = SUCCESS,
 ) -> Pilot:
     """The pilot that a results folder holds; `unknown` is how its unknown cells count (`unknowns.counted`).
 
+    `metric`, whose values are from 0 to 1, takes the place of success. A cell that has a share of it is taken as if it
+    had it with that chance: cells vary less than that, so that power is told too low rather than too high.
+
     Raises:
-        ConfigError: the place or the planners are none of its, or not two, or have no case in common.
+        AnalysisError: there is no such metric.
+        ConfigError: it has other values; the place or the planners are none of its, or not two, or have no case in
+            common.
         StoreError: the folder cannot be read.
     """
     store.check_there(root)
     store.check(root)
     with unknowns.counted(unknown):
-        return _pilot(load.episodes(root, ["config", *spending.SPENT]), str(root), place, planners)
+        name = measured.named(root, metric).name
+        further = [] if name == SUCCESS else [name]
+        rows = load.episodes(root, ["config", *further, *spending.SPENT])
+        return _pilot(_in_place(rows, name), str(root), place, planners)
 
 
-def of_policy(overrides: Sequence[str], planners: Sequence[str]) -> Pilot:
-    """The pilot that the simulated policy makes of a sweep's command line.
+def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """With a metric's values as `success`."""
+    values = rows[metric].astype("float64")
+    if not values.dropna().between(0, 1).all():
+        told = f"{values.min():g} to {values.max():g}"
+        raise ConfigError("metric", metric, f"a metric whose values are from 0 to 1; in the pilot they are {told}")
+    return rows.assign(success=values)
+
+
+def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = SUCCESS) -> Pilot:
+    """The pilot that the simulated policy makes of a sweep's command line; `metric` as for `of_folder`.
 
     Raises:
         GridError, or what Hydra raises: it cannot run.
@@ -85,8 +108,10 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str]) -> Pilot:
         raise ConfigError("planner", None, "two planners with a comma between: planner=react,egb_logits")
     fixed = [f"{key}={value}" for key, value in _GIVEN.items() if key not in given]
     plan = in_process.plan_of([*overrides, *fixed, f"name={_NAME}"])
-    rows = pd.DataFrame(asyncio.run(in_process.episodes(plan, _READ, _NAME)))
-    rows = rows.assign(success=rows["success"].astype("float64"))
+    if metric != SUCCESS and metric not in LONG.names:
+        raise ConfigError("metric", metric, "one of ours: a plugin's takes a folder of results")
+    read = list(dict.fromkeys([*_READ, metric]))
+    rows = _in_place(pd.DataFrame(asyncio.run(in_process.episodes(plan, read, _NAME))), metric)
     place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
     return _pilot(rows, "the simulated policy", place, planners)
 

@@ -76,6 +76,10 @@ def _parser(about: str | None) -> argparse.ArgumentParser:
     add("--icc", type=_number("icc", "a share from 0 to 1", part), help=icc)
     add("--studies", type=_whole("studies", 200, 100_000), default=2_000, help="simulated for each row; default: 2000")
     add("--seed", type=_whole("seed", 0, 10**9 - 1), default=0, help="of what is drawn; default: 0")
+    metric = (
+        "what the difference is of: success, or a metric of the pilot whose values are from 0 to 1; default: success"
+    )
+    add("--metric", default="success", metavar="NAME", help=metric)
     how = "how a pilot's cells count of which nobody can tell whether they succeeded; default: left_out"
     add("--unknown", choices=("left_out", "failure"), default="left_out", help=how)
     add("--simulated", action="store_true", help="the pilot is the simulated policy's, made now")
@@ -104,7 +108,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError("difference", None, "the points of success that are to be seen: --difference 5")
     alone = [name for name in ("cluster_size", "case_sd", "difference_sd") if getattr(arguments, name) is not None]
     if arguments.rate is not None:
-        if arguments.given or arguments.simulated or arguments.planners:
+        if arguments.given or arguments.simulated or arguments.planners or arguments.metric != "success":
             raise ConfigError("rate", arguments.rate, "alone: neither a pilot nor its planners beside it")
         possible(arguments.difference, arguments.rate, "the reference")
         return

@@ -70,11 +70,11 @@ def answer(arguments: argparse.Namespace) -> None:
 def _of_pilot(arguments: argparse.Namespace) -> _Question:
     given = arguments.given
     if arguments.simulated:
-        pilot = pilots.of_policy(given, arguments.planners)
+        pilot = pilots.of_policy(given, arguments.planners, arguments.metric)
     else:
         place = dict(one.split("=", 1) for one in given if "=" in one)
         (folder,) = (Path(one) for one in given if "=" not in one)
-        pilot = pilots.of_folder(folder, place, arguments.planners, arguments.unknown)
+        pilot = pilots.of_folder(folder, place, arguments.planners, arguments.unknown, arguments.metric)
     counts, rate = pilot.counts, pilot.counts.rates[0]
     if not 0 < rate < 1:
         many = "all" if rate else "none"

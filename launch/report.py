@@ -50,6 +50,9 @@ def main() -> int:
         default="left_out",
         help="how cells count of which nobody can tell whether they succeeded; default: left_out, with bounds beside",
     )
+    parser.add_argument(
+        "--metric", action="append", default=[], metavar="NAME", help="a table of a metric by its name; may be repeated"
+    )
     parser.add_argument("--tables", type=Path, help="a folder for every table as Markdown, CSV and LaTeX")
     arguments = parser.parse_args()
     try:
@@ -110,16 +113,16 @@ def _report(folder: Path, arguments: argparse.Namespace) -> None:
     from grid import store
 
     store.check_there(folder)
-    from analysis import spec
+    from analysis import measured, spec
 
-    wanted = spec.load(_analysis(arguments.analysis)) if arguments.analysis else None
+    wanted = spec.load(_analysis(arguments.analysis), measured.numbers(folder)) if arguments.analysis else None
     from analysis.report import print_report
 
     store.check(folder)
     from analysis import unknowns
 
     with unknowns.counted(arguments.unknown):
-        sheets = print_report(folder, Console(), wanted, arguments.wide)
+        sheets = print_report(folder, Console(), wanted, arguments.wide, metrics=arguments.metric)
         if arguments.tables:
             write_tables(arguments.tables, sheets)
         print(f"page: {one_line(write_page(folder, sheets))}")

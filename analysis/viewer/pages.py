@@ -15,6 +15,9 @@ from analysis.viewer.addresses import Addresses
 from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, UNKNOWN, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run
+from grid.metrics.metric import Metric
+from grid.store import metrics
+from grid.store.joined import MAPS
 from grid.text.untrusted import shown_lines
 
 _FOLDER = Path(__file__).parent
@@ -156,7 +159,7 @@ class Pages:
             before=before,
             after=after,
             failure=dict(zip(("kind", "detail", "step"), index.failure(cell), strict=True)),
-            shown={name: value for name, value in found.row.items() if value not in (None, "", [])},
+            shown=_shown(found.row, metrics(index.root)),
             reaches=episodes.SIDES,
         )
 
@@ -267,3 +270,17 @@ def _percent(value: float) -> str:
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
+
+
+def _shown(row: Mapping[str, Any], known: Mapping[str, Metric]) -> dict[str, Any]:
+    """An episode's columns as its page lists them, metrics with their unit and which direction is better."""
+    own = {name: value for name, value in row.items() if value not in (None, "", []) and name not in MAPS}
+    return {_told(name, known.get(name)): value for name, value in own.items()}
+
+
+def _told(name: str, metric: Metric | None) -> str:
+    if metric is None:
+        return name
+    better = "" if metric.better == "neither" else f"{metric.better} is better"
+    told = ", ".join(filter(None, (metric.unit, better)))
+    return f"{name} ({told})" if told else name

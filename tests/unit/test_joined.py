@@ -91,8 +91,9 @@ def test_duckdb_has_the_joined_form_too(tmp_path: Path, folder: str) -> None:
         store.write(root, {"episodes": [episode("a", **VALUES), episode("b", tool_match_rate=0.5)]})
     quoted = str(root).replace("'", "''")
     query = f"SELECT cell_id, {', '.join(LONG.names)} FROM (SELECT * FROM '{quoted}/episodes/*.parquet') ORDER BY 1"  # noqa: S608
-    found = duckdb.connect().execute(sql.joined(query)).to_arrow_table().to_pylist()
-    assert found == store.read(root, "episodes", ["cell_id", *LONG.names]).to_pylist()
+    found = duckdb.connect().execute(sql.joined(query)).fetchall()
+    rows = store.read(root, "episodes", ["cell_id", *LONG.names]).to_pylist()
+    assert found == [tuple(row.values()) for row in rows]
     some = sql.joined(f"SELECT avg(inclusion) FROM (SELECT * FROM '{quoted}/episodes/*.parquet')")  # noqa: S608
     assert "usage" not in some, "what is not named is not taken"
 

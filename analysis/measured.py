@@ -1,0 +1,100 @@
+"""Any metric by its name: what data sets and planners of a user's declare, and ours where somebody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.compute as pc
+
+from analysis import intervals, load, queries
+from analysis.errors import AnalysisError
+from analysis.load import SETTING
+from analysis.plans.measures import Measure, measured, partly
+from analysis.plans.sheet import Rows
+from analysis.render import Sheet
+from grid import store
+from grid.metrics.declared import BY_NAME
+from grid.metrics.metric import TEXTS, Metric
+
+_LABELS = SETTING[2:]
+_ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
+_CAPTION = (
+    f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of what can "
+    "be negative Student's t); ↑: higher is better, ↓: lower is"
+)
+
+
+def sheets(root: Path, names: Sequence[str] = ()) -> list[Sheet]:
+    """For each model and dataset the metrics of plugins that any of its cells has, and those of `names`.
+
+    Raises:
+        AnalysisError: nobody declared a metric of such a name, or its values are texts.
+        StoreError: the folder cannot be read.
+    """
+    wanted = _wanted(store.metrics(root), names)
+    if not wanted:
+        return []
+    known = reduce(or_, (pc.field(metric.name).is_valid() for metric in wanted))
+    cells = load.episodes(root, [metric.name for metric in wanted], known)
+    cells = cells.assign(**{metric.name: cells[metric.name].astype("float64") for metric in wanted})
+    groups = cells.groupby(SETTING[:2], sort=False, observed=True)
+    return [_sheet(root, own, str(model), str(dataset), wanted) for (model, dataset), own in groups]
+
+
+def named(root: Path, name: str) -> Metric:
+    """A metric whose values are numbers, or success.
+
+    Raises:
+        AnalysisError: nobody declared it, or its values are texts.
+    """
+    return Metric(name, "share", kind="flag") if name == "success" else _wanted(store.metrics(root), [name])[-1]
+
+
+def numbers(root: Path) -> list[str]:
+    """The metrics with numbers that are not ours: those that the sweeps of a folder declared.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    return [metric.name for metric in _wanted(store.metrics(root), ())]
+
+
+def _wanted(known: dict[str, Metric], names: Sequence[str]) -> list[Metric]:
+    numbers = {name: metric for name, metric in known.items() if metric.kind not in TEXTS}
+    for name in names:
+        if name not in numbers:
+            raise AnalysisError(f"metric={name}: no metric with numbers; allowed: {', '.join(sorted(numbers))}")
+    return [metric for name, metric in numbers.items() if name not in BY_NAME or name in names]
+
+
+def _sheet(root: Path, cells: pd.DataFrame, model: str, dataset: str, wanted: Sequence[Metric]) -> Sheet:
+    own = [metric for metric in wanted if cells[metric.name].notna().any()]
+    measures = [_measure(metric, cells[metric.name]) for metric in own]
+    table = measured(cells, _LABELS, measures)
+    rows = Rows(table, {name: name for name in _LABELS}, measures, counts=["cases", "clusters"], breaks=["robustness"])
+    told = [f"{metric.name}: {metric.meaning}" for metric in own if metric.meaning]
+    return Sheet(
+        name=f"metrics {model} {dataset}",
+        title=f"{model} on {dataset}: metrics by name",
+        caption="; ".join([_CAPTION, *told]),
+        labels=_LABELS,
+        figures=[*rows.counts, *(measure.header for measure in measures)],
+        rows=rows.texts(brief=False),
+        values=table,
+        query=queries.of_place(root, [metric.name for metric in own], model, dataset),
+        notes=[*partly(table, measures), *(f"{metric.name}: {metric.paper}" for metric in own if metric.paper)],
+        breaks=rows.lines(),
+    )
+
+
+def _measure(metric: Metric, values: pd.Series[float]) -> Measure:
+    """How a metric's means are shown: shares in %, all else in its own unit."""
+    arrow = _ARROWS[metric.better]
+    if metric.kind == "flag" or (metric.unit == "share" and values.between(0, 1).sum() == values.notna().sum()):
+        return Measure(metric.name, f"{metric.name} (%){arrow}")
+    unit = f" ({metric.unit})" if metric.unit else ""
+    return Measure(metric.name, f"{metric.name}{unit}{arrow}", "amount", scale=1.0, form=",.2f")
