@@ -23,8 +23,8 @@ from grid.metrics.metric import TEXTS, Metric
 _LABELS = SETTING[2:]
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
 _CAPTION = (
-    f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of what can "
-    "be negative Student's t); ↑: higher is better, ↓: lower is"
+    f"means over cases; in brackets 95% intervals (of shares {intervals.SHARES}; of amounts {intervals.AMOUNTS}; of "
+    "what can be negative Student's t); ↑: higher is better, ↓: lower is"
 )
 
 
