@@ -39,6 +39,7 @@ from grid.runner.pooled import Pooled
 from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.runner.transcripts import transcript_columns
+from grid.store.joined import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
 from grid.worlds.base import Argument
@@ -518,7 +519,7 @@ def rows(setting: Setting, built: Built, case_ids: Sequence[str], trials: int = 
     chunk = list(cells(setting, built.dataset.version, case_ids, trials))
     found = asyncio.run(run_chunk(built, setting, chunk, Stamp("s", None))).take()["episodes"]
     assert all(row.keys() <= set(EPISODES.names) for row in found)
-    return [{name: value for name, value in row.items() if name not in TIMES} for row in found]
+    return [EpisodeRow({name: value for name, value in row.items() if name not in TIMES}) for row in found]
 
 
 @lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def played(problem: Problem, calls: list[ToolCall], answer: str | None) -> Row:
     if answer is not None:
         steps.append(Step(0, Substep(str(len(steps)), "", ""), None, None, finished=True))
     found = Trajectory(tuple(steps), tuple(steps), state, answer=answer)
-    return dict(scored(problem, found, problem.world.resolved(state)))
+    return defaultdict(lambda: None, scored(problem, found, problem.world.resolved(state)))
 
 
 def gold_calls(problem: Problem) -> list[ToolCall]:

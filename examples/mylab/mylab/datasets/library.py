@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
+from grid.datasets.base import Problem
 from grid.datasets.functions import FunctionTasks
+from grid.metrics.metric import Metric
 from grid.strict import STRICT
+from grid.types import Trajectory
 from grid.worlds.functions import Function
 
 Branch = Literal["Harbour", "Mill", "Station"]
@@ -116,9 +120,37 @@ def late_fee(days: int, kind: Kind) -> int:
     return days * _CENTS[kind]
 
 
+_MINUTES = 2.0  # that a look into the catalogue takes
+
+
+def at_the_desk(trajectory: Trajectory) -> dict[str, float | bool]:
+    """What the desk counts of a visit, by the names of `Library.metrics`; no share of nothing where nothing was called."""
+    calls = [step for step in trajectory.steps if step.call and not step.finished]
+    answered = [step for step in calls if step.observation and not step.observation.failed]
+    tools = [step.call.tool for step in calls if step.call]
+    found: dict[str, float | bool] = {
+        "desk_minutes": _MINUTES * len(calls),
+        "nothing_asked_twice": len({*tools}) == len(tools),
+    }
+    return found | ({"answered_lookups": len(answered) / len(calls)} if calls else {})
+
+
 @dataclass(config=STRICT)
 class Library(FunctionTasks):
-    """Questions at the desk, of one to five calls. All functions are pure, so that every planner can branch."""
+    """Questions at the desk, of one to five calls. All functions are pure, so that every planner can branch.
+
+    What the desk counts of each visit are metrics of its own: reports, formulas and the viewer take them by name.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("desk_minutes", "minutes", "lower", meaning="what the lookups take"),
+        Metric("answered_lookups", "share", "higher", meaning="of the calls the share that returned something valid"),
+        Metric("nothing_asked_twice", better="higher", kind="flag", meaning="no tool was called a second time"),
+    )
+
+    def problem(self, case_id: str) -> Problem:
+        """As any set's of functions, with the desk's own metrics."""
+        return replace(super().problem(case_id), measure=at_the_desk)
 
     def functions(self) -> Sequence[Function]:
         """The tools."""
