@@ -124,7 +124,7 @@ _MINUTES = 2.0  # that a look into the catalogue takes
 
 
 def at_the_desk(trajectory: Trajectory) -> dict[str, float | bool]:
-    """What the desk counts of a visit, by the names of `Library.metrics`; no share of nothing where nothing was called."""
+    """What the desk counts of a visit, by the names of `Library.metrics`; of no call there is no share."""
     calls = [step for step in trajectory.steps if step.call and not step.finished]
     answered = [step for step in calls if step.observation and not step.observation.failed]
     tools = [step.call.tool for step in calls if step.call]
