@@ -16,7 +16,7 @@ from analysis.controls import spelt_out
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, Part, Term
 from analysis.levels import CLUSTERS, EACH, Levels, level_name, told_apart
-from analysis.spec import Spec
+from analysis.spec import Link, Spec
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     rows, formula = spelt_out(rows, spec.parsed)
     clusters = rows.groupby(spec.cluster, sort=False, observed=True).ngroup()
     whole, lost = _complete(_with_indicators(rows, spec), formula, spec.cluster)
-    _check_outcome(whole, formula.outcome)
+    _check_outcome(whole, formula.outcome, spec.link)
     whole = whole.assign(**{CLUSTERS: clusters}).reset_index(drop=True)
     scored = [name for name in spec.z_scored.columns if name in formula.columns()]
     formula, constant = _varying(formula, whole, scored)
@@ -67,7 +67,7 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
     kept = levels.frame
     if levels.lost:
         lost["of levels whose outcomes are all equal"] = levels.lost
-        _check_outcome(kept, formula.outcome)
+        _check_outcome(kept, formula.outcome, spec.link)
     bases, moved = _bases(levels, formula, spec)
     names, matrix = _matrix(kept, formula, bases)
     _, raw = _matrix(kept.assign(**{name: whole.loc[kept.index, name] for name in scored}), formula, bases)
@@ -85,6 +85,8 @@ def design(rows: pd.DataFrame, spec: Spec) -> Design:
         units=None,
     )
     _check(found)
+    if spec.link == "logit":
+        _check_separation(found)
     units = _units(matrix, raw)
     if units is None:
         notes = [*found.notes, "no coefficients in raw units: z-scores are of several slices"]
@@ -115,14 +117,16 @@ def _complete(frame: pd.DataFrame, formula: Formula, cluster: Sequence[str]) -> 
     return frame[reason == ""], dict(lost)
 
 
-def _check_outcome(frame: pd.DataFrame, outcome: str) -> None:
+def _check_outcome(frame: pd.DataFrame, outcome: str, link: Link) -> None:
     if frame.empty:
         raise AnalysisError("no rows are left")
     values = frame[outcome].astype(np.float64)
-    if not values.isin([0.0, 1.0]).all():
-        raise AnalysisError(f"{outcome} is not 0 or 1 everywhere, but a binomial outcome must be")
+    if link == "logit" and not values.isin([0.0, 1.0]).all():
+        raise AnalysisError(
+            f"{outcome} is not 0 or 1 everywhere, but a binomial outcome must be; link: identity takes any numbers"
+        )
     if values.nunique() == 1:
-        raise AnalysisError(f"{outcome} is {int(values.iloc[0])} in all of {len(values):,} rows: nothing to explain")
+        raise AnalysisError(f"{outcome} is {values.iloc[0]:g} in all of {len(values):,} rows: nothing to explain")
 
 
 def _z_scored(frame: pd.DataFrame, columns: Sequence[str], spec: Spec) -> tuple[pd.DataFrame, list[str]]:
@@ -217,7 +221,6 @@ def _check(found: Design) -> None:
         if np.ptp(values) < _TINY:
             raise AnalysisError(f"{name} is {values[0]:g} in all of {len(values):,} rows: it has no coefficient")
     _check_rank(found)
-    _check_separation(found)
 
 
 def _check_rank(found: Design) -> None:

@@ -1,6 +1,7 @@
 """Generalized estimating equations for a 0/1 outcome (planning_horizon §4.3, B.3).
 
 Binomial family, logit link, independence working correlation, robust (sandwich) errors by cluster: the published fit.
+`link: identity` fits outcomes of any numbers, linearly (Gaussian family).
 What it leaves open is told in `Fit`: rows lost, levels pooled or left out because they are separated, few clusters
 corrected.
 """
@@ -18,7 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from analysis.design import Design, Floats, design
 from analysis.errors import AnalysisError
-from analysis.spec import FAMILY, Correlation, Spec
+from analysis.spec import FAMILY, Correlation, Link, Spec
 from grid.errors import one_line
 
 FEW_CLUSTERS = 150
@@ -38,7 +39,7 @@ Key: TypeAlias = dict[str, str]
 class Fit:
     """One regression.
 
-    `coefficients` has a row per coefficient, on the logit scale: name, coefficient, se, statistic, p, low, high (95%),
+    `coefficients` has a row per coefficient, on the link's scale: name, coefficient, se, statistic, p, low, high (95%),
     and those of `RAW`, the coefficient of a column that is not z-scored; NaN where no raw units give the same model.
     Separated ones are infinite, with NaN for the rest.
     """
@@ -82,7 +83,7 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
     found = design(rows, spec)
     clusters = len(np.unique(found.clusters))
     few = clusters < FEW_CLUSTERS and spec.few_clusters == "bias_reduced"
-    params, covariance = estimate(found, spec.correlation, bias_reduced=few)
+    params, covariance = estimate(found, spec.correlation, bias_reduced=few, link=spec.link)
     notes = [*found.notes, *_notes(found)]
     if few:
         notes.append(f"only {clusters} clusters: bias-reduced covariance (Mancl and DeRouen 2001)")
@@ -92,7 +93,9 @@ def _fit(rows: pd.DataFrame, spec: Spec) -> Fit:
     return Fit(table, found.rows_in, len(found.outcome), found.clusters_in, clusters, found.references, notes)
 
 
-def estimate(found: Design, correlation: Correlation, *, bias_reduced: bool) -> tuple[Floats, Floats]:
+def estimate(
+    found: Design, correlation: Correlation, *, bias_reduced: bool, link: Link = "logit"
+) -> tuple[Floats, Floats]:
     """Coefficients (p) and their robust covariance (p x p).
 
     Raises:
@@ -110,7 +113,7 @@ def estimate(found: Design, correlation: Correlation, *, bias_reduced: bool) -> 
                 found.outcome,
                 found.matrix,
                 groups=found.clusters,
-                family=families.Binomial(),
+                family=families.Binomial() if link == "logit" else families.Gaussian(),
                 cov_struct=working(),
             )
             result = model.fit(maxiter=_ITERATIONS, cov_type="bias_reduced" if bias_reduced else "robust")

@@ -71,7 +71,7 @@ def told_apart(frame: pd.DataFrame, formula: Formula, spec: Spec) -> Levels:
         for name in names:
             while _pool(found, name, labels[name], _rare(_clusters(found.frame, name)), found.rare):
                 pass
-        if not _without_separated(found, formula, spec):
+        if spec.link != "logit" or not _without_separated(found, formula, spec):
             break
     while EACH * coefficients(found.frame, formula) > found.frame[CLUSTERS].nunique():
         counts = {name: _clusters(found.frame, name).drop(labels[name], errors="ignore") for name in names}

@@ -19,6 +19,7 @@ from analysis.render import Sheet
 from grid import store
 from grid.metrics.declared import BY_NAME
 from grid.metrics.metric import TEXTS, Metric
+from grid.metrics.scores import SUCCESS
 
 _LABELS = SETTING[2:]
 _ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
@@ -51,7 +52,9 @@ def named(root: Path, name: str) -> Metric:
     Raises:
         AnalysisError: nobody declared it, or its values are texts.
     """
-    return Metric(name, "share", kind="flag") if name == "success" else _wanted(store.metrics(root), [name])[-1]
+    if name == SUCCESS:
+        return Metric(name, kind="flag")
+    return next(metric for metric in _wanted(store.metrics(root), [name]) if metric.name == name)
 
 
 def numbers(root: Path) -> list[str]:

@@ -34,13 +34,14 @@ def sheets(root: Path, title: str, spec: Spec, fits: Fits) -> list[Sheet]:
         for key, fit in fits
         for note in (fit.notes if isinstance(fit, gee.Fit) else [f"not fitted: {fit.reason}"])
     ]
-    about = f"{spec.formula}; binomial GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
+    kind, scale = ("binomial", "on the logit scale") if spec.link == "logit" else ("linear", "in the outcome's unit")
+    about = f"{spec.formula}; {kind} GEE, {spec.correlation}, robust errors by {' and '.join(spec.cluster)}"
     scored = [name for name in spec.z_scored.columns if name in spec.parsed.columns()]
     units = f", {' and '.join(scored)} z-scored" if scored else ""
     tests = int(every[HOLM].notna().sum())
     over = f"over the {tests} coefficients of table 3, all fits together"
-    brief = f"{about}; coefficient (standard error) on the logit scale{units}; * p < 0.05, ** p < 0.01; "
-    long = f"{about}; on the logit scale{units}; raw: the same model in raw units; low, high: 95% interval; "
+    brief = f"{about}; coefficient (standard error) {scale}{units}; * p < 0.05, ** p < 0.01; "
+    long = f"{about}; {scale}{units}; raw: the same model in raw units; low, high: 95% interval; "
     brief_rows = [[*key.values(), *_counts(fit), *_cells(every, place, shown)] for place, (key, fit) in enumerate(fits)]
     long_rows = [
         [*(row[name] for name in [*spec.per, "name"]), *(_figure(row, name) for name in _FIGURES)]

@@ -29,6 +29,7 @@ COLUMNS = tuple(name for name in JOINED.names if name in {*_TEXTS, *_NUMBERS})
 """The columns of `episodes` that a formula may name, besides metrics that the folder's sweeps declared."""
 
 
+Link: TypeAlias = Literal["logit", "identity"]
 Correlation: TypeAlias = Literal["independence", "exchangeable"]
 
 
@@ -56,6 +57,7 @@ class Spec(Checked):
     separation: Literal["drop", "refuse"]
     correlation: Correlation
     few_clusters: Literal["bias_reduced", "none"]
+    link: Link = "logit"
     metrics: tuple[str, ...] = ()
 
     @property

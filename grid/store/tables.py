@@ -185,16 +185,18 @@ def newest(root: Path) -> dt.datetime | None:
 
 
 def metrics(root: str | Path) -> dict[str, Metric]:
-    """What each name among the scores of a folder means: ours, and what its sweeps declared.
+    """What each name among the scores of a folder means: ours, and what its sweeps declared, by name.
 
     Raises:
         StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
     """
     found = dict(BY_NAME)
-    for row in read(root, "metrics", ["name", "unit", "better", "paper", "kind", "meaning"]).to_pylist():
+    columns = [name for name in TABLES["metrics"].names if name != "digest"]
+    rows = read(root, "metrics", columns, ~pc.field("name").isin([*BY_NAME, *EPISODES.names])).to_pylist()
+    for row in sorted(rows, key=lambda row: str(row["name"])):
         metric = Metric(**row)
         known = found.setdefault(metric.name, metric)
-        if metric.name not in BY_NAME and (metric.unit, metric.kind) != (known.unit, known.kind):
+        if (metric.unit, metric.kind) != (known.unit, known.kind):
             raise StoreError(
                 f"{root}: metric {metric.name} is a {known.kind} in {known.unit or 'no unit'} in one sweep and a "
                 f"{metric.kind} in {metric.unit or 'no unit'} in another; keep their results in folders of their own"
