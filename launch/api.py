@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """What a sweep left in its folder. Tables have the columns of `grid.store.schema`, one row per cell in `episodes`.
+    """What a sweep left in its folder, one row per cell in `episodes`, with a column for each metric and cost.
 
     `complete`: every cell has a row that is no failure of infrastructure or code; None where they were only loaded.
     """
@@ -36,16 +36,20 @@ class Results:
     folder: Path
     complete: bool | None = None
 
-    def arrow(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> pa.Table:
-        """A table, or some of its columns; raises StoreError where it cannot be read."""
-        return store.read(self.folder, table, columns)
+    def arrow(self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None) -> pa.Table:
+        """A table, or some of its columns, `episodes` in the joined form; raises StoreError where it cannot be read."""
+        return store.read(self.folder, table, columns, wide=True)
 
-    def pandas(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def pandas(
+        self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """As `arrow`, as a frame."""
         frame: pd.DataFrame = self.arrow(table, columns).to_pandas()
         return frame
 
-    def duckdb(self, table: store.Table = "episodes", columns: Sequence[str] | None = None) -> duckdb.DuckDBPyRelation:
+    def duckdb(
+        self, table: store.Table | store.Long = "episodes", columns: Sequence[str] | None = None
+    ) -> duckdb.DuckDBPyRelation:
         """As `arrow`, as a relation: `.filter(...)`, `.aggregate(...)`, `.query("e", "select ... from e")`."""
         import duckdb
 
