@@ -141,10 +141,12 @@ def score_columns(values: Mapping[str, Any]) -> dict[str, Any]:
 def storable(row: dict[str, Any]) -> dict[str, Any]:
     """The row with texts that a table can hold: no half surrogate pairs, and none without end."""
     for key, value in row.items():
-        if isinstance(value, list):
+        kind = type(value)
+        if kind is str:
+            if len(value) > _MAX_TEXT or not value.isascii():
+                row[key] = _text(value)
+        elif kind is list and value:
             row[key] = [_plain(part) for part in value]
-        elif isinstance(value, str):
-            row[key] = _text(value)
     return row
 
 
@@ -154,8 +156,6 @@ def _plain(part: Any) -> Any:
 
 
 def _text(text: str) -> str:
-    if len(text) <= _MAX_TEXT and text.isascii():
-        return text
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}... ({len(text):,} characters)"
     return text.encode("utf-8", "replace").decode()

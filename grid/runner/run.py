@@ -23,6 +23,7 @@ from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import SUCCESS, UNSCORED
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
+from grid.once import can
 from grid.planners.answering import answered_after
 from grid.planners.base import Episode
 from grid.planners.outline import draft
@@ -275,7 +276,7 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
 
 def _unsolved(built: Built, cell: Cell) -> Mapping[str, Any]:
     """What is judged of an episode that broke off, where a setting has somebody who judges: it is unsolved."""
-    judged = EVALUATOR in built.roles and isinstance(built.dataset, Judged)
+    judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
     return cast(Judged, built.dataset).unsolved(cell.case_id) if judged else {}
 
 
@@ -308,7 +309,9 @@ def episode_of(
     """
     difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
     engines = {
-        role: engine.told(problem.reference, problem.library, difficulty) if isinstance(engine, Informed) else engine
+        role: cast(Informed, engine).told(problem.reference, problem.library, difficulty)
+        if can(type(engine), Informed)
+        else engine
         for role, engine in built.engines.items()
         if role not in OF_WORLD  # who are no planner's to ask
     }

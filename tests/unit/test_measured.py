@@ -83,9 +83,9 @@ def test_a_formula_takes_them(root: Path) -> None:
     assert measured.numbers(root) == ["answered", "at_once", "desk_minutes"]
     ((_, fit),) = gee.fits(regressed(root, wanted), wanted)
     assert isinstance(fit, gee.Fit)
-    found = fit.coefficients.set_index("name")
-    assert found.loc["SLOW", "coefficient"] == pytest.approx(1.0, abs=0.1)
-    assert found.loc["SLOW", "low"] < 1.0 < found.loc["SLOW", "high"]
+    slow = next(row for row in fit.coefficients.to_dict("records") if row["name"] == "SLOW")
+    assert slow["coefficient"] == pytest.approx(1.0, abs=0.1)
+    assert slow["low"] < 1.0 < slow["high"]
     logit = spec.of({**values, "link": "logit"}, metrics=measured.numbers(root))
     ((_, refused),) = gee.fits(regressed(root, logit), logit)
     assert isinstance(refused, gee.Refused)
@@ -94,7 +94,7 @@ def test_a_formula_takes_them(root: Path) -> None:
 
 def test_power_is_of_any_metric_from_0_to_1(root: Path) -> None:
     pilot = pilots.of_folder(root, {}, ["react", "zero_shot"], metric="answered")
-    assert pilot.counts.rates == (pytest.approx(0.8), pytest.approx(0.4))
+    assert [*pilot.counts.rates] == pytest.approx([0.8, 0.4])
     with pytest.raises(ConfigError, match="metric='desk_minutes': a metric whose values are from 0 to 1"):
         pilots.of_folder(root, {}, ["react", "zero_shot"], metric="desk_minutes")
     with pytest.raises(AnalysisError, match="no metric with numbers"):

@@ -24,7 +24,19 @@ from grid.store import files, looking, scanning
 from grid.store.compacting import StoreWarning
 from grid.store.schema import IDS, SCHEMA_VERSION, TABLES
 from tests.unit.test_compacting import everything, fill
-from tests.unit.test_store import attempt, case, comparison, episode, improvement, message, named, node, section, step
+from tests.unit.test_store import (
+    attempt,
+    case,
+    comparison,
+    episode,
+    improvement,
+    message,
+    metric,
+    named,
+    node,
+    section,
+    step,
+)
 
 HARMLESS = "harmless"
 
@@ -38,6 +50,7 @@ def varied(root: Path, cells: int = 40) -> None:
         {
             "episodes": [
                 episode(n, answer=str(texts.random()), planner="react", success=True, seed=texts.getrandbits(62))
+                | {"scores": {"inclusion": texts.random()}, "costs": {"actor": {"input_tokens": texts.getrandbits(40)}}}
                 for n in names
             ],
             "steps": [
@@ -58,6 +71,7 @@ def varied(root: Path, cells: int = 40) -> None:
             ],
             "sections": [section(n, options=[str(texts.random())]) for n in names],
             "cases": [case(n, query=str(texts.random())) for n in names],
+            "metrics": [metric(n, meaning=str(texts.random())) for n in names],
         },
     )
 
