@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ _ORDER = {
 _OF_TRIES = ("steps", "nodes", "improvements", "messages")
 _COUNTED: Sequence[Table] = ("steps", "nodes", "improvements")  # by episodes: what is missing is made again
 _WHERE = "_where"
+_QUOTED, _NAME = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[A-Za-z_]\w*+(?!\()")
 _DIGITS = 32  # of a row of metrics
 _SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in columns.values())]
 Long = Literal["scores", "costs"]
@@ -231,8 +233,9 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
     """
     told = "" if where is None else str(where)
     ours = [name for name in LONG.names if names is None or name in names or name in told]
-    unknown = [name for name in names or () if name not in EPISODES.names and name not in PARTS]
-    declared = {} if names is not None and not unknown and not told else metrics(root)
+    known = {*EPISODES.names, *PARTS}
+    unknown = [name for name in names or () if name not in known]
+    declared = metrics(root) if names is None or unknown or _words(told) - known else {}
     own = [name for name in declared if name not in BY_NAME and (names is None or name in names or name in told)]
     for name in unknown:
         if name not in own:
@@ -242,6 +245,11 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
         {name: LONG.field(name) for name in ours} | {name: field_of(declared[name]) for name in own},
         own,
     )
+
+
+def _words(told: str) -> set[str]:
+    """The columns that an expression may name, by its text: neither its texts nor its functions."""
+    return {*_NAME.findall(_QUOTED.sub("", told))} - {"and", "or", "true", "false", "null"}
 
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:

@@ -69,7 +69,7 @@ def spent(role: str = "actor", **more: object) -> tuple[str, dict[str, Any]]:
 
 
 def metric(name: str, **more: object) -> dict[str, Any]:
-    return {"digest": name, "name": name, "kind": "number", "unit": "share"} | more
+    return {"digest": name, "name": name, "kind": "number", "unit": "share", "better": "higher"} | more
 
 
 def chunk(cell: str) -> dict[str, list[dict[str, Any]]]:
