@@ -11,6 +11,7 @@ from pathlib import Path
 from analysis import grading, spending, unknowns
 from analysis.baselines import OF_CASES
 from grid.engines.roles import ASKED
+from grid.store import sql
 
 _SETTING = ", ".join(
     [
@@ -63,10 +64,7 @@ def latest(root: Path, condition: str = "true", graded: bool = False) -> str:
 
     `graded`: with `grading.COLUMN`.
     """
-    cells = (
-        f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n"
-        "  QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY created_at DESC) = 1"
-    )
+    cells = f"SELECT * FROM {_text(f'{root}/episodes/*.parquet')} WHERE {condition}\n  QUALIFY {sql.COUNTS}"
     found = unknowns.sql(cells)
     return f"WITH e AS (SELECT *, {grading.sql()}\nFROM ({found}))" if graded else f"WITH e AS ({found})"
 

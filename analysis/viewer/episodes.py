@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis.viewer.calls import Compared, aligned, compared
 from analysis.viewer.index import Index, Setting
+from grid.store import sql
 
 Row = Mapping[str, Any]
 SIDES = 6
@@ -15,7 +16,7 @@ SIDES = 6
 _OPTIONS = 12  # bars of one decision
 _STEPS = 400  # decisions of one page
 _CELL = "cell_id = $cell AND attempt_id = $attempt"
-_EPISODE = "SELECT * FROM $files WHERE cell_id = $cell ORDER BY created_at DESC LIMIT 1"
+_EPISODE = "SELECT * FROM $files WHERE cell_id = $cell QUALIFY " + sql.COUNTS
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from analysis import spending
 from analysis.apart import APART
 from analysis.viewer.reading import again, ask, connect
 from grid.errors import StoreError
+from grid.store.schema import LATEST
 
 if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile
     import pandas as pd
@@ -36,6 +37,7 @@ _KIND = f"""CASE WHEN error_kind IS NOT NULL THEN 'error: ' || error_kind
 _CELLS = f"""
 SELECT hash({_APART}) AS setting, case_id::cases AS case_id, cluster::clusters AS cluster, trial, cell_id,
   hash(cell_key) AS cell_key, status = 'ok' AS ok, success, {_KIND} AS kind, depth, created_at,
+  attempt_id::tries AS attempt_id,
   {spending.OF_JUDGED} AS tokens,
   coalesce(evaluator_failures, 0) + coalesce(judge_failures, 0) > 0 AS unread, false AS unknown
 FROM {{rows}}"""
@@ -48,10 +50,11 @@ CREATE OR REPLACE VIEW left_out AS SELECT * FROM e;
 CREATE OR REPLACE VIEW failure AS SELECT * REPLACE (success AND NOT unknown AS success) FROM e"""
 """The cells as tables count them where success is unknown, by `filters.UNKNOWN`."""
 _CLASSES = "cell_id VARCHAR, failure VARCHAR, failure_detail VARCHAR, failure_step INTEGER"
-_AGAIN = """
+_ORDER = ", ".join(f"{name} DESC" for name in LATEST)
+_AGAIN = f"""
 DELETE FROM e WHERE rowid IN (
   SELECT rowid FROM e SEMI JOIN (SELECT cell_key FROM e GROUP BY ALL HAVING count(*) > 1) USING (cell_key)
-  QUALIFY row_number() OVER (PARTITION BY cell_key, case_id, trial ORDER BY created_at DESC, rowid DESC) > 1)"""
+  QUALIFY row_number() OVER (PARTITION BY cell_key, case_id, trial ORDER BY {_ORDER}) > 1)"""
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,12 @@ class Index:
         run = self._connection.execute
         run(f"CREATE OR REPLACE TEMP TABLE given AS SELECT DISTINCT case_id, cluster FROM {rows}")
         run("DROP TABLE IF EXISTS e")
-        for kind, column in (("cases", "case_id"), ("clusters", "cluster")):
-            names_of = f"SELECT DISTINCT {column} FROM given WHERE {column} IS NOT NULL ORDER BY {column}"
+        for kind, column, of in (
+            ("cases", "case_id", "given"),
+            ("clusters", "cluster", "given"),
+            ("tries", "attempt_id", rows),
+        ):
+            names_of = f"SELECT DISTINCT {column} FROM {of} WHERE {column} IS NOT NULL ORDER BY {column}"
             run(f"DROP TYPE IF EXISTS {kind}")
             run(f"CREATE TYPE {kind} AS ENUM ({names_of})")
         run(f"CREATE TABLE e AS {_CELLS.format(rows=rows)}")

@@ -295,6 +295,11 @@ IDS = {
 """Columns without a null: rows are told apart by them, and counted by them."""
 DIGESTS = {"sections": "digest", "cases": "digest", "comparisons": "comparison_id", "metrics": "digest"}
 """Columns that name what a row holds: of rows with the same value one is enough."""
+LATEST = ("created_at", "attempt_id")
+"""Of the rows with one `cell_key` that counts which has the greatest of these, the first first; null is the least.
+
+Everybody who reads goes by it: `tables`, queries in DuckDB (`sql.COUNTS`), the viewer.
+"""
 TIMES = (
     *("wall_seconds", "case_seconds", "created_at", "attempt_id", "sweep", "seconds", "git_commit"),
     *("resent_requests", *(f"{role}_resent_requests" for role in ASKED), "n_messages"),

@@ -11,9 +11,11 @@ import pyarrow as pa
 from grid.metrics.metric import Metric
 from grid.store.files import survey
 from grid.store.looking import is_there
-from grid.store.schema import COSTS, EPISODES, LONG, PARTS, Part, field_of, part_of
+from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_of, part_of
 from grid.store.tables import metrics
 
+COUNTS = f"row_number() OVER (PARTITION BY cell_key ORDER BY {', '.join(f'{name} DESC' for name in LATEST)}) = 1"
+"""Whether a row of `episodes` is the one of its cell that counts, for QUALIFY."""
 _KINDS = {"string": "VARCHAR", "double": "DOUBLE", "bool": "BOOLEAN", "int32": "INTEGER", "int64": "BIGINT"}
 _WHOLE = re.compile(r"SELECT \* FROM ('(?:[^']|'')*/episodes/\*\.parquet')")
 """What stands in a query for all columns of all rows of a folder."""

@@ -27,6 +27,7 @@ from grid.store.schema import (
     DIGESTS,
     EPISODES,
     JOINED,
+    LATEST,
     LONG,
     PARTS,
     SCORES,
@@ -42,7 +43,7 @@ from grid.types import to_json
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
-_TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", "created_at"]
+_TRY, _AGE = ["cell_id", "attempt_id"], ["cell_key", LATEST[0]]
 _ORDER = {
     "episodes": ["cell_id"],
     "steps": ["cell_id", "branch", "step"],
@@ -149,7 +150,7 @@ def finished(root: Path, retry: Retry = "none", by: Literal["cell_id", "cell_key
 
     def use(data: Scan) -> CellIds:
         rows = _table(data, [by, *_AGE], {_WHERE: where})
-        kept = pc.and_(pc.fill_null(rows[_WHERE], False), pa.array(_latest(rows)))
+        kept = pc.and_(pc.fill_null(rows[_WHERE], False), pa.array(_latest(data, rows)))
         return CellIds(_keys(rows[by].filter(kept)))
 
     done = scan(root, "episodes", use, [by, *_AGE, *told])
@@ -331,18 +332,27 @@ def _table(data: Scan | Joined, names: Sequence[str], further: Mapping[str, pc.E
 
 
 def _latest_of(data: Scan) -> Mask:
-    return _latest(_table(data, _AGE))
+    return _latest(data, _table(data, _AGE))
 
 
-def _latest(rows: pa.Table) -> Mask:
-    """Whether each row is its cell's latest created; of equals, the last in the files' order."""
-    cells, made = _keys(rows["cell_key"]), pc.fill_null(rows["created_at"].cast(pa.int64()), 0).to_numpy()
+def _latest(data: Scan, rows: pa.Table) -> Mask:
+    """Whether each row is the one of its cell that counts (LATEST)."""
+    when, then = LATEST
+    cells, made = _keys(rows["cell_key"]), pc.fill_null(rows[when].cast(pa.int64()), 0).to_numpy()
     order = np.lexsort((made, cells))
-    cells = cells[order]
+    if _repeated(cells[order], made[order]).any():  # seldom: so that only then a further column is read
+        tries = _keys(pc.fill_null(_table(data, [then])[then], ""))
+        order = np.lexsort((tries, made, cells))
     last = np.ones(len(order), dtype=bool)
-    last[:-1] = cells[1:] != cells[:-1]
+    last[:-1] = ~_repeated(cells[order])
     found = np.zeros(len(order), dtype=bool)
     found[order[last]] = True
+    return found
+
+
+def _repeated(*columns: npt.NDArray[Any]) -> Mask:
+    """Whether each row has the values of the one before it; all but the first."""
+    found: Mask = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return found
 
 

@@ -13,6 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from analysis import queries
+from analysis.viewer.episodes import find
+from analysis.viewer.index import Index
 from grid import store
 from grid.errors import ConfigError, StoreError
 from grid.metrics.declared import BY_NAME, METRICS
@@ -173,3 +176,26 @@ def test_maps_hold_what_columns_cannot(tmp_path: Path) -> None:
     store.write(tmp_path / "again", {"episodes": [row]})
     assert store.read(tmp_path / "again", "episodes").to_pylist() == [row]
     assert pa.types.is_map(store.read(tmp_path, "episodes").schema.field(SCORES).type)
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_of_two_rows_of_one_moment_the_same_counts_for_everybody(tmp_path: Path, first: str) -> None:
+    """However the files are called; the later one counts whatever its try is called."""
+    for attempt in (first, *({"a", "b"} - {first})):
+        row = episode("x", attempt, planner="react", case_id="c", trial=0, answer=attempt, success=attempt == "b")
+        store.write(tmp_path, {"episodes": [row]})
+    assert answers(tmp_path) == ["b"] * 3
+    last = episode("x", "0", minute=1, planner="react", case_id="c", trial=0, answer="0", success=True)
+    store.write(tmp_path, {"episodes": [last]})
+    assert answers(tmp_path) == ["0"] * 3
+
+
+def answers(root: Path) -> list[str]:
+    """The answer of the one cell's row that counts: for Arrow, for DuckDB, for the viewer."""
+    (read,) = store.read(root, "episodes", ["answer"])["answer"].to_pylist()
+    ((asked,),) = duckdb.connect().execute(f"{queries.latest(root)} SELECT answer FROM e").fetchall()  # noqa: S608
+    index = Index(root)
+    assert index.ask("SELECT count(*) FROM e") == [(1,)]
+    found = find(index, "x")
+    assert found is not None
+    return [read, asked, found[0]["answer"]]
