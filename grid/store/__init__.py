@@ -4,8 +4,9 @@ from grid.store.compacting import compact
 from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
+from grid.store.joined import Long
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
-from grid.store.tables import CellIds, Long, Retry, finished, metric_rows, metrics, newest, read, rows_of_try
+from grid.store.tables import CellIds, Retry, finished, metric_rows, metrics, newest, read, rows_of_try
 from grid.store.transcripts import Request, transcript
 from grid.store.writing import Columns, Rows, write
 

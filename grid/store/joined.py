@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,14 @@ from grid.store.scanning import Scan
 from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TEXT, Part
 
 MAPS = (SCORES, TEXT, COSTS)
+Long = Literal["scores", "costs"]
+LONG_TABLES: Mapping[Long, pa.Schema] = {
+    "scores": pa.schema(
+        [("cell_id", pa.string()), ("name", pa.string()), ("value", pa.float64()), ("text", pa.string())]
+    ),
+    "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
+}
+"""What is made of the maps: a row for each of their entries."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,35 @@ def _structs(items: Sequence[Mapping[str, Any]]) -> pa.StructArray:
     return pa.StructArray.from_arrays(
         [pa.array([one.get(field.name) for one in items], field.type) for field in COST], fields=[*COST]
     )
+
+
+def entries(rows: pa.Table, table: Long) -> pa.Table:
+    """The entries of rows' maps in the form of LONG_TABLES; `rows` have `cell_id` and the maps."""
+    schema = LONG_TABLES[table]
+    if table == "costs":
+        cells, roles, spent = _pairs(rows, COSTS)
+        return pa.table([cells, roles, *spent.flatten()], schema)
+    numbers, texts = _pairs(rows, SCORES), _pairs(rows, TEXT)
+    none = [pa.nulls(len(part[2]), kind) for part, kind in ((numbers, pa.string()), (texts, pa.float64()))]
+    found = [pa.table([*numbers, none[0]], schema), pa.table([*texts[:2], none[1], texts[2]], schema)]
+    return pa.concat_tables(found)
+
+
+def _pairs(rows: pa.Table, name: str) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Of each entry of a column of maps its row's cell, its key and its value."""
+    column = rows[name].combine_chunks()
+    offsets = column.offsets.to_numpy()
+    owners = np.repeat(np.arange(len(column)), np.diff(offsets))
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    cells = rows["cell_id"].combine_chunks().take(pa.array(owners))
+    return cells, column.keys.slice(first, count), column.items.slice(first, count)
+
+
+def refolded(rows: pa.Table, maps: Sequence[str]) -> pa.Table:
+    """Rows of the joined form, with the maps in the place of their columns."""
+    held = [folded(row) for row in rows.to_pylist()]
+    columns = [map_array([row.get(name) for row in held], EPISODES.field(name).type) for name in maps]
+    return pa.table([rows["cell_id"], *columns], pa.schema([EPISODES.field(name) for name in ("cell_id", *maps)]))
 
 
 def folded(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -19,10 +19,10 @@ from grid.errors import ErrorKind, StoreError, shown_value
 from grid.metrics.declared import BY_NAME
 from grid.metrics.metric import Metric
 from grid.store.files import Table, lacks, scan
-from grid.store.joined import Joined, folded
+from grid.store.joined import LONG_TABLES as _LONG
+from grid.store.joined import Joined, Long, entries, refolded
 from grid.store.scanning import Scan
 from grid.store.schema import (
-    COST,
     COSTS,
     DIGESTS,
     EPISODES,
@@ -62,13 +62,6 @@ _WHERE = "_where"
 _QUOTED, _NAME = re.compile(r'"(?:[^"\\]|\\.)*"'), re.compile(r"[A-Za-z_]\w*+(?!\()")
 _DIGITS = 32  # of a row of metrics
 _SPENT = ["cell_id", "status", *(name for columns in SPENT.values() for name in columns.values())]
-Long = Literal["scores", "costs"]
-_LONG: dict[Long, pa.Schema] = {
-    "scores": pa.schema(
-        [("cell_id", pa.string()), ("name", pa.string()), ("value", pa.float64()), ("text", pa.string())]
-    ),
-    "costs": pa.schema([("cell_id", pa.string()), ("role", pa.string()), *COST]),
-}
 
 
 class CellIds:
@@ -255,27 +248,15 @@ def _words(told: str) -> set[str]:
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:
     """`scores` or `costs` in the order of cells' ids and of names, those of files that have a column for each too."""
-    maps, schema = ([SCORES, TEXT], _LONG["scores"]) if table == "scores" else ([COSTS], _LONG["costs"])
-    old = [name for name, part in PARTS.items() if part.map in maps]
-    rows = read(root, "episodes", ["cell_id", *maps, *old], where)
-    found: list[dict[str, Any]] = []
-    for row in rows.to_pylist():
-        if row[maps[0]] is None:
-            row |= folded({name: row[name] for name in old})
-        found += _entries(row, table)
-    data = pa.Table.from_pylist(found, schema)
+    maps = [SCORES, TEXT] if table == "scores" else [COSTS]
+    rows = read(root, "episodes", ["cell_id", *maps], where)
+    old = pc.field(maps[0]).is_null()
+    if rows[maps[0]].null_count:
+        own = [name for name, part in PARTS.items() if part.map in maps]
+        earlier = read(root, "episodes", ["cell_id", *own], old if where is None else where & old)
+        rows = pa.concat_tables([rows.filter(~old), refolded(earlier, maps)])
+    data = entries(rows, table).sort_by([("cell_id", "ascending"), (_LONG[table].names[1], "ascending")])
     return data if columns is None else data.select(list(columns))
-
-
-def _entries(row: Mapping[str, Any], table: Long) -> list[dict[str, Any]]:
-    held = {name: dict(row[name] or {}) for name in ((SCORES, TEXT) if table == "scores" else (COSTS,))}
-    if table == "costs":
-        return [{"cell_id": row["cell_id"], "role": role, **spent} for role, spent in sorted(held[COSTS].items())]
-    told = {**dict.fromkeys(held[TEXT]), **held[SCORES]}
-    return [
-        {"cell_id": row["cell_id"], "name": name, "value": told[name], "text": held[TEXT].get(name)}
-        for name in sorted(told)
-    ]
 
 
 @dataclass(frozen=True)
