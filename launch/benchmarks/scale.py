@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from rich.console import Console
 
 from grid import store
 from grid.store import looking, scanning
+from launch.benchmarks import versus
 
 T = TypeVar("T")
 _ENDS = 10_000  # cells at the start and at the end whose rates are compared
@@ -31,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How many cells."""
     parser.add_argument("--cells", type=int, default=1_000_000, help=f"a multiple of {_SETTINGS * _TRIALS}")
     parser.add_argument("--root", type=Path, help="where results go and stay; a folder that is removed, unless given")
+    parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
+    parser.add_argument("--rounds", type=int, default=3, help="of --against")
     parser.add_argument("--verification", type=Path, metavar="RESULTS", help="only what verifying these results costs")
 
 
@@ -38,6 +42,9 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
     """The null engine on cases of one step, as a user would run it; the same again; a table; verification."""
     if arguments.verification:
         _verification(arguments.verification, console)
+        return
+    if arguments.against:
+        _versus(arguments.against, arguments.cells, arguments.rounds, console)
         return
     with tempfile.TemporaryDirectory() as scratch:
         root: Path = arguments.root or Path(scratch)
@@ -59,6 +66,27 @@ def run(arguments: argparse.Namespace, console: Console) -> None:
         console.print(f"success by planner over {table['count'].sum():,} rows: {taken:.2f} s")
         console.print(table.to_string())
         _verification(folder, console)
+
+
+def _versus(other: Path, cells: int, rounds: int, console: Console) -> None:
+    """Both checkouts in turn, the first of a round by turns: cells per second, the restart, the driver's memory."""
+    folders = {"there": other.resolve(), "here": versus.HERE}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
+    for number in range(rounds):
+        for name in list(folders) if number % 2 else reversed(folders):
+            with tempfile.TemporaryDirectory() as scratch:
+                command = _command(Path(scratch), cells)
+                seconds, peak = _measured(command, folders[name])
+                again, _ = _measured(command, folders[name])
+            found[name].append({"rate": cells / seconds, "again": again, "peak": peak / 2**20})
+    console.print(versus.table(f"{cells:,} null cells", other, found, _FIGURES))
+
+
+_FIGURES = (
+    versus.Figure("cells/s with everything", "rate", more_is_better=True),
+    versus.Figure("the same command again, all done, s", "again"),
+    versus.Figure("driver's peak memory, MiB", "peak"),
+)
 
 
 def _verification(folder: Path, console: Console) -> None:
@@ -113,10 +141,10 @@ def _command(root: Path, cells: int) -> list[str]:
     ]
 
 
-def _measured(command: list[str]) -> tuple[float, int]:
-    """Seconds from start to end, and the process's peak memory in bytes."""
+def _measured(command: list[str], folder: Path = versus.HERE) -> tuple[float, int]:
+    """Seconds from start to end with the code of a checkout, and the process's peak memory in bytes."""
     started, peak = time.monotonic(), 0
-    with subprocess.Popen(command) as process:
+    with subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}) as process:
         while process.poll() is None:
             peak = max(peak, _peak(process.pid))
             time.sleep(_LOOK_SECONDS)

@@ -7,9 +7,9 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -48,15 +48,38 @@ def run(other: Path, rounds: int, console: Console) -> None:
     for number in range(rounds):
         for name in list(folders) if number % 2 else reversed(folders):
             found[name].append(_measured(folders[name]))
+    console.print(table("null engine, ReAct on SLATE", other, found, _FIGURES))
+
+
+class Figure(NamedTuple):
+    """A row of a comparison: what it is called, where a round has it, and by what it is multiplied to be shown."""
+
+    name: str
+    key: str
+    unit: float = 1.0
+    more_is_better: bool = False
+
+
+_FIGURES = (
+    Figure("episodes/s through Ray and Parquet", "rate", more_is_better=True),
+    Figure("CPU ms per cell", "cpu", 1000.0),
+)
+
+
+def table(
+    title: str, other: Path, found: Mapping[str, Sequence[Mapping[str, float]]], figures: Sequence[Figure]
+) -> Table:
+    """Medians of the rounds `there` and `here`, and the ratio of each round: above 1 is better here."""
     ours, theirs = (commit_of(folder) for folder in (HERE, other))
-    table = Table(title=f"null engine, ReAct on SLATE: {ours} here, {theirs} there, {rounds} rounds in turn")
+    rounds = len(found["here"])
+    made = Table(title=f"{title}: {ours} here, {theirs} there, {rounds} rounds in turn")
     for column in ("figure", "there", "here", "ratio of each round: median", "lowest to highest"):
-        table.add_column(column, justify="left" if column == "figure" else "right")
-    for figure, key, unit in (("episodes/s through Ray and Parquet", "rate", 1.0), ("CPU ms per cell", "cpu", 1000.0)):
-        there, here = ([unit * one[key] for one in found[name]] for name in ("there", "here"))
-        ratios = [b / a if key == "rate" else a / b for a, b in zip(there, here, strict=True)]
-        table.add_row(figure, *map(_median, (there, here, ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}")
-    console.print(table)
+        made.add_column(column, justify="left" if column == "figure" else "right")
+    for figure in figures:
+        there, here = ([figure.unit * one[figure.key] for one in found[name]] for name in ("there", "here"))
+        ratios = [b / a if figure.more_is_better else a / b for a, b in zip(there, here, strict=True)]
+        made.add_row(figure.name, *map(_median, (there, here, ratios)), f"{min(ratios):.2f} to {max(ratios):.2f}")
+    return made
 
 
 def _measured(folder: Path) -> dict[str, float]:
