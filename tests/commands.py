@@ -35,7 +35,7 @@ class Ended:
 
     def rows(self, name: str, table: store.Table = "episodes") -> list[dict[str, Any]]:
         """Of a sweep by its name."""
-        found: list[dict[str, Any]] = store.read(self.folder / "results" / name, table).to_pylist()
+        found: list[dict[str, Any]] = store.read(self.folder / "results" / name, table, wide=True).to_pylist()
         return found
 
 

@@ -206,7 +206,9 @@ def _one_each(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _is_plain(setting: Mapping[str, str]) -> bool:
-    return setting["planner"] == name_of(setting["planner"])
+    """Whether nothing of its planner is changed, and it is no form beside the paper's (`sampled/tooltree`)."""
+    planner = setting["planner"].partition(" ")[0]
+    return planner == name_of(planner) and "/" not in planner
 
 
 def _products(ours: Floats, theirs: Floats) -> Floats:

@@ -14,7 +14,7 @@ from grid import store
 from tests.commands import Ended, launch
 
 NAMES = ("tooltree_judge_noise", "apb_efficiency", "workbench", "two_cores")
-SIZE = {"apb_efficiency": 5 * 2, "tooltree_judge_noise": 4 * 2}
+SIZE = {"apb_efficiency": 5 * 2, "tooltree_judge_noise": 8 * 2}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def test_again_it_continues_what_is_missing_and_nothing_else(story: Story) -> No
     assert "nothing to run: all 10 cells are already done" in done
     again = (story.folder / "tooltree_judge_noise.log").read_text()
     assert "0 already done" in again
-    assert "ran 8 cells" in again
+    assert "ran 16 cells" in again
     episodes = (story.folder / "apb_efficiency" / "episodes").glob("*.parquet")
     assert {path.name: path.stat().st_mtime for path in episodes} == story.kept
     for name in NAMES:

@@ -13,7 +13,7 @@ from grid.errors import ConfigError
 from grid.replicas.fleet import Fleet
 from grid.runner import batch, make
 from grid.runner.check import Job, check_sweep
-from grid.runner.costs import spent_in
+from grid.runner.costs import spent_by_columns
 from grid.runner.plan import Plan
 from grid.runner.worker import Report
 from grid.types import Usage
@@ -74,14 +74,14 @@ def run(plan: Plan, monkeypatch: pytest.MonkeyPatch, chunk: Any) -> dict[str, Us
 
 
 def summed(rows: list[dict[str, Any]], role: Any, model: str) -> Usage:
-    return sum((spent_in(row)[role] for row in rows if row["model"] == model), Usage())
+    return sum((spent_by_columns(row)[role] for row in rows if row["model"] == model), Usage())
 
 
 def counted_in_attempts(plan: Plan, rows: list[dict[str, Any]]) -> None:
     """What both roles spent is in the attempts."""
     attempts = store.read(plan.root, "attempts").to_pylist()
     for counter in COUNTERS:
-        every = sum(getattr(usage, counter) for row in rows for usage in spent_in(row).values())
+        every = sum(getattr(usage, counter) for row in rows for usage in spent_by_columns(row).values())
         assert sum(row[counter] for row in attempts) == every, counter
 
 
@@ -172,7 +172,7 @@ def test_what_a_judge_answered_for_a_worker_that_died_is_counted(
 ) -> None:
     plan = plan_of(tmp_path, (LEXICAL, models[1]))
     (answered,) = run(plan, monkeypatch, dying_once).values()
-    rows, attempts = (store.read(plan.root, table).to_pylist() for table in ("episodes", "attempts"))
+    rows, attempts = (store.read(plan.root, table, wide=True).to_pylist() for table in ("episodes", "attempts"))
     assert [row["error_message"] for row in rows] == [None] * 3
     assert sorted(row["status"] for row in attempts) == ["died", *["ended"] * 3]
     (died,) = (row for row in attempts if row["status"] == "died")

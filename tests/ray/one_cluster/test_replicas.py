@@ -133,7 +133,7 @@ def run(plan: Plan, fleet: Fleet, said: list[str], kill_after: int | None = None
     if kill_after:
         wait_for(lambda: restarts(fleet) == 1)
     asked, totals = requests(fleet) - before, copy.deepcopy(fleet.totals())
-    episodes, steps = (store.read(plan.root, table).to_pylist() for table in ("episodes", "steps"))
+    episodes, steps = (store.read(plan.root, table, wide=True).to_pylist() for table in ("episodes", "steps"))
     return Ran(episodes, steps, totals, asked, list(said))
 
 
