@@ -22,7 +22,7 @@ from grid.metrics.metric import Metric, declared_by, together
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
 from grid.once import can
-from grid.planners.base import Planner
+from grid.planners.base import Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.outline import draft
 from grid.planners.progress import Budget
@@ -57,6 +57,8 @@ _ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
     USER: (Customer, Simulating),
 }
 """By role the code that asks it."""
+_OF_CASES = ("grid.metrics.plan_shape.plan_shape", "grid.metrics.solvable.solvable")
+"""What is told of a case whatever a planner does; values, which have no name of their own."""
 
 KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
 """Metrics that no setting has to declare."""
@@ -197,21 +199,25 @@ def _metrics_of(built: Built) -> Mapping[str, Metric]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md)."""
+    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md).
+
+    What hands a planner its requests and its world is a planner's code, though no planner names it.
+    """
     grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
     grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
     targets = {name: {part["_target_"] for part in parts} for name, parts in grouped.items()}
-    further: dict[str, list[Callable[..., object]]] = {"metrics": [score]}
+    further: dict[str, list[Callable[..., object]]] = {"planner": [Episode], "metrics": [score]}
     if MEMORY in config:
         further[MEMORY] = [memory_of]
     if goes_by_solved(config):
-        further["planner"] = [solved_of]
+        further["planner"].append(solved_of)
     if config["dataset"].get("outline") == DRAFTED:
-        further.setdefault("planner", []).append(draft)
+        further["planner"].append(draft)
     for role in (role for role in ASKED if role in config):
         further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(tools_ask(config)))]
     for name, definitions in further.items():
         targets.setdefault(name, set()).update(f"{one.__module__}.{one.__qualname__}" for one in definitions)
+    targets["metrics"].update(_OF_CASES)
     own = tuple(sorted(plugins.allowed()))
     return {name: code_digest(tuple(sorted(found)), own) for name, found in targets.items()}
 

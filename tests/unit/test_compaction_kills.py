@@ -19,7 +19,19 @@ import pytest
 from grid import store
 from grid.store.files import survey
 from grid.store.looking import name_of
-from tests.unit.test_store import attempt, case, chunk, comparison, episode, improvement, message, node, section, step
+from tests.unit.test_store import (
+    attempt,
+    case,
+    chunk,
+    comparison,
+    episode,
+    improvement,
+    message,
+    metric,
+    node,
+    section,
+    step,
+)
 
 _END_SECONDS = 600.0
 _IDS = [
@@ -54,6 +66,7 @@ def small_files(root: Path, count: int) -> None:
                 "sections": [section("shared"), section(name)],
                 "cases": [case("shared"), case(name)],
                 "comparisons": [comparison(f"{cell}{half}", rule=cell) for half in "ab"],  # of two the same is told
+                "metrics": [metric("shared"), metric(f"m{name}")],
             }[table]
             draft = root / "draft"
             pq.write_table(pa.Table.from_pylist(rows, schema=schema), draft, write_page_checksum=True)
