@@ -189,12 +189,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to compare with."""
     parser.add_argument("--against", type=Path, help="another checkout: both are measured in turn, and compared")
     parser.add_argument("--rounds", type=int, default=6, help="of --against")
+    parser.add_argument("--trials", type=int, default=TRIALS, help=f"of each case, of --against; default: {TRIALS}")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> None:
     """The null engine: episodes per second through Ray and Parquet, and where the time goes."""
     if arguments.against:
-        versus.run(arguments.against, arguments.rounds, console)
+        versus.run(arguments.against, arguments.rounds, arguments.trials, console)
         return
     setting, cluster = null_setting(), ClusterConfig(kind="local", dashboard=False)
     with tempfile.TemporaryDirectory() as folder:

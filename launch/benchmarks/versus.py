@@ -23,6 +23,7 @@ import json, sys, tempfile, time
 from pathlib import Path
 from launch.benchmarks import overhead
 
+overhead.TRIALS = int(sys.argv[2])
 setting, cluster = overhead.null_setting(), overhead.ClusterConfig(kind="local", dashboard=False)
 built = overhead.build(setting, overhead.BUDGET)
 chunk = list(overhead.cells(setting, built.dataset.version, built.dataset.case_ids(), overhead.TRIALS))
@@ -41,13 +42,16 @@ Path(sys.argv[1]).write_text(json.dumps({"rate": max(rates[1:]), "cpu": min(spen
 """
 
 
-def run(other: Path, rounds: int, console: Console) -> None:
-    """`rounds` times each in turn, the first of a round by turns; the ratio of each round, its median and spread."""
+def run(other: Path, rounds: int, trials: int, console: Console) -> None:
+    """`rounds` times each in turn, the first of a round by turns; the ratio of each round, its median and spread.
+
+    `trials`: of each of `overhead.CASES` cases.
+    """
     folders = {"there": other.resolve(), "here": HERE}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in folders}
     for number in range(rounds):
         for name in list(folders) if number % 2 else reversed(folders):
-            found[name].append(_measured(folders[name]))
+            found[name].append(_measured(folders[name], trials))
     console.print(table("null engine, ReAct on SLATE", other, found, _FIGURES))
 
 
@@ -82,11 +86,11 @@ def table(
     return made
 
 
-def _measured(folder: Path) -> dict[str, float]:
+def _measured(folder: Path, trials: int) -> dict[str, float]:
     """One process with the folder's own code."""
     result = Path(os.environ.get("TMPDIR", "/tmp")) / f"overhead-{os.getpid()}.json"  # noqa: S108
     environment = os.environ | {"PYTHONPATH": str(folder), "RAY_ADDRESS": ""}
-    command: Sequence[Any] = [sys.executable, "-c", _PROBE, result]
+    command: Sequence[Any] = [sys.executable, "-c", _PROBE, result, str(trials)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{folder}: {done.stderr[-2000:]}")
