@@ -48,7 +48,8 @@ def test_a_column_is_what_a_run_with_that_budget_returns(planner: str, tmp_path:
         calls: planted.grid(planner, cases=8, budget=BudgetConfig(llm_calls=calls), planner_values=keys)
         for calls in (32, 64, 200)
     }
-    whole = pd.DataFrame(found[200]["episodes"])
+    names = ("cell_id", "success", "llm_calls", "forward_passes", "judge_calls", "judge_passes")
+    whole = pd.DataFrame({name: [row[name] for row in found[200]["episodes"]] for name in names})
     used = whole["llm_calls"] + whole["forward_passes"] + whole[["judge_calls", "judge_passes"]].fillna(0).sum(axis=1)
     whole = whole.assign(calls=used, success=whole["success"].astype(float)).set_index("cell_id")
     improved = pd.DataFrame(found[200]["improvements"])
