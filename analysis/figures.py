@@ -22,6 +22,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis.horizon import FH, PLACE, SH
 from analysis.intervals import CLUSTER, Interval, amount, share
+from grid.store import sql
 from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
@@ -48,6 +49,10 @@ class Drawing:
     svg: str
     query: str
     section: str = ""
+
+    def __post_init__(self) -> None:
+        """`query` names what it reads, as a table's does."""
+        object.__setattr__(self, "query", sql.joined(self.query))
 
 
 def success_against(episodes: pd.DataFrame, column: str) -> str:
