@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
-if TYPE_CHECKING:
-    from functools import cached_property
+H = TypeVar("H")
+R = TypeVar("R")
 
-    kept = cached_property
-else:
 
-    class kept:  # noqa: N801 - as the one that it stands for
-        """functools.cached_property as from Python 3.12 on: without the lock, which costs more than most values."""
+class kept(Generic[R]):  # noqa: N801 - as functools.cached_property, for which it stands
+    """functools.cached_property as from Python 3.12 on: without the lock, which costs more than most values."""
 
-        def __init__(self, make: Callable[[Any], Any]) -> None:
-            self._make, self.__doc__ = make, make.__doc__
+    def __init__(self, make: Callable[[Any], R]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
 
-        def __set_name__(self, owner: type, name: str) -> None:
-            self._name = name
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
-        def __get__(self, thing: Any, owner: type) -> Any:
-            if thing is None:
-                return self
-            found = thing.__dict__[self._name] = self._make(thing)
-            return found
+    @overload
+    def __get__(self, thing: None, owner: type) -> kept[R]: ...
+
+    @overload
+    def __get__(self, thing: object, owner: type) -> R: ...
+
+    def __get__(self, thing: Any, owner: type) -> kept[R] | R:
+        if thing is None:
+            return self
+        thing.__dict__[self._name] = found = self._make(thing)
+        return found
 
 
 @lru_cache(maxsize=4096)
 def can(kind: type, ability: type) -> bool:
     """Whether objects of a class have the methods of a protocol; 3.11 looks for all of them at every isinstance."""
     return issubclass(kind, ability)
-
-
-H = TypeVar("H")
-R = TypeVar("R")
 
 
 class Once(Generic[H, R]):
