@@ -163,6 +163,15 @@ def corrected(differences: pd.DataFrame) -> pd.DataFrame:
     return differences.assign(**{f"{rate}_holm": holm(differences[f"{rate}_p"]) for rate in PAIRED})
 
 
+def _settling(theirs: pd.DataFrame, own: pd.DataFrame) -> float:
+    """How many cases would settle a difference that these leave open (`settling`); NaN where these would have.
+
+    So it is where planners share their trials' luck: the model, in which trials are independent, then sees no variance.
+    """
+    found = settling(_counts(theirs, own))
+    return found if found > len(own) else np.nan
+
+
 def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
     differences = (own - theirs).dropna(how="all", subset=PAIRED)
     found: dict[str, object] = {"cases": len(differences), "clusters": count(differences)}
@@ -174,7 +183,7 @@ def _compared(own: pd.DataFrame, theirs: pd.DataFrame) -> dict[str, object]:
     pair = [rates.loc[values.index] for rates in (own, theirs)]
     shares = [float(rates["success"].mean()) for rates in pair]
     opened = interval(values, reach=1.0)
-    needed = settling(_counts(pair[1], pair[0])) if opened.low <= 0 <= opened.high else np.nan
+    needed = _settling(pair[1], pair[0]) if opened.low <= 0 <= opened.high else np.nan
     found |= {"success_h": cohens_h(*shares) if len(values) else np.nan, "success_needed": needed}
     return found | {CHECKS: own[CHECKS].mean(), f"{CHECKS}_reference": theirs[CHECKS].mean()}
 

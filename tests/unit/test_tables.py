@@ -143,6 +143,19 @@ def test_a_difference_is_the_same_but_for_rounding() -> None:
     assert found["success_low"] < -0.5, "four clusters that agree leave much possible"
 
 
+def test_planners_that_share_their_luck_are_not_settled_by_two_cases() -> None:
+    """Of 100 cases three have one trial of three apart: the model of independent trials sees no variance there."""
+    rows = []
+    for case in range(100):
+        for trial in range(3):
+            resolved = float(case < 20)
+            apart = trial == 0 and case in (0, 1, 50)
+            rows += [row("react", case, trial, resolved), row("egb", case, trial, abs(resolved - apart))]
+    (found,) = paired_differences(pd.DataFrame(rows)).to_dict("records")
+    assert found["success_low"] < found["success"] < 0 < found["success_high"]
+    assert np.isnan(found["success_needed"])
+
+
 def test_cases_that_only_one_planner_finished_are_not_compared() -> None:
     rows = [row("react", 0, 0, 0.0), row("react", 1, 0, 0.0), row("react", 2, 0, None)]
     rows += [row("egb", 1, 0, 1.0), row("egb", 2, 0, 0.0), row("egb", 3, 0, 0.0)]
