@@ -81,7 +81,7 @@ def of_folder(
         name = measured.named(root, metric).name
         further = [] if name == SUCCESS else [name]
         rows = load.episodes(root, ["config", *further, *spending.SPENT])
-        return _pilot(_in_place(rows, name), str(root), place, planners)
+        return _pilot(_in_place(rows, name), str(root), place, planners, name)
 
 
 def _in_place(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -113,10 +113,12 @@ def of_policy(overrides: Sequence[str], planners: Sequence[str], metric: str = S
     read = list(dict.fromkeys([*_READ, metric]))
     rows = _in_place(pd.DataFrame(asyncio.run(in_process.episodes(plan, read, _NAME))), metric)
     place = {key: given[key] for key in PLACE if key in given and key != "robustness"}
-    return _pilot(rows, "the simulated policy", place, planners)
+    return _pilot(rows, "the simulated policy", place, planners, metric)
 
 
-def _pilot(episodes: pd.DataFrame, source: str, place: Mapping[str, str], planners: Sequence[str]) -> Pilot:
+def _pilot(
+    episodes: pd.DataFrame, source: str, place: Mapping[str, str], planners: Sequence[str], metric: str
+) -> Pilot:
     for key in PLACE:
         there = [str(one) for one in episodes[key].unique()]
         wanted = _one_of(key, place.get(key), there, source)
@@ -134,6 +136,7 @@ def _pilot(episodes: pd.DataFrame, source: str, place: Mapping[str, str], planne
     named = " on ".join(str(own[key].iloc[0]) for key in PLACE[:2])
     robustness = str(own["robustness"].iloc[0])
     told = f"{source}: {named}" + ("" if robustness == UNDISTURBED else f", {robustness}")
+    told += "" if metric == SUCCESS else f"; what is called success below is the metric {metric}"
     dataset = str(own["dataset"].iloc[0])
     warnings = unknowns.warnings(own) if unknowns.COLUMN in own else ()
     return Pilot(told, dataset, reference, other, found, order, unread, *_known(tokens, money), warnings)

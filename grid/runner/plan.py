@@ -32,7 +32,8 @@ class Plan:
     """What is to be run, and where results go.
 
     `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
-    dollars that all runs of the name may take; None: without limit.
+    dollars that all runs of the name may take; None: without limit. `metrics`: what its cells may be
+    measured by, by name.
     """
 
     name: str

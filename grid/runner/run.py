@@ -124,10 +124,13 @@ def killed_cell(
 
     Its problem is not built: that may be what ended the worker.
     """
-    scores = {**UNSCORED, SUCCESS: False, **_unsolved(built, cell)} if kind in UNRESOLVED else UNSCORED
+    scores = UNSCORED
+    if kind in UNRESOLVED:
+        unsolved = {**UNSCORED, SUCCESS: False}
+        scores = _declared({**unsolved, **_unsolved(built, cell)}, built) or unsolved
     row = cell_columns(cell, built, attempt_id) | plan_shape(Reference({}, ()))
     row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
-    row |= score_columns(checked(scores, built.metrics)) | costs_of(built.engines, {}, {})
+    row |= score_columns(scores) | costs_of(built.engines, {}, {})
     return EpisodeRow(identity(setting, built) | storable(row | stamp.columns(0.0, 0.0)))
 
 
@@ -269,9 +272,18 @@ def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime
         said = _unsolved(built, cell) if run.problem.examine else {}
         found = scored(run.problem, run.trajectory, resolved=False, said=said)
         found = found if found[SUCCESS] is None else {**found, SUCCESS: False}
-        with suppress(ValueError):  # whose dataset measures what nobody declared: cells that end well say so
-            run.scores = checked(found, built.metrics)
+        run.scores = _declared(found, built) or run.scores
     return kind, message
+
+
+def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
+    """What was measured of a cell that failed; nothing where its dataset measures what nobody declared.
+
+    Cells that end well say that, and the failure has its own message.
+    """
+    with suppress(ValueError):
+        return checked(found, built.metrics)
+    return {}
 
 
 def _unsolved(built: Built, cell: Cell) -> Mapping[str, Any]:

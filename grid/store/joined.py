@@ -61,7 +61,7 @@ class Joined:
         plain = [name for name in EPISODES.names if name in told and name not in MAPS]
         own = [name for name in long if name in LONG.names] if any(not file.of_now for file in self.scan.files) else []
         maps = list(dict.fromkeys(self.parts[name].map for name in long))
-        asked = {*maps} | {name for name in MAPS if f"{name}" in columns}
+        asked = {*maps} | {name for name in MAPS if name in columns}
         scan = Scan(self.scan.files, pa.schema([*EPISODES, *(self.fields[name] for name in own)]), self.scan.where)
         for batch in scan.batches({name: pc.field(name) for name in [*plain, *asked, *own]}):
             rows = {name: batch[name] for name in [*plain, *asked]}

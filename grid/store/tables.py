@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from grid.errors import ErrorKind, StoreError, shown_value
 from grid.metrics.declared import BY_NAME
 from grid.metrics.metric import Metric
-from grid.store.files import Table, lacks, scan
+from grid.store.files import Table, lacks, scan, whole
 from grid.store.joined import LONG_TABLES as _LONG
 from grid.store.joined import Joined, Long, entries, refolded
 from grid.store.scanning import Scan
@@ -186,6 +187,12 @@ def metrics(root: str | Path) -> dict[str, Metric]:
     Raises:
         StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
     """
+    return dict(_metrics(Path(root), tuple(file.path for file in whole(Path(root), "metrics"))))
+
+
+@lru_cache(maxsize=8)
+def _metrics(root: Path, files: tuple[Path, ...]) -> Mapping[str, Metric]:
+    """As the files say, whose names are hashes of what they hold: a report asks for each of its tables."""
     found = dict(BY_NAME)
     columns = [name for name in TABLES["metrics"].names if name != "digest"]
     rows = read(root, "metrics", columns, ~pc.field("name").isin([*BY_NAME, *EPISODES.names])).to_pylist()

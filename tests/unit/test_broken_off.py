@@ -105,3 +105,11 @@ def test_a_cell_that_ends_its_worker_is_unsolved_where_its_time_was_up(
         wanted = JUDGED[name][1] if unsolved else dict.fromkeys(JUDGED[name][1])
         assert row["success"] is (False if unsolved else None)
         assert {column: row[column] for column in wanted} == wanted
+
+
+def test_a_name_that_nobody_declared_ends_no_sweep_with_the_worker(request: pytest.FixtureRequest) -> None:
+    setting, built = built_of("traject_bench", request)
+    (cell,) = cells(setting, built.version, built.dataset.case_ids()[:1], 1)
+    built = replace(built, metrics={})
+    row = killed_cell(built, setting, cell, Stamp("test", None), "a", ErrorKind.TIMEOUT, "it ended its worker")
+    assert (row["success"], row["accuracy"], row["finished"]) == (False, None, False)

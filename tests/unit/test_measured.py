@@ -95,6 +95,7 @@ def test_a_formula_takes_them(root: Path) -> None:
 def test_power_is_of_any_metric_from_0_to_1(root: Path) -> None:
     pilot = pilots.of_folder(root, {}, ["react", "zero_shot"], metric="answered")
     assert [*pilot.counts.rates] == pytest.approx([0.8, 0.4])
+    assert pilot.told.endswith("what is called success below is the metric answered")
     with pytest.raises(ConfigError, match="metric='desk_minutes': a metric whose values are from 0 to 1"):
         pilots.of_folder(root, {}, ["react", "zero_shot"], metric="desk_minutes")
     with pytest.raises(AnalysisError, match="no metric with numbers"):
