@@ -28,10 +28,10 @@ def sheet(root: Path, differences: pd.DataFrame, reference: str) -> Sheet:
         [
             *(row[name] for name in LABELS),
             *(f"{row[count]:,}" for count in ("cases", "clusters")),
-            *_interval(row, "success"),
+            *bounded(row, "success"),
             _p(row["success_holm"]),
             figure(row["success_h"], "+.2f"),
-            *_interval(row, "tool_match_rate"),
+            *bounded(row, "tool_match_rate"),
             "/".join(figure(row[name], ".1f") for name in (tables.CHECKS, f"{tables.CHECKS}_reference")),
         ]
         for row in differences.to_dict("records")
@@ -93,7 +93,8 @@ def _rounded(cases: float) -> str:
     return f"about {math.ceil(cases / step) * step:,}"
 
 
-def _interval(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
+def bounded(row: Mapping[Any, Any], rate: str) -> tuple[str, str]:
+    """A difference with its marks, and its interval, of a row of `tables.corrected`."""
     low, high = row[f"{rate}_low"], row[f"{rate}_high"]
     if pd.isna(row[rate]):
         return "none", "none"

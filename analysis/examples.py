@@ -75,8 +75,11 @@ def _pairs(episodes: pd.DataFrame) -> pd.DataFrame:
 
 def _repeating(root: Path, cells: list[str]) -> set[str]:
     """The cells in which a call that failed is made again as it was written."""
-    taken = _steps(root, cells)
-    return {str(cell) for cell, own in taken.groupby("cell_id", sort=False) if any(again for _, again in _marked(own))}
+    taken = _steps(root, cells).dropna(subset="written").assign(place=lambda steps: range(len(steps)))
+    call = ["cell_id", "written"]
+    failed = taken[[one is True for one in taken["failed"]]].drop_duplicates(call)[[*call, "place"]]
+    found = taken.merge(failed, on=call, suffixes=("", "_failed"))
+    return {*found.loc[found["place"] > found["place_failed"], "cell_id"].astype(str)}
 
 
 def _steps(root: Path, cells: list[str]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis import left_out, provenance
+from analysis import left_out, load, provenance
 from grid import store
 
 _FACTS = ["model", "engine", "engine_version", "git_commit", "config"]
@@ -29,7 +29,7 @@ def of(root: Path) -> list[tuple[str, str]]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows = store.read(root, "episodes", [*_FACTS, "created_at"], categories=_FACTS)
+    rows = load.rows(root, [*_FACTS, "created_at"], categories=_FACTS)
     if not rows.num_rows:
         return []
     runs = store.runs(root)["runs"]

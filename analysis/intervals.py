@@ -150,18 +150,24 @@ def freedom(shares: npt.NDArray[np.float64]) -> float:
 
 def effective_clusters(values: pd.Series[float]) -> float | None:
     """How many clusters of one size count as much as these (Kish 1965); None of a single one."""
-    shares = values.groupby(level=CLUSTER, observed=True).size() / len(values)
+    shares = np.bincount(_clusters(values)) / len(values)
     return 1 / float((shares**2).sum()) if len(shares) > 1 else None
 
 
 def error_of(values: pd.Series[float]) -> Error | None:
     """The CR2 error of cases' mean; None where there is none: fewer than two clusters, or no variation between them."""
-    deviations = (values - values.mean()).groupby(level=CLUSTER, observed=True)
-    sums, shares = deviations.sum(), deviations.size() / len(values)
+    clusters = _clusters(values)
+    sums = np.bincount(clusters, np.asarray(values - values.mean(), dtype=np.float64))
+    shares = np.bincount(clusters) / len(values)
     if len(sums) < 2:
         return None
     weights = 1 / (1 - shares)
     size = math.sqrt(float((sums**2 * weights).sum())) / len(values)
     if size < ROUNDING:
         return None
-    return Error(size, freedom(np.asarray(shares, dtype=np.float64)))
+    return Error(size, freedom(shares))
+
+
+def _clusters(values: pd.Series[float]) -> npt.NDArray[np.intp]:
+    """The number of each case's cluster."""
+    return pd.factorize(values.index.get_level_values(CLUSTER))[0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +18,7 @@ from analysis.apart import APART
 from grid import store
 from grid.datasets.base import BASELINES
 from grid.engines.roles import ASKED
+from grid.store.schema import JOINED
 
 SETTING = ["model", "dataset", "robustness", "planner"]
 """The labels that tell settings apart; `episodes` makes them do so."""
@@ -37,6 +40,10 @@ _FLAGS = [
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
+_HELD_BYTES = 128 << 20  # of columns, for as long as a process looks at a folder: some 100,000 cells' worth
+_HELD_CELLS = 50_000  # up to so many all that tables are likely to ask for is read at once
+_FEW = [*_TEXTS, *_FACTORS]
+_LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_FEW]
 
 
 def episodes(
@@ -53,7 +60,7 @@ def episodes(
     """
     names = list(dict.fromkeys([*_EPISODES, *further]))
     texts = [name for name in names if name in [*_TEXTS, *_FACTORS]]
-    frame: pd.DataFrame = store.read(root, "episodes", names, where, texts).to_pandas()
+    frame: pd.DataFrame = rows(root, names, where, texts).to_pandas()
     frame = frame.assign(
         **{name: _ordered(frame[name]) for name in [*SETTING, "case_id"]},
         **{name: frame[name].astype("float64") for name in _FLAGS if name in frame},
@@ -67,9 +74,48 @@ def episodes(
     return frame
 
 
+def rows(
+    root: Path, names: Sequence[str], where: pc.Expression | None = None, categories: Sequence[str] = ()
+) -> pa.Table:
+    """`store.read(root, "episodes", …)`, of which columns stay in memory: a report's tables ask for the same ones."""
+    files = store.files_of(root, "episodes")
+    held = _held(Path(root), files)
+    named = sorted(store.named_in(where) & {*JOINED.names, *store.metrics(root)}) if where is not None else []
+    wanted = list(dict.fromkeys([*names, *named]))
+    missing = [name for name in wanted if name not in held]
+    if missing:
+        few = sum(file.rows for file in files) <= _HELD_CELLS
+        missing += [name for name in _LIKELY if few and name not in held and name not in missing]
+        found = store.read(root, "episodes", missing, None, [name for name in missing if name in [*categories, *_FEW]])
+        size = found.nbytes + sum(column.nbytes for column in held.values())
+        if store.files_of(root, "episodes") != files or size > _HELD_BYTES:
+            held.clear()
+            return store.read(root, "episodes", names, where, categories)
+        held.update(zip(missing, found.columns, strict=True))
+    table = pa.table({name: held[name] for name in wanted})
+    if where is not None:
+        asked = {name: _formed(held[name], encoded=False) for name in named}
+        places = pa.table({**asked, "": pa.array(np.arange(len(table)))}).filter(where)[""]
+        table = pa.table({name: _formed(table[name], encoded=False) for name in names}).take(places)
+    return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
+
+
+@lru_cache(maxsize=4)
+def _held(root: Path, files: tuple[store.File, ...]) -> dict[str, pa.ChunkedArray]:
+    """The columns that were read of these files, whose names are hashes of what they hold."""
+    return {}
+
+
+def _formed(column: pa.ChunkedArray, encoded: bool) -> pa.ChunkedArray:
+    """A column as a dictionary or plainly."""
+    if pa.types.is_dictionary(column.type) == encoded:
+        return column
+    return column.dictionary_encode() if encoded else column.cast(column.type.value_type)
+
+
 def answer_prefixes(root: Path) -> dict[str, str]:
     """By model's label, what the engine puts in front of its answers, for those where it does."""
-    found = store.read(root, "episodes", ["model", "config"], categories=["model", "config"])
+    found = rows(root, ["model", "config"], categories=["model", "config"])
     pairs = found.group_by(["model", "config"]).aggregate([]).to_pylist()
     prefixes = {
         pair["model"]: json.loads(pair["config"] or "{}").get("model", {}).get("answer_prefix") for pair in pairs

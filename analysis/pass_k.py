@@ -19,10 +19,13 @@ from analysis.render import Sheet
 _LABELS = SETTING[2:]
 _PRINTED = 4
 """The largest k of which a terminal shows columns."""
+_EVERY = 8
+"""Each k up to this one has its columns; above it those that double, and the number of trials itself."""
 _CAPTION = (
     "in % of cases, of n trials with c successes: pass^k is the chance that k trials drawn without replacement all "
     "succeed, C(c, k) / C(n, k) (τ-bench, Yao et al. 2024); pass@k that any does, 1 − C(n − c, k) / C(n, k); pass^1 is "
-    f"the success rate over these cases; in brackets 95% intervals: {intervals.SHARES}"
+    f"the success rate over these cases; of more than {_EVERY} trials, k = 1 to {_EVERY}, those that double, and all; "
+    f"in brackets 95% intervals: {intervals.SHARES}"
 )
 _SHORT = (
     "% of cases; pass^k: k trials of a case, drawn from those that ran, all succeed (τ-bench, Yao et al. 2024); "
@@ -43,6 +46,12 @@ def all_of(successes: int, trials: int, k: int) -> float:
 def any_of(successes: int, trials: int, k: int) -> float:
     """pass@k of one case: 1 − C(n − c, k) / C(n, k), for 1 <= k <= n trials of which c succeeded."""
     return 1 - all_of(trials - successes, trials, k)
+
+
+def shown(most: int) -> list[int]:
+    """The k that tables show: 1 to 8, 16, 32 and so on, and `most` (of 200 trials there are 13)."""
+    doubled = (_EVERY << power for power in range(1, most.bit_length()))
+    return [*range(1, min(most, _EVERY) + 1), *(k for k in doubled if k < most), *[most] * (most > _EVERY)]
 
 
 def sheets(root: Path, cases: pd.DataFrame) -> list[Sheet]:
@@ -75,17 +84,17 @@ def rates(cases: pd.DataFrame, most: int) -> pd.DataFrame:
     columns = {
         f"{name}{k}": [of(won, trials, k) if trials >= k else math.nan for won, trials in pairs]
         for name, of in (("all_", all_of), ("any_", any_of))
-        for k in range(1, most + 1)
+        for k in shown(most)
     }
     values = pd.DataFrame(columns, index=cases.index, dtype="float64")
     return measured(pd.concat([cases, values], axis=1), _LABELS, measures(most)).drop(columns="cells")
 
 
 def measures(most: int) -> list[Measure]:
-    """pass^1 to pass^most, then pass@2 to pass@most: pass@1 is pass^1."""
+    """pass^1 to pass^most, then pass@2 to pass@most, of the k that are `shown`: pass@1 is pass^1."""
     return [
-        *(Measure(f"all_{k}", f"pass^{k}") for k in range(1, most + 1)),
-        *(Measure(f"any_{k}", f"pass@{k}") for k in range(2, most + 1)),
+        *(Measure(f"all_{k}", f"pass^{k}") for k in shown(most)),
+        *(Measure(f"any_{k}", f"pass@{k}") for k in shown(most)[1:]),
     ]
 
 
@@ -115,7 +124,7 @@ def _left_out(rows: Iterable[dict[Any, Any]], most: int) -> list[str]:
     """How many cases each row leaves out, by k."""
     found = []
     for row in rows:
-        missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in range(1, most + 1)}
+        missing = {k: row["cases"] - row[f"all_{k}_cases"] for k in shown(most)}
         told = ", ".join(f"{count:,} at k = {k}" for k, count in missing.items() if count)
         if told:
             found.append(

@@ -16,7 +16,6 @@ from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.load import SETTING, UNCHANGED
 from analysis.render import Sheet
 from analysis.significance import LEVEL, holm, p_value
-from grid import store
 
 GAINS = ["success", "tool_match_rate"]
 """The rates that are compared."""
@@ -98,7 +97,7 @@ def _without_memory(planners: pd.Series[str], memory: pd.Series[str]) -> list[st
 
 def _labels(root: Path) -> set[str]:
     known = pc.field("memory").is_valid()
-    return set(store.read(root, "episodes", ["memory"], known, ["memory"])["memory"].unique().to_pylist())
+    return set(load.rows(root, ["memory"], known, ["memory"])["memory"].unique().to_pylist())
 
 
 def _sheet(root: Path, model: str, dataset: str, values: pd.DataFrame) -> Sheet:

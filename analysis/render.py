@@ -20,6 +20,10 @@ from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _ENDLESS = 10_000
+READABLE = 100
+"""Columns that a report's tables are made for."""
+_WIDTH = 160
+"""Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
 _LABEL = 14
 """Columns that a label keeps where there is little room."""
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
@@ -73,6 +77,11 @@ class Sheet:
         width = len(self.labels) + len(self.figures)
         if any(len(row) != width for row in (*self.rows, *self.printed)):
             raise ValueError(f"{self.name}: a row without {width} cells")
+
+
+def wide(console: Console, width: int = _WIDTH) -> Console:
+    """A console for the same place that has so many columns, or more."""
+    return Console(file=console.file, width=max(console.width, width), highlight=False, emoji=False)
 
 
 def show(console: Console, sheet: Sheet, wide: bool = False) -> bool:

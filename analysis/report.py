@@ -46,17 +46,13 @@ from analysis.failures import sheets as failures
 from analysis.frontier import drawings as frontier
 from analysis.plans import sheets as plans
 from analysis.published import sheets as published
-from analysis.render import Sheet, show
+from analysis.render import READABLE, Sheet, show, wide
 from analysis.search import sheets as search
 from analysis.spec import Spec
 from analysis.trajectory import metrics, scaling
 from analysis.varied import sheets as varied
 from grid.text.untrusted import shown
 
-_WIDTH = 160
-"""Columns that tables of a sweep's replicas and settings need; narrower terminals get this many all the same."""
-_READABLE = 100
-"""Columns that the tables of a report are made for."""
 _PLACE = ["model", "dataset"]
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)
 """How the names of tables begin that a terminal is spared unless it is asked for all."""
@@ -93,7 +89,7 @@ def print_report(
 def _print_report(
     root: Path, console: Console, analysis: Spec | None, all_columns: bool, named: Sequence[str]
 ) -> list[Sheet]:
-    console = wide(console, _READABLE)
+    console = wide(console, READABLE)
     episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
@@ -150,11 +146,6 @@ def _trajectories(root: Path) -> list[Sheet]:
     """What was called against the reference's calls, where anything is known of that."""
     cells = metrics.read(root)
     return [*metrics.sheets(root, cells), *scaling.sheets(root, cells)] if len(cells) else []
-
-
-def wide(console: Console, width: int = _WIDTH) -> Console:
-    """A console for the same place that is wide enough for a table of so many columns."""
-    return Console(file=console.file, width=max(console.width, width), highlight=False, emoji=False)
 
 
 def _sheets(root: Path, episodes: pd.DataFrame, plan: pd.DataFrame) -> list[Sheet]:

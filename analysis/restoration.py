@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.compute as pc
 
-from analysis import queries, unknowns
+from analysis import load, queries, unknowns
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.render import Sheet
 from grid import store
@@ -43,7 +43,7 @@ _CAPTION = (
 
 def told(root: Path) -> str:
     """What every caption begins with where decisions of a judge were set right; nothing where none were."""
-    found = store.read(root, "episodes", ["config"], categories=["config"]).column("config").unique().to_pylist()
+    found = load.rows(root, ["config"], categories=["config"]).column("config").unique().to_pylist()
     restored = any(_restoring(text).restored != NOT_RESTORED for text in found)
     return "restored=...: decisions of the judge set right from the reference, no result of it; " if restored else ""
 
@@ -81,8 +81,8 @@ def table(root: Path) -> pd.DataFrame:
     `error`, `false_positives` and `false_negatives` of these, `success` (mean over cases of the mean over trials),
     `gain` with `low` and `high`; NaN where there is none.
     """
-    episodes: pd.DataFrame = store.read(
-        root, "episodes", _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
+    episodes: pd.DataFrame = load.rows(
+        root, _EPISODES, pc.field("judge").is_valid(), [*_ROW, "case_id", CLUSTER]
     ).to_pandas()
     episodes = unknowns.applied(episodes.assign(success=episodes["success"].astype("float64")))
     settings = episodes[_ROW].drop_duplicates()
@@ -112,9 +112,7 @@ def errors(root: Path) -> pd.Series[float]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows: pd.DataFrame = store.read(
-        root, "episodes", ["cell_id", "config"], pc.field("judge").is_valid(), ["config"]
-    ).to_pandas()
+    rows: pd.DataFrame = load.rows(root, ["cell_id", "config"], pc.field("judge").is_valid(), ["config"]).to_pandas()
     found = []
     for text, cells in rows.groupby("config", observed=True):
         how, mine = _restoring(str(text)), pc.field("cell_id").isin(cells["cell_id"].tolist())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from grid import store
+from analysis import load
 from grid.engines.roles import ACTOR, ASKED
 from grid.runner.endings import SOURCE
 from grid.store.schema import SPENT
@@ -28,7 +28,7 @@ def warnings(root: Path) -> list[str]:
     Raises:
         StoreError: the folder cannot be read.
     """
-    rows = store.read(root, "episodes", [*_TEXTS, *_COUNTS.values()], categories=_TEXTS)
+    rows = load.rows(root, [*_TEXTS, *_COUNTS.values()], categories=_TEXTS)
     cells: pd.DataFrame = rows.to_pandas()
     return [*_uncounted(cells), *_others(cells)]
 

@@ -85,7 +85,7 @@ def ranked(found: pd.DataFrame) -> pd.DataFrame:
     """
     places = pd.DataFrame({
         "group": found.groupby(_GROUP, sort=False).ngroup(),
-        "other": [_name(str(planner)) != REFERENCE for planner in found["planner"]],
+        "other": [plain_name(str(planner)) != REFERENCE for planner in found["planner"]],
         "failure": -found["success_mean"].fillna(-1.0),
     })  # fmt: skip
     order = places.sort_values(["group", "other", "failure"], kind="stable").index
@@ -201,14 +201,14 @@ def reference_of(planner: str, planners: Sequence[str], reference: str) -> str |
     The only one there is; of several, the one with the same changes (`react[temperature=0]` for
     `egb_logits[temperature=0]`) and the same retriever.
     """
-    found = [label for label in planners if _name(label) == reference]
+    found = [label for label in planners if plain_name(label) == reference]
     if planner in found:
         return None
-    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(_name(planner))]
+    same = [label for label in found if label.removeprefix(reference) == planner.removeprefix(plain_name(planner))]
     return found[0] if len(found) == 1 else same[0] if same else None
 
 
-def _name(label: str) -> str:
+def plain_name(label: str) -> str:
     """A label's planner without changes, retriever and id: `react[temperature=0] / bm25` is `react`."""
     return label.partition("[")[0].partition(" ")[0]
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from analysis.report import wide
+from analysis.render import wide
 from grid.engines.roles import ASKED
 from grid.runner.cell import FURTHER, GROUPS
 from grid.runner.check import Checked

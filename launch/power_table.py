@@ -20,7 +20,7 @@ from analysis.power.latent import Latent, components, planted
 from analysis.power.needed import endless
 from analysis.power.pilot import Counts, fitted
 from analysis.power.plans import MOST, Row, Wanted, false_alarms, rows
-from analysis.report import wide
+from analysis.render import wide
 from grid.errors import ConfigError
 from grid.text.untrusted import shown
 from launch import pilots

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 
-from analysis.report import wide
+from analysis.render import wide
 from grid import CONF
 from grid.engines.hosted import HostedEngine
 from grid.errors import ConfigError, GridError

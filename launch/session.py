@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from rich.console import Console
 
 from analysis import served, unreadable
-from analysis.report import print_report, wide
+from analysis.render import wide
+from analysis.screen import print_screen
 from grid import store
 from grid.errors import ErrorKind, StoreError
 from grid.replicas.fleet import Fleet
@@ -38,7 +39,7 @@ _PASSES = 2  # the second for cells whose files were found damaged behind the fi
 
 
 def run_checked(checked: Checked, report: bool = True) -> bool:
-    """Run a sweep and, with `report`, print its tables.
+    """Run a sweep and, with `report`, print its first screen.
 
     True where every cell has a row that is no infrastructure failure.
     """
@@ -56,7 +57,7 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
         if not fresh:
             announce(checked, console, plan.total() - sum(pending.values()))
         if any(pending.values()):
-            tally, spending = TranscriptTally(plan.settings), Spending(plan, partial(say, console))
+            tally, spending = TranscriptTally(), Spending(plan, partial(say, console))
             for again in range(_PASSES):
                 if told := spending.reached():
                     say(console, told)
@@ -73,14 +74,13 @@ def run_checked(checked: Checked, report: bool = True) -> bool:
                 if stopped or not lost:
                     break
             _compact(plan, console)
-            transcripts = tally.table(store.size(plan.root, TABLES))
-            if transcripts:
-                wide(console).print(transcripts)
+            if kept := tally.line(store.size(plan.root, TABLES)):
+                say(console, kept)
         else:
             console.print(f"nothing to run: all {plan.total():,} cells are already done")
         if report:
-            print_report(plan.root, console)
-        return _complete(checked, console, sum(pending.values()))
+            print_screen(plan.root, console)
+        return _complete(checked, console, sum(pending.values()), warn=not report)
 
 
 @contextmanager
@@ -223,8 +223,11 @@ def say(console: Console, line: str) -> None:
     console.print(shown(line), markup=False, soft_wrap=True)
 
 
-def _complete(checked: Checked, console: Console, missing: int) -> bool:
-    """Whether all cells are there and none is an infrastructure failure; failures are listed by kind."""
+def _complete(checked: Checked, console: Console, missing: int, warn: bool) -> bool:
+    """Whether all cells are there and none is an infrastructure failure; failures are listed by kind.
+
+    `warn`: also of answers that could not be read, and of who answered, which the first screen begins with.
+    """
     plan = checked.plan
     wanted = {setting.id for setting in plan.settings}
     broken = store.read(
@@ -236,7 +239,7 @@ def _complete(checked: Checked, console: Console, missing: int) -> bool:
             failures.setdefault(row["error_kind"], []).append(row["error_message"])
     for kind, messages in failures.items():
         say(console, f"{len(messages):,} cells failed ({kind}), the first: {messages[0]}")
-    for line in (*unreadable.warnings(plan.root), *served.warnings(plan.root)):
+    for line in (*unreadable.warnings(plan.root), *served.warnings(plan.root)) if warn else ():
         say(console, line)
     if missing:
         say(console, f"{missing:,} cells are missing: run again with the same name")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
@@ -11,7 +10,6 @@ from rich.table import Table
 
 from grid.replicas.fleet import Totals
 from grid.runner.batch import Report
-from grid.runner.cell import Setting
 from grid.text.untrusted import shown
 
 
@@ -49,34 +47,25 @@ def replicas_table(totals: Sequence[Totals]) -> Table:
 
 
 class TranscriptTally:
-    """Cells of which is kept what they asked, and the bytes that were written of it, by planner and dataset."""
+    """Cells of which is kept what they asked and were answered, and the bytes that were written of it, in this run."""
 
-    def __init__(self, settings: Sequence[Setting]) -> None:
-        self._pairs = {one.id: (one.labels["planner"], one.labels["dataset"]) for one in settings}
-        self._cells, self._bytes = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    def __init__(self) -> None:
+        self._cells = self._bytes = 0
 
     def count(self, report: Report) -> None:
         """Take in what a try of a chunk reports."""
-        pair = self._pairs[report.setting_id]
-        self._cells[pair] += report.kept
-        self._bytes[pair] += report.transcripts
+        self._cells += report.kept
+        self._bytes += report.transcripts
 
-    def table(self, on_disk: int) -> Table | None:
-        """Bytes a cell; None where nothing was kept. `on_disk` are the bytes of the files as they are now."""
-        if not self._cells.total():
-            return None
-        table = Table(title="transcripts", box=box.SIMPLE_HEAD, title_justify="left")
-        table.caption = (
-            "what was asked and answered, in this run, as it was written; a section that several cells share counts "
-            f"where it was written first; with merged files all of this name takes {on_disk:,} bytes"
+    def line(self, on_disk: int) -> str:
+        """What was kept; nothing where nothing was. `on_disk` are the bytes of the files as they are now."""
+        if not self._cells:
+            return ""
+        return (
+            f"kept what {self._cells:,} cells asked and were answered: {self._bytes:,} bytes, "
+            f"{self._bytes / self._cells:,.0f} per cell as they were written; with merged files all of this name takes "
+            f"{on_disk:,} bytes"
         )
-        for column in ("planner", "dataset", "cells kept", "bytes", "bytes per cell"):
-            table.add_column(column, justify="left" if column in ("planner", "dataset") else "right", no_wrap=True)
-        for pair, cells in sorted(self._cells.items()):
-            if cells:
-                size = self._bytes[pair]
-                table.add_row(*map(escape, map(shown, pair)), f"{cells:,}", f"{size:,}", f"{size / cells:,.0f}")
-        return table
 
 
 def _rates(tokens: int, seconds: float, busy: float) -> str:

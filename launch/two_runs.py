@@ -28,8 +28,7 @@ def report(first: Path, second: Path, console: Console, unknown: Unknown | None 
     """
     from analysis import html
     from analysis.comparison.report import compare
-    from analysis.render import show
-    from analysis.report import wide
+    from analysis.render import show, wide
     from grid.text.untrusted import shown
     from launch.report import write_whole
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis import load
 from analysis.failures import cached
 from analysis.failures.cells import NOTHING, Cell, Fault, Reference, Taken, Wanted
 from analysis.failures.rules import faults, primary
@@ -53,7 +54,7 @@ def classes(root: Path) -> pa.Table:
     Raises:
         StoreError: the folder cannot be read.
     """
-    failed = store.read(root, "episodes", _EPISODES, _FAILED, ["dataset", "config"])
+    failed = load.rows(root, _EPISODES, _FAILED, ["dataset", "config"])
     known = cached.known(root)
     fresh = _told(root, cached.unknown(failed, known))
     table = cached.joined(failed, known, fresh)

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from analysis import load, planted, provenance
 from analysis.intervals import CLUSTER
 from analysis.load import SETTING
-from grid import store
 from grid.chains import BEHAVIOURS, ERRORS
 
 HOLISTIC, STEPWISE = "holistic", "stepwise"
@@ -72,7 +71,7 @@ def read(root: Path) -> pd.DataFrame:
     known = pc.field("task_family").is_valid()
     for name in ("plan_correct", "behaviour", "refused", "plan_cost"):
         known = known | pc.field(name).is_valid()
-    if not store.read(root, "episodes", ["cell_id"], known).num_rows:
+    if not load.rows(root, ["cell_id"], known).num_rows:
         return pd.DataFrame(columns=["task_family", *SETTING])
     return derived(load.episodes(root, [planted.ENGINE, *provenance.COLUMNS, "config", *SOURCES], known))
 

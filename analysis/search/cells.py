@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from analysis import load, planted, spending
 from analysis.intervals import CLUSTER
-from grid import store
 
 PARTS = {"steps": "executed calls", "llm_calls": "model calls", "tokens": "tokens", "seconds": "seconds"}
 """The parts of a budget that end an episode, and what they count."""
@@ -51,7 +50,7 @@ def apply(root: Path) -> bool:
         StoreError: the folder cannot be read.
     """
     searched = (pc.field("n_nodes") > 0) | pc.field("budget_reached").is_valid()
-    return bool(store.read(root, "episodes", ["cell_id"], searched).num_rows)
+    return bool(load.rows(root, ["cell_id"], searched).num_rows)
 
 
 def read(root: Path) -> pd.DataFrame:

@@ -14,7 +14,6 @@ from analysis import load, planted, spending
 from analysis.apart import APART
 from analysis.intervals import CLUSTER, Interval, count, share
 from analysis.search.comparing import name_of
-from grid import store
 
 LEAST = 4
 """Settings that make a grid: two values of each number."""
@@ -59,7 +58,7 @@ def read(root: Path) -> pd.DataFrame:
     Raises:
         StoreError: the folder cannot be read.
     """
-    few = store.read(root, "episodes", ["planner", "config"], categories=["planner", "config"])
+    few = load.rows(root, ["planner", "config"], categories=["planner", "config"])
     by_name: dict[str, list[dict[str, float]]] = {}
     for pair in few.group_by(["planner", "config"]).aggregate([]).to_pylist():
         found = _numbers(json.loads(pair["config"] or "{}").get("planner", {}))

@@ -5,14 +5,27 @@ from grid.store.files import Table, check, check_there, put_aside, size
 from grid.store.gathering import gather
 from grid.store.holding import locked
 from grid.store.joined import Long
+from grid.store.looking import File
 from grid.store.runs import PlannedSetting, RunRecord, RunsRecord, record_run, runs
-from grid.store.tables import CellIds, Retry, finished, metric_rows, metrics, newest, read, rows_of_try
+from grid.store.tables import (
+    CellIds,
+    Retry,
+    files_of,
+    finished,
+    metric_rows,
+    metrics,
+    named_in,
+    newest,
+    read,
+    rows_of_try,
+)
 from grid.store.transcripts import Request, transcript
 from grid.store.writing import Columns, Rows, write
 
 __all__ = [
     "CellIds",
     "Columns",
+    "File",
     "Long",
     "PlannedSetting",
     "Request",
@@ -24,11 +37,13 @@ __all__ = [
     "check",
     "check_there",
     "compact",
+    "files_of",
     "finished",
     "gather",
     "locked",
     "metric_rows",
     "metrics",
+    "named_in",
     "newest",
     "put_aside",
     "read",

@@ -22,6 +22,7 @@ from grid.metrics.metric import Metric
 from grid.store.files import Table, lacks, scan, whole
 from grid.store.joined import LONG_TABLES as _LONG
 from grid.store.joined import Joined, Long, entries, refolded
+from grid.store.looking import File
 from grid.store.scanning import Scan
 from grid.store.schema import (
     COSTS,
@@ -187,11 +188,11 @@ def metrics(root: str | Path) -> dict[str, Metric]:
     Raises:
         StoreError: as `read`; or two sweeps declared one name otherwise, so that its values cannot stand in one column.
     """
-    return dict(_metrics(Path(root), tuple(file.path for file in whole(Path(root), "metrics"))))
+    return dict(_metrics(Path(root), files_of(root, "metrics")))
 
 
 @lru_cache(maxsize=8)
-def _metrics(root: Path, files: tuple[Path, ...]) -> Mapping[str, Metric]:
+def _metrics(root: Path, files: tuple[File, ...]) -> Mapping[str, Metric]:
     """As the files say, whose names are hashes of what they hold: a report asks for each of its tables."""
     found = dict(BY_NAME)
     columns = [name for name in TABLES["metrics"].names if name != "digest"]
@@ -205,6 +206,21 @@ def _metrics(root: Path, files: tuple[Path, ...]) -> Mapping[str, Metric]:
                 f"{metric.kind} in {metric.unit or 'no unit'} in another; keep their results in folders of their own"
             )
     return found
+
+
+def named_in(where: pc.Expression | None) -> set[str]:
+    """The columns that an expression may name, by its text: neither its texts nor its functions."""
+    told = _QUOTED.sub("", "" if where is None else str(where))
+    return {*_NAME.findall(told)} - {"and", "or", "true", "false", "null"}
+
+
+def files_of(root: str | Path, table: Table) -> tuple[File, ...]:
+    """The files of a table whose rows count: as long as these are the same, so are its rows.
+
+    Raises:
+        StoreError: a file is damaged, has a schema version that is not read, or cannot be read.
+    """
+    return tuple(whole(Path(root), table))
 
 
 def metric_rows(found: Iterable[Metric]) -> list[dict[str, Any]]:
@@ -236,7 +252,7 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
     ours = [name for name in LONG.names if names is None or name in names or name in told]
     known = {*EPISODES.names, *PARTS}
     unknown = [name for name in names or () if name not in known]
-    declared = metrics(root) if names is None or unknown or _words(told) - known else {}
+    declared = metrics(root) if names is None or unknown or named_in(where) - known else {}
     own = [name for name in declared if name not in BY_NAME and (names is None or name in names or name in told)]
     for name in unknown:
         if name not in own:
@@ -246,11 +262,6 @@ def _joining(root: Path, names: Sequence[str] | None, where: pc.Expression | Non
         {name: LONG.field(name) for name in ours} | {name: field_of(declared[name]) for name in own},
         own,
     )
-
-
-def _words(told: str) -> set[str]:
-    """The columns that an expression may name, by its text: neither its texts nor its functions."""
-    return {*_NAME.findall(_QUOTED.sub("", told))} - {"and", "or", "true", "false", "null"}
 
 
 def _long(root: Path, table: Long, where: pc.Expression | None, columns: Sequence[str] | None) -> pa.Table:

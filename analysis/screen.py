@@ -1,0 +1,236 @@
+"""The first screen after a sweep: what ran, how planners compare, what disturbances take, and where all else is.
+
+It fits 45 lines of 100 columns however many planners, data sets and disturbances there are: what it leaves out it
+counts, and `analysis.report` has all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from analysis import (
+    differences,
+    intervals,
+    left_out,
+    load,
+    partial,
+    provenance,
+    served,
+    spending,
+    tables,
+    unknowns,
+    unreadable,
+)
+from analysis.baselines import baselines
+from analysis.intervals import CLUSTER, interval
+from analysis.render import READABLE, wide
+from grid.text.untrusted import shown
+
+LINES = 45
+"""So many it takes at most, of READABLE columns."""
+_WARNINGS, _ROWS, _PLACES, _DISTURBANCES = 3, 18, 4, 3
+"""Lines of these that are shown, and pairs of a model and a data set; the rest is counted."""
+_NAME, _BAR = 26, 21
+_WIDTHS = (_NAME, 7, _BAR, 24, 9, 6)
+"""Columns of a planner's name, its success, a drawn interval, a difference, what a case costs, failed cells."""
+_CAPTION = (
+    f"success: % of cases, with its 95% interval {intervals.BRIEFLY}; less {{}}: percentage points on the cases that "
+    "both have, *: the 95% interval excludes 0, †: also by Holm's correction; {}; failed: cells that ended in an error"
+)
+_TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, per case", "USD: all roles, per case"
+
+
+def print_screen(root: Path, console: Console) -> None:
+    """Print it: at most `LINES` lines where a console has `READABLE` columns.
+
+    Raises:
+        StoreError: the folder cannot be read.
+    """
+    console = wide(console, READABLE)
+    cells = load.episodes(root, [*provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
+    if cells.empty:
+        console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)
+        return
+    for line in _head(root, cells):
+        console.print(shown(line), markup=False)
+    console.print()
+    for text in _success(root, cells):
+        console.print(text)
+    console.print()
+    for line in _lost(cells):
+        console.print(shown(line), markup=False)
+    for line in _places(root):
+        console.print(shown(line), soft_wrap=True, markup=False)  # paths can be copied
+
+
+def _head(root: Path, cells: pd.DataFrame) -> list[str]:
+    """What ran, and what is to be known before its figures are read."""
+    skipped = [line.partition(" (")[0] for line in left_out.of(root).values()]
+    warned = [
+        *provenance.unsent(cells), *partial.lines(partial.planned(root, cells)), *unreadable.warnings(root),
+        *unknowns.warnings(cells), *served.warnings(root), *skipped,
+    ]  # fmt: skip
+    more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
+    lines = [_cut(line, 2 * READABLE) for line in warned[:_WARNINGS]]
+    return [_cut(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
+
+
+def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
+    """Success of the undisturbed settings, place by place: the reference planner, then the best."""
+    places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
+    most = _ROWS // len(places[:_PLACES]) - 2
+    priced = bool((cells["money"].fillna(0) > 0).any())
+    reference = _reference(cells)
+    cost, scale = ("USD" if priced else "tokens"), "0%" + "100%".rjust(_BAR - 2)
+    yield Text(_row(["planner", "success", scale, f"less {reference}", cost, "failed"]), style="bold")
+    more = 0
+    for (model, dataset), own in places[:_PLACES]:
+        plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells stand first
+        yield Text(shown(_heading(f"{model} on {dataset}", plain)))
+        results = tables.ranked(tables.results(plain))
+        more += max(len(results) - most, 0)
+        yield from map(Text, _planners(plain, results.head(most), reference, priced))
+        if told := _without_model(root, plain):
+            yield Text(shown(told))
+    if more:
+        yield Text(f"and {more:,} more planners, each with less success than those above", style="dim")
+    if len(places) > _PLACES:
+        yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
+    yield Text(_CAPTION.format(reference, _MONEY if priced else _TOKENS), style="dim")
+
+
+def _reference(cells: pd.DataFrame) -> str:
+    """The planner that others are compared with: `tables.REFERENCE` where it ran, else the first by name."""
+    names = sorted({tables.plain_name(str(planner)) for planner in cells["planner"].unique()})
+    return tables.REFERENCE if tables.REFERENCE in names else names[0]
+
+
+def _heading(place: str, plain: pd.DataFrame) -> str:
+    robustness = str(plain["robustness"].iloc[0])
+    disturbed = "" if robustness == load.UNCHANGED else f" ({_cut(robustness, _NAME)})"
+    return f"{_cut(place, 2 * _NAME)}{disturbed}, {plain['case_id'].nunique():,} cases"
+
+
+def _without_model(root: Path, plain: pd.DataFrame) -> str:
+    """What the baselines reach that ask no model; nothing where none has a success."""
+    known = [
+        f"{row['planner']} {100 * row['success_mean']:.1f}"
+        for row in baselines(root, plain).to_dict("records")
+        if pd.notna(row["success_mean"])
+    ]
+    return _fitting("  without a model: ", known) if known else ""
+
+
+def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
+    """A line for each setting."""
+    less, cost = _less(plain, reference), "money" if priced else "tokens"
+    by_case = plain.assign(tokens=spending.tokens(plain)).groupby(["planner", "case_id"], observed=True)[cost].mean()
+    costs = by_case.groupby("planner", observed=True).mean()
+    for row in results.to_dict("records"):
+        planner, success = str(row["planner"]), float(row["success_mean"])
+        spent = float(costs.get(planner, math.nan))
+        yield _row([
+            f"  {shown(planner)}",
+            "none" if math.isnan(success) else f"{100 * success:.1f}",
+            bar(success, row["success_low"], row["success_high"]),
+            less.get(planner, ""),
+            "" if math.isnan(spent) else format(spent, ",.6f" if priced else ",.0f"),
+            f"{row['failed']:,}" if row["failed"] else "",
+        ])  # fmt: skip
+
+
+def _row(texts: Sequence[str]) -> str:
+    """Texts in their columns; the first and the drawn interval begin where their columns do."""
+    found = []
+    for number, (text, width) in enumerate(zip(texts, _WIDTHS, strict=True)):
+        free = max(width - cell_len(text), 0)
+        found.append(set_cell_size(text if number in (0, 2) else " " * free + text, width))
+    return " ".join(found).rstrip()
+
+
+def _less(plain: pd.DataFrame, reference: str) -> dict[str, str]:
+    """By planner, how its success differs from the reference's."""
+    paired = tables.paired_differences(plain, reference)
+    if paired.empty:
+        return {}
+    rows = tables.corrected(paired).to_dict("records")
+    return {str(row["planner"]): " ".join(differences.bounded(row, "success")) for row in rows}
+
+
+def bar(mean: float, low: float, high: float) -> str:
+    """A mean and its interval, drawn from 0 to 1 in `_BAR` columns; without bounds the mean alone."""
+    if math.isnan(mean):
+        return ""
+    drawn = [" "] * _BAR
+    if not math.isnan(low):
+        first, last = _column(low), _column(high)
+        drawn[first : last + 1] = "─" * (last + 1 - first)
+        drawn[first], drawn[last] = "├", "┤"
+    drawn[_column(mean)] = "●"
+    return "".join(drawn)
+
+
+def _column(share: float) -> int:
+    return round(share * (_BAR - 1))
+
+
+def _lost(cells: pd.DataFrame) -> Iterator[str]:
+    """A line for each disturbance: what it takes from each planner's success, the most first."""
+    lines = []
+    places = list(cells.groupby(["model", "dataset"], sort=False, observed=True))
+    for (model, dataset), own in places:
+        before = _by_case(own[~own["disturbed"]])
+        place = f"{model} on {dataset}, " if len(places) > 1 else ""
+        for robustness, part in own[own["disturbed"]].groupby("robustness", sort=False, observed=True):
+            told = _changes(before, _by_case(part))
+            lines += [_fitting(f"  {_cut(place + str(robustness), 2 * _NAME)}: ", told)] * bool(told)
+    if lines:
+        yield "what disturbances take from success, in percentage points (*: the 95% interval excludes 0):"
+        yield from lines[:_DISTURBANCES]
+        if len(lines) > _DISTURBANCES:
+            yield f"  and {len(lines) - _DISTURBANCES:,} more"
+        yield ""
+
+
+def _by_case(cells: pd.DataFrame) -> pd.Series[float]:
+    return cells.groupby(["planner", CLUSTER, "case_id"], observed=True)["success"].mean().dropna()
+
+
+def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
+    found = []
+    for planner, values in (after - before).dropna().groupby(level="planner", observed=True, sort=False):
+        mean, low, high = interval(values.droplevel("planner"), reach=1.0)
+        found.append(
+            (mean, f"{_cut(str(planner), _NAME)} {round(100 * mean, 1) + 0.0:+.1f}{'*' * bool(low > 0 or high < 0)}")
+        )
+    return [told for _, told in sorted(found)]
+
+
+def _fitting(start: str, told: Sequence[str]) -> str:
+    """As many as fit a line; how many more there are."""
+    for count in range(len(told), 0, -1):
+        rest = f", and {len(told) - count:,} more" * (count < len(told))
+        line = start + ", ".join(told[:count]) + rest
+        if len(line) <= READABLE:
+            return line
+    return start + f"{len(told):,} planners"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _places(root: Path) -> list[str]:
+    """Where the rest is."""
+    return [
+        f"all tables, and a page with figures: agent-grid report {root}",
+        f"episodes, step by step: agent-grid view {root}",
+        f"results: {root}/episodes/*.parquet (one row per cell), {root}/steps/*.parquet (one row per decision)",
+    ]
