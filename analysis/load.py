@@ -41,7 +41,7 @@ _FLAGS = [
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
 _HELD_BYTES = 128 << 20  # of columns, for as long as a process looks at a folder: some 100,000 cells' worth
-_HELD_CELLS = 50_000  # up to so many all that tables are likely to ask for is read at once
+_HELD_CELLS = 50_000  # more are read column by column, as they are asked for
 _FEW = [*_TEXTS, *_FACTORS]
 _LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_FEW]
 
@@ -84,8 +84,6 @@ def rows(
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
     if missing:
-        few = sum(file.rows for file in files) <= _HELD_CELLS
-        missing += [name for name in _LIKELY if few and name not in held and name not in missing]
         found = store.read(root, "episodes", missing, None, [name for name in missing if name in [*categories, *_FEW]])
         size = found.nbytes + sum(column.nbytes for column in held.values())
         if store.files_of(root, "episodes") != files or size > _HELD_BYTES:
@@ -98,6 +96,12 @@ def rows(
         places = pa.table({**asked, "": pa.array(np.arange(len(table)))}).filter(where)[""]
         table = pa.table({name: _formed(table[name], encoded=False) for name in names}).take(places)
     return pa.table({name: _formed(table[name], encoded=name in categories) for name in names})
+
+
+def hold(root: Path) -> None:
+    """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
+    if sum(file.rows for file in store.files_of(root, "episodes")) <= _HELD_CELLS:
+        rows(root, _LIKELY, categories=_FEW)
 
 
 @lru_cache(maxsize=4)

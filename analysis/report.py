@@ -90,6 +90,7 @@ def _print_report(
     root: Path, console: Console, analysis: Spec | None, all_columns: bool, named: Sequence[str]
 ) -> list[Sheet]:
     console = wide(console, READABLE)
+    load.hold(root)
     episodes = load.episodes(root, [*planted.COLUMNS, *provenance.COLUMNS, *spending.SPENT, *unreadable.COLUMNS])
     if episodes.empty:
         console.print(shown(f"{provenance.EMPTY}: {root}"), markup=False)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.optimize import brentq
 
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
@@ -170,4 +169,6 @@ def _solved(of: Callable[[float], float], value: float, low: float, high: float)
     """Where an increasing function has the value, or the end that comes nearest."""
     if low >= high or value <= of(low):
         return low
+    from scipy.optimize import brentq  # half the time of a first screen's imports
+
     return high if value >= of(high) else float(brentq(lambda x: of(x) - value, low, high, xtol=1e-6))

@@ -9,7 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import bm25s
 import numpy as np
 
 from grid.datasets.cache import made_once
@@ -80,6 +79,8 @@ def dense_texts(texts: Callable[[], Sequence[str]], embedder: Callable[[], Embed
 
 def _made(texts: Sequence[str], words: Words) -> Any:
     """None for texts without a word, which bm25s does not index."""
+    import bm25s  # it compiles as it is imported, which a sweep that is done need not wait for
+
     documents = [list(words(text)) for text in texts]
     if not any(documents):
         return None
@@ -90,6 +91,8 @@ def _made(texts: Sequence[str], words: Words) -> Any:
 
 def _kept(texts: Sequence[str], words: Words, version: str) -> Any:
     """The index out of the user's cache, where one process makes it while the others wait."""
+    import bm25s
+
     digest = hashlib.sha256(f"{bm25s.__version__} {version}".encode())
     for text in texts:
         digest.update(hashlib.sha256(text.encode("utf-8", "replace")).digest())
