@@ -7,6 +7,7 @@ counts, and `analysis.report` has all of it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -39,11 +40,16 @@ _WARNINGS, _ROWS, _PLACES, _DISTURBANCES = 3, 18, 4, 3
 """Lines of these that are shown, and pairs of a model and a data set; the rest is counted."""
 _NAME, _BAR = 26, 21
 _WIDTHS = (_NAME, 7, _BAR, 24, 9, 6)
-"""Columns of a planner's name, its success, a drawn interval, a difference, what a case costs, failed cells."""
-_CAPTION = (
-    f"success: % of cases, with its 95% interval {intervals.BRIEFLY}; less {{}}: percentage points on the cases that "
-    "both have, *: the 95% interval excludes 0, †: also by Holm's correction; {}; failed: cells that ended in an error"
+"""Columns of a planner's name, its success, a drawn interval, a difference, what a case costs, failed cells.
+
+A longer name has a line of its own.
+"""
+_CAPTION = f"success: % of cases, with its 95% interval {intervals.BRIEFLY}"
+_LESS = (
+    "less {}: percentage points on the cases that both have, *: the 95% interval excludes 0, †: also by Holm's "
+    "correction; "
 )
+_FAILED = "failed: cells that ended in an error"
 _TOKENS, _MONEY = "tokens: in and out, of planner, judge and critic, per case", "USD: all roles, per case"
 
 
@@ -89,7 +95,11 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
     priced = bool((cells["money"].fillna(0) > 0).any())
     reference = _reference(cells)
     cost, scale = ("USD" if priced else "tokens"), "0%" + "100%".rjust(_BAR - 2)
-    yield Text(_row(["planner", "success", scale, f"less {reference}", cost, "failed"]), style="bold")
+    long = max(len(shown(str(planner))) for planner in cells["planner"].unique()) > _NAME - 2
+    most = most // 2 if long else most
+    yield Text(
+        _row(["planner", "success", scale, f"less {reference}" if reference else "", cost, "failed"]), style="bold"
+    )
     more = 0
     for (model, dataset), own in places[:_PLACES]:
         plain = own[own["robustness"] == own["robustness"].iloc[0]]  # undisturbed cells stand first
@@ -103,13 +113,18 @@ def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
         yield Text(f"and {more:,} more planners, each with less success than those above", style="dim")
     if len(places) > _PLACES:
         yield Text(f"and {len(places) - _PLACES:,} more pairs of a model and a data set", style="dim")
-    yield Text(_CAPTION.format(reference, _MONEY if priced else _TOKENS), style="dim")
+    less = _LESS.format(reference) if reference else ""
+    yield Text(f"{_CAPTION}; {less}{_MONEY if priced else _TOKENS}; {_FAILED}", style="dim")
 
 
 def _reference(cells: pd.DataFrame) -> str:
-    """The planner that others are compared with: `tables.REFERENCE` where it ran, else the first by name."""
-    names = sorted({tables.plain_name(str(planner)) for planner in cells["planner"].unique()})
-    return tables.REFERENCE if tables.REFERENCE in names else names[0]
+    """The planner that others are compared with: `tables.REFERENCE`, or the first by name of which one form ran.
+
+    Nothing where there is none.
+    """
+    forms = Counter(tables.plain_name(str(planner)) for planner in cells["planner"].unique())
+    alone = sorted(name for name, count in forms.items() if count == 1)
+    return tables.REFERENCE if tables.REFERENCE in forms else next(iter(alone), "")
 
 
 def _heading(place: str, plain: pd.DataFrame) -> str:
@@ -129,15 +144,19 @@ def _without_model(root: Path, plain: pd.DataFrame) -> str:
 
 
 def _planners(plain: pd.DataFrame, results: pd.DataFrame, reference: str, priced: bool) -> Iterator[str]:
-    """A line for each setting."""
+    """A line for each setting; two where its planner's name is long."""
     less, cost = _less(plain, reference), "money" if priced else "tokens"
     by_case = plain.assign(tokens=spending.tokens(plain)).groupby(["planner", "case_id"], observed=True)[cost].mean()
     costs = by_case.groupby("planner", observed=True).mean()
     for row in results.to_dict("records"):
         planner, success = str(row["planner"]), float(row["success_mean"])
         spent = float(costs.get(planner, math.nan))
+        name = f"  {shown(planner)}"
+        if cell_len(name) > _NAME:
+            yield set_cell_size(name, READABLE).rstrip()
+            name = ""
         yield _row([
-            f"  {shown(planner)}",
+            name,
             "none" if math.isnan(success) else f"{100 * success:.1f}",
             bar(success, row["success_low"], row["success_high"]),
             less.get(planner, ""),
@@ -157,7 +176,7 @@ def _row(texts: Sequence[str]) -> str:
 
 def _less(plain: pd.DataFrame, reference: str) -> dict[str, str]:
     """By planner, how its success differs from the reference's."""
-    paired = tables.paired_differences(plain, reference)
+    paired = tables.paired_differences(plain, reference) if reference else pd.DataFrame()
     if paired.empty:
         return {}
     rows = tables.corrected(paired).to_dict("records")
