@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.engines.roles import ASKED
+from grid.core.roles import ASKED
 
 APART = (
     *("model", "dataset", "robustness", "planner", "refine", "memory", "retriever", "pool"),

@@ -12,8 +12,8 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, Part, Term
-from grid.errors import shown_value
-from grid.text.untrusted import loads
+from grid.core.errors import shown_value
+from grid.core.untrusted import loads
 
 CONTROLS, LAST = "controls", "last_step"
 COLUMNS = (CONTROLS, LAST)

@@ -13,7 +13,7 @@ from analysis import load, queries
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval, ratio
 from analysis.load import SETTING
 from analysis.render import Sheet
-from grid.chains import BEHAVIOURS
+from grid.core.chains import BEHAVIOURS
 
 _OWN = ["behaviour", "refused", "plan_cost", "least_cost"]
 _LABELS = ["robustness", "planner"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.errors import GridError
+from grid.core.errors import GridError
 
 
 class AnalysisError(GridError):

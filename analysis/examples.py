@@ -21,9 +21,9 @@ from analysis import queries
 from analysis.horizon import FH, SH
 from analysis.render import Sheet
 from grid import store
-from grid.errors import StoreError
-from grid.text.untrusted import shown
-from grid.types import to_json
+from grid.core.errors import StoreError
+from grid.core.types import to_json
+from grid.core.untrusted import shown
 
 SEED = 0
 """Of the draw; every report of the same rows shows the same trajectories."""

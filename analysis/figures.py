@@ -22,8 +22,8 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from analysis.horizon import FH, PLACE, SH
 from analysis.intervals import CLUSTER, Interval, amount, share
+from grid.core.untrusted import shown
 from grid.store import sql
-from grid.text.untrusted import shown
 
 _STYLE = {FH: ("#0072B2", "o", "-", -1.0), SH: ("#D55E00", "s", "--", 1.0)}
 """Colour, marker, line, and the side to which points are moved so that intervals do not hide one another."""

@@ -16,7 +16,7 @@ from analysis.figures import Drawing
 from analysis.published import files, order
 from analysis.render import Sheet
 from grid import store
-from grid.errors import StoreError, one_line
+from grid.core.errors import StoreError, one_line
 
 INDEX, KEPT = "index.html", "gallery.json"
 STATES = COMPLETE, INCOMPLETE, FAILED, LEFT_OUT = "complete", "incomplete", "failed", "left out"

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from analysis.design import Design, Floats, design
 from analysis.errors import AnalysisError
 from analysis.spec import FAMILY, Correlation, Link, Spec
-from grid.errors import one_line
+from grid.core.errors import one_line
 
 FEW_CLUSTERS = 150
 """Below it robust errors are too small. The bias-reduced ones of Mancl and DeRouen (2001) are taken, with the normal

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.figures import svg_of
 from analysis.horizon import FH, REPEATS, SH
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _ACROSS = 3
 _LONGEST = 24  # characters of a label in front of a row or below a column

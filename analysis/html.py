@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from analysis.figures import Drawing
 from analysis.render import Sheet
 from analysis.study import SECTION
-from grid.text.untrusted import shown_lines
+from grid.core.untrusted import shown_lines
 
 Viewer = Callable[[str, str], str]
 """The address of the episodes of a model and dataset; of all, where these are empty."""

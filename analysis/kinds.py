@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from analysis import load, queries
 from analysis.load import SETTING
 from analysis.render import Sheet
-from grid.text.untrusted import loads
+from grid.core.untrusted import loads
 
 COLUMN = "tool_counts"
 SMALL = 1e-5

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import horizon, provenance, study
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 
 _HOW = "`agent-grid sweep -m +experiment=planning_horizon` runs what they need"
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from analysis import unknowns
 from analysis.apart import APART
 from grid import store
-from grid.datasets.base import BASELINES
-from grid.engines.roles import ASKED
+from grid.core.problem import BASELINES
+from grid.core.roles import ASKED
 from grid.store.schema import JOINED
 
 SETTING = ["model", "dataset", "robustness", "planner"]

@@ -17,8 +17,8 @@ from analysis.plans.measures import Measure, measured, partly
 from analysis.plans.sheet import Rows
 from analysis.render import Sheet
 from grid import store
-from grid.metrics.declared import BY_NAME
-from grid.metrics.metric import TEXTS, Metric
+from grid.core.declared import BY_NAME
+from grid.core.metric import TEXTS, Metric
 from grid.metrics.scores import SUCCESS
 
 _LABELS = SETTING[2:]

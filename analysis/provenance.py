@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import load, partial
 from analysis.made_up import INVENTED, MADE_UP, SYNTHETIC, TICKET, TOLD_ALL
-from grid.engines.roles import ASKED
+from grid.core.roles import ASKED
 
 COLUMNS = ("engine", "config")
 """What is read of every episode besides the columns of other tables."""

@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from grid.core.untrusted import shown, shown_lines
 from grid.store import sql
-from grid.text.untrusted import shown, shown_lines
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _ENDLESS = 10_000

@@ -51,7 +51,7 @@ from analysis.search import sheets as search
 from analysis.spec import Spec
 from analysis.trajectory import metrics, scaling
 from analysis.varied import sheets as varied
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _PLACE = ["model", "dataset"]
 _LONG = ("coefficients", "trajectories", f"{study.OF_PAPER}C.1", plans.OF_PAPER, frontier.NAME, *calibration.LONG)

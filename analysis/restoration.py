@@ -19,7 +19,7 @@ from analysis import load, queries, unknowns
 from analysis.intervals import ALIKE, CLUSTER, TOLD, count, interval
 from analysis.render import Sheet
 from grid import store
-from grid.engines.roles import JUDGE
+from grid.core.roles import JUDGE
 from grid.planners.restoring import NOT_RESTORED, Restoring
 
 SHOWN = {

@@ -16,7 +16,7 @@ from analysis.load import SETTING
 from analysis.plans.measures import Measure, measured, partly
 from analysis.plans.sheet import Rows
 from analysis.render import Sheet
-from grid.text.untrusted import loads
+from grid.core.untrusted import loads
 
 REWARD, PARTS, DB, TERMINATION = "reward", "reward_parts", "success_db", "termination"
 _LABELS = SETTING[2:]

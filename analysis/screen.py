@@ -32,7 +32,7 @@ from analysis import (
 from analysis.baselines import baselines
 from analysis.intervals import CLUSTER, interval
 from analysis.render import READABLE, wide
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 LINES = 45
 """So many it takes at most, of READABLE columns."""

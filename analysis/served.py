@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
-from grid.engines.roles import ACTOR, ASKED
+from grid.core.roles import ACTOR, ASKED
+from grid.core.types import BETWEEN
 from grid.runner.endings import SOURCE
 from grid.store.schema import SPENT
-from grid.types import BETWEEN
 
 _LABELS = {ACTOR: "model", **{role: role for role in ASKED}}
 _COUNTS = {role: SPENT[role]["uncounted_answers"] for role in _LABELS}

@@ -14,7 +14,7 @@ from analysis import controls, yaml_files
 from analysis.errors import AnalysisError
 from analysis.formula import Formula, parse
 from analysis.yaml_files import Checked
-from grid.errors import shown_value
+from grid.core.errors import shown_value
 from grid.store.schema import JOINED
 
 _TEXTS = ("model", "engine", "planner", "dataset", "robustness", "retriever", "pool", "case_id", "cluster", "last_step")

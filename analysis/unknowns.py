@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.intervals import CLUSTER
 from analysis.render import Sheet
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 Unknown = Literal["left_out", "failure"]
 LEFT_OUT: Unknown = "left_out"

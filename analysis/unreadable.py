@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from analysis import load
 from analysis.load import SETTING
 from grid import store
-from grid.engines.roles import ACTOR
-from grid.errors import ErrorKind
+from grid.core.errors import ErrorKind
+from grid.core.roles import ACTOR
 
 MOST = 0.5
 """A larger share of a setting's answers is a warning."""

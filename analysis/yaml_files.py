@@ -8,7 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.errors import AnalysisError
-from grid.errors import one_line, shown_value
+from grid.core.errors import one_line, shown_value
 from grid.text.plain_yaml import LOADER
 
 MAX_CHARACTERS = 50_000

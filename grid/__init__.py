@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import grid.core.moved  # noqa: F401 - old names of modules load
+
 if TYPE_CHECKING:
     from launch.api import Results, load, sweep
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import ModuleType
 
 from grid import CONF
-from grid.errors import ConfigError, UnfinishedError
+from grid.core.errors import ConfigError, UnfinishedError
 
 KEY = "plugins"
 VARIABLE = "AGENT_GRID_PLUGINS"

@@ -16,9 +16,10 @@ from rich.console import Console
 from rich.text import Text
 
 from grid import CONF, plugins
-from grid.datasets.base import Problem
-from grid.engines.roles import ASKED, JUDGE
-from grid.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, GridError
+from grid.core.problem import Problem
+from grid.core.roles import ASKED, JUDGE
+from grid.core.untrusted import shown_lines
 from grid.planners.requests import Message
 from grid.runner import deadline
 from grid.runner.build import Built, build
@@ -30,7 +31,6 @@ from grid.runner.ordering import with_ordering
 from grid.runner.roles import with_roles
 from grid.runner.run import episode_of, solve
 from grid.store.transcripts import answer_lines
-from grid.text.untrusted import shown_lines
 from grid.worlds.layers import close
 
 _KEYS = (*GROUPS, *FURTHER, *ASKED, OPTIONS)

@@ -23,7 +23,7 @@ from analysis.agreement.sheets import sheets
 from analysis.errors import AnalysisError
 from analysis.render import Sheet, csv, show
 from grid import store
-from grid.errors import GridError, one_line
+from grid.core.errors import GridError, one_line
 
 FOLDER = "agreement"
 DONE, CANNOT_RUN = 0, 2

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grid import store
-from grid.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, GridError
 from launch import arguments, command, quoting
 
 if TYPE_CHECKING:

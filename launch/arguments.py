@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, OverrideType
 from hydra.errors import HydraException
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.runner.cell import FURTHER, GROUPS
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones

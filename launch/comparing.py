@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from grid import store
-from grid.datasets.base import Dataset
-from grid.engines.base import SAMPLE, Engine
+from grid.core.engine import SAMPLE, Engine
+from grid.core.problem import Dataset
+from grid.core.roles import EVALUATOR
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe, Probed
-from grid.engines.roles import EVALUATOR
 from grid.planners.judging import Judging
 from grid.replicas.answering import Answering, answering
 from grid.runner.check import git_commit

@@ -14,7 +14,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from grid.errors import ConfigError, GridError, StoreError, one_line
+from grid.core.errors import ConfigError, GridError, StoreError, one_line
 
 INSPECT = "inspect"
 _INSTALL = "installed: pip install 'agent-grid[inspect]' (in an environment of its own, where others pin fsspec)"

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch.composing import Composed
 
 Setting = tuple[dict[str, Any], dict[str, str]]

@@ -23,7 +23,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grid.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
+from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
 from launch.presets import Preset, about, chosen, load
 from launch.told import read_told
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 from launch.told import read_told
 
 if TYPE_CHECKING:

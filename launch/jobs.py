@@ -11,14 +11,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
-from grid.engines.roles import ASKED, EVALUATOR, JUDGE
-from grid.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
+from grid.core.roles import ASKED, EVALUATOR, JUDGE
+from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
 from grid.runner.cell import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from grid.runner.config import sweep_config
 from grid.runner.make import look_at
 from grid.runner.plain_values import check_plain
-from grid.text.untrusted import shown, shown_lines
 from launch.composing import Composed
 from launch.folders import Folders, Setting
 from launch.stand_ins import one_retriever

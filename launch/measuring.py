@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from grid.errors import GridError
+from grid.core.errors import GridError
 
 if TYPE_CHECKING:
     from analysis.render import Sheet

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 
 from grid import CONF, plugins
-from grid.errors import ConfigError, GridError
+from grid.core.errors import ConfigError, GridError
 
 TEMPLATES = Path(__file__).parent / "templates"
 _ROOMS = {"planner": "planners", "dataset": "datasets", "robustness": "robustness"}

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from analysis.tables import reference_of
 from grid import store
+from grid.core.errors import ConfigError
+from grid.core.types import Trajectory
 from grid.datasets.examining import told
-from grid.errors import ConfigError
 from grid.runner.comparing import Shown
 from grid.runner.rows import step_of
-from grid.types import Trajectory
 
 _PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
 """In all of these the two of a pair agree, and in case and trial."""

@@ -18,8 +18,8 @@ from analysis.intervals import CLUSTER
 from analysis.power.pilot import Counts, counts
 from analysis.tables import reference_of
 from grid import store
-from grid.datasets.base import Dataset
-from grid.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
+from grid.core.problem import Dataset
 from grid.metrics.scores import SUCCESS
 from grid.runner.make import make
 from grid.store.schema import LONG

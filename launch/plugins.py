@@ -10,7 +10,7 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from grid import plugins
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.plugins import KEY, Plugin
 from grid.text.plain_yaml import LOADER
 

@@ -13,7 +13,7 @@ import sys
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
-from grid.errors import GridError
+from grid.core.errors import GridError
 from launch.power_arguments import parsed
 from launch.refusals import refusal
 

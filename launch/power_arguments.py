@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 PLACE = ("model", "dataset", "robustness")
 """What the two planners of a pilot share; where it has several, `key=value` says which."""

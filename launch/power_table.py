@@ -21,8 +21,8 @@ from analysis.power.needed import endless
 from analysis.power.pilot import Counts, fitted
 from analysis.power.plans import MOST, Row, Wanted, false_alarms, rows
 from analysis.render import wide
-from grid.errors import ConfigError
-from grid.text.untrusted import shown
+from grid.core.errors import ConfigError
+from grid.core.untrusted import shown
 from launch import pilots
 from launch.power_arguments import possible
 

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from analysis import yaml_files
 from analysis.yaml_files import Checked
 from grid import CONF
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 FILE, FOLDER = CONF / "gallery.yaml", CONF / "experiment"
 

@@ -11,7 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.runner.cell import FURTHER, GROUPS
 
 _WANTED = ("Input should be a valid string", "a folder")

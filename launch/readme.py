@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grid.errors import GridError, one_line
-from grid.text.untrusted import shown_lines
+from grid.core.errors import GridError, one_line
+from grid.core.untrusted import shown_lines
 from launch import measuring
 from launch.commits import commit_of
 

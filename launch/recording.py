@@ -10,11 +10,11 @@ from importlib import metadata
 from pathlib import Path
 
 from grid import store
+from grid.core.untrusted import shown
 from grid.runner import cluster
 from grid.runner.cell import Setting
 from grid.runner.plan import Plan
 from grid.runner.roles import models
-from grid.text.untrusted import shown
 from launch import command
 
 _ALWAYS = ("agent-grid", "ray")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from grid.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
 from launch import quoting
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")

@@ -21,8 +21,9 @@ from rich.markup import escape
 
 from analysis.render import wide
 from grid import CONF
+from grid.core.errors import ConfigError, GridError
+from grid.core.untrusted import shown_lines
 from grid.engines.hosted import HostedEngine
-from grid.errors import ConfigError, GridError
 from grid.replicas import gpus, pool
 from grid.replicas.fleet import Totals
 from grid.replicas.pool import Pool
@@ -31,7 +32,6 @@ from grid.runner import cluster
 from grid.runner.build import build_engine
 from grid.runner.config import SweepConfig, sweep_config
 from grid.runner.make import unpriced
-from grid.text.untrusted import shown_lines
 from launch.plugins import prepared
 from launch.refusals import refusal
 from launch.summary import replicas_table

@@ -21,7 +21,7 @@ from rich.live import Live
 from rich.text import Text
 
 from grid import CONF
-from grid.errors import GridError, StoreError, one_line, shown_value
+from grid.core.errors import GridError, StoreError, one_line, shown_value
 from launch.told import ENDED, FILE, STOPPING, Told, line, read_told
 
 if TYPE_CHECKING:  # what draws and fits takes seconds to import, and is not for a mistyped argument

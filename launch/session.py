@@ -18,7 +18,8 @@ from analysis import served, unreadable
 from analysis.render import wide
 from analysis.screen import print_screen
 from grid import store
-from grid.errors import ErrorKind, StoreError
+from grid.core.errors import ErrorKind, StoreError
+from grid.core.untrusted import shown
 from grid.replicas.fleet import Fleet
 from grid.runner import batch, cluster
 from grid.runner.cell import Setting
@@ -27,7 +28,6 @@ from grid.runner.keeping import REST_SHARE
 from grid.runner.plan import Plan
 from grid.runner.prices import expect_counts
 from grid.runner.transcripts import TABLES
-from grid.text.untrusted import shown
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
 from launch.recording import record

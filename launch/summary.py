@@ -8,9 +8,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from grid.core.untrusted import shown
 from grid.replicas.fleet import Totals
 from grid.runner.batch import Report
-from grid.text.untrusted import shown
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grid.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
 
 DONE, CANNOT_RUN = 0, 2
 
@@ -70,7 +70,7 @@ def answer(pilot: Path, tested: Sequence[Path]) -> None:
 
 def _keys(row: dict[Any, Any]) -> str:
     from analysis.thresholds import DIGITS
-    from grid.text.untrusted import shown
+    from grid.core.untrusted import shown
 
     place = ", ".join(str(row[name]) for name in ("model", "dataset", "robustness"))
     keys = f"planner=egb_tree planner.entropy_threshold={row['threshold']:.{DIGITS}g} planner.labels={row['labels']}"

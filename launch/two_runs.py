@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from grid.errors import one_line
+from grid.core.errors import one_line
 
 if TYPE_CHECKING:
     from analysis.render import Sheet
@@ -29,7 +29,7 @@ def report(first: Path, second: Path, console: Console, unknown: Unknown | None 
     from analysis import html
     from analysis.comparison.report import compare
     from analysis.render import show, wide
-    from grid.text.untrusted import shown
+    from grid.core.untrusted import shown
     from launch.report import write_whole
 
     found = compare(first, second, unknown)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.viewer.links import HOST, PORT
-from grid.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
 
 if TYPE_CHECKING:
     from analysis.viewer.runs import Progress, Run

@@ -22,9 +22,9 @@ from rich.console import Console
 from analysis import unbounded, win_rates
 from analysis.render import show
 from grid import CONF, store
+from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
+from grid.core.roles import EVALUATOR
 from grid.engines.informed import Informed
-from grid.engines.roles import EVALUATOR
-from grid.errors import ConfigError, EngineError, GridError, UnfinishedError
 from grid.runner.build import build_engine
 from grid.runner.config import sweep_config
 from grid.runner.roles import judging, models

@@ -9,8 +9,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from grid.core.types import ToolCall
 from grid.datasets.bfcl.multi_turn import Documents, MultiTurn, documents, read_case
-from grid.types import ToolCall
 from tests.bfcl import write_category
 
 Turns = list[list[ToolCall]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from grid.engines.base import Choice, Prompt
+from grid.core.engine import Choice, Prompt
 from grid.engines.transformers.engine import HuggingFace
 
 

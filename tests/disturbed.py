@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, cast
 
-from grid.datasets.base import Dataset, Problem
+from grid.core.problem import Dataset, Problem
+from grid.core.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
+from grid.core.world import Conversation
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.composites import Composite
 from grid.robustness.costs import PricedWorld
 from grid.runner.make import make
 from grid.text.references import answering, resolve
-from grid.types import FINISH, Json, Step, Substep, ToolCall, Trajectory
-from grid.worlds.base import Conversation
 from grid.worlds.layers import close, within
 from grid.worlds.simulated import Referenced
 from tests.configs import yaml

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, TextAnswer, ToolCallAnswer
-from grid.types import NO_TOOL, Json, Usage, to_json
+from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, TextAnswer, ToolCallAnswer
+from grid.core.types import NO_TOOL, Json, Usage, to_json
 
 Distribution = Mapping[str, float]
 

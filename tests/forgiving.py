@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grid.datasets.base import Problem
-from grid.reference import Reference
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import Case, Json, Plan, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
-from grid.types import Case, Json, Plan, ToolSpec
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.world import KoplState, KoplWorld

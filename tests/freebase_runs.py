@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from grid.core.types import FINISH, RESULT
 from grid.datasets.freebase.dataset import AtomicKbqa
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text import references
-from grid.types import FINISH, RESULT
 from tests.oracle import oracle_of
 from tests.walks import Walk
 

@@ -12,8 +12,10 @@ from unittest.mock import patch
 import numpy as np
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
-from grid.engines.roles import JUDGE
+from grid.core.engine import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
+from grid.core.types import Case, Observation, ToolCall, ToolSpec, Trajectory
 from grid.planners import prompts
 from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
 from grid.planners.asking import sample_actions
@@ -23,8 +25,6 @@ from grid.planners.progress import Budget
 from grid.planners.view import View
 from grid.runner import make, worker
 from grid.runner.worker import Chunk, Report
-from grid.strict import STRICT
-from grid.types import Case, Observation, ToolCall, ToolSpec, Trajectory
 from tests.teacher_forcing import teacher_forced
 from tests.world import PLAN, TOOLS, small_world
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from grid.core.types import ToolCall
 from grid.datasets.mnms.records import Calls, read_plan
 from grid.datasets.mnms.tools import TOOLS
-from grid.types import ToolCall
 from tests.mnms_files import REQUESTS
 
 VALUES: tuple[Any, ...] = (

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from grid.engines.base import NATIVE, SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.engine import NATIVE, SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.types import Case, Json, Plan, ToolSpec, Usage, to_json
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
-from grid.types import Case, Json, Plan, ToolSpec, Usage, to_json
 from tests.world import PLAN, TOOLS, Counting, small_world
 
 HERMES = (

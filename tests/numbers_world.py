@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from grid.engines.base import SAMPLE, Home, Prompt, Sampled
-from grid.planners.base import Episode
-from grid.planners.fh import FullHorizon
-from grid.planners.progress import Budget
-from grid.planners.sh import SingleStepHorizon
-from grid.planners.zero_shot import ZeroShot
-from grid.text.references import reference
-from grid.types import (
+from grid.core.engine import SAMPLE, Home, Prompt, Sampled
+from grid.core.types import (
     FINISH,
     NO_TOOL,
     RESULT,
@@ -31,7 +25,13 @@ from grid.types import (
     Usage,
     to_json,
 )
-from grid.worlds.base import State, own_state
+from grid.core.world import State, own_state
+from grid.planners.base import Episode
+from grid.planners.fh import FullHorizon
+from grid.planners.progress import Budget
+from grid.planners.sh import SingleStepHorizon
+from grid.planners.zero_shot import ZeroShot
+from grid.text.references import reference
 
 TOOLS = (
     ToolSpec("number", "a number by its name", (Parameter("name", "string", "its name"),), (RESULT, "value")),

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Prompt, Sampled, Section, TextAnswer
+from grid.core.engine import Prompt, Sampled, Section, TextAnswer
+from grid.core.errors import GridError
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import GridError
 from tests.http_server import Asked, Play, Reply, completion, models
 
 KEY, KEY_ENV = "sk-a1b2c3d4e5f6", "GRID_TEST_KEY"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from grid.datasets.base import Dataset
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -23,12 +22,13 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.problem import Dataset
+from grid.core.reference import Reference
+from grid.core.types import FINISH, NO_TOOL, ToolCall, ToolSpec, Usage, to_json
 from grid.engines.places import name_of, takes_answer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
-from grid.reference import Reference
 from grid.text.references import PATTERN, answering, reference
-from grid.types import FINISH, NO_TOOL, ToolCall, ToolSpec, Usage, to_json
 from tests.engines import substep_of
 
 NOTHING = {"tool": NO_TOOL, "arguments": {}}

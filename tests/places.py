@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
+from grid.core.untrusted import loads
 from grid.planners.search.tree import Node
-from grid.text.untrusted import loads
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
 
 Kind = Literal["pre", "post", "value"]
 _CALL = re.compile(r'\{"tool": .*?\}\}')

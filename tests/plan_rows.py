@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests.searched import NOON
 
 

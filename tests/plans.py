@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from grid.engines.base import SAMPLE, Choice, Engine, Home, Prompt, Sampled
-from grid.engines.roles import CRITIC
+from grid.core.engine import SAMPLE, Choice, Engine, Home, Prompt, Sampled
+from grid.core.reference import Reference
+from grid.core.roles import CRITIC
+from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, Usage
 from grid.engines.simulated.engine import Simulated
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
-from grid.reference import Reference
-from grid.types import Case, Observation, Plan, Step, Substep, ToolCall, Usage
 from grid.worlds.rejecting import REJECT_TOOL
 from tests.world import TOOLS, small_world
 

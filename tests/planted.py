@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from grid.engines.roles import JUDGE
+from grid.core.roles import JUDGE
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

@@ -18,7 +18,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from functools import partial
 
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
 from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from mylab.told import told

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from grid.core.types import Json, Parameter, ToolSpec
 from grid.text.references import reference
-from grid.types import Json, Parameter, ToolSpec
 from grid.worlds.programs.model import Applied, Constant, Constraint, Done, Fact, Function, Goal, Task, TypedTool
 from grid.worlds.programs.values import value_of
 

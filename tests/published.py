@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import searched
 
 SIMPLE: Mapping[str, Any] = MappingProxyType({"kind": "parallel", "level": "simple", "outline": "hidden"})

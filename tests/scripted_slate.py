@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grid.types import Json
+from grid.core.types import Json
 from tests.http_server import Asked, Reply, completion, models
 
 CHAT = "/v1/chat/completions"

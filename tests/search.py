@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, ClassVar, Literal
 
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -25,13 +25,24 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
-from grid.engines.roles import JUDGE
+from grid.core.roles import JUDGE
+from grid.core.types import (
+    MAX_SCORE,
+    Case,
+    Demonstration,
+    Observation,
+    Plan,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Usage,
+    to_json,
+)
+from grid.core.world import State, own_state
 from grid.planners.base import Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
-from grid.types import MAX_SCORE, Case, Demonstration, Observation, Plan, ToolCall, ToolSpec, Trajectory, Usage, to_json
-from grid.worlds.base import State, own_state
 from tests.engines import asks_for_arguments
 from tests.places import (
     Kind,

@@ -14,7 +14,7 @@ from analysis.render import Sheet
 from analysis.search import cells
 from analysis.search import sheets as tables
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 BUDGET: Mapping[str, Any] = MappingProxyType({"llm_calls": 5000, "steps": 64, "tokens": None, "seconds": None})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from grid.engines.base import Prompt, Sampled
-from grid.types import Usage
+from grid.core.engine import Prompt, Sampled
+from grid.core.types import Usage
 
 
 class Slow:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from grid.core.types import Json, Observation, ToolCall
 from grid.text.references import resolve
-from grid.types import Json, Observation, ToolCall
 from grid.worlds.sparql.world import SparqlState, SparqlWorld
 from tests.sparql_world import sparql_world
 from tests.walks import Walk

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.types import ToolCall
+from grid.core.types import ToolCall
 from grid.worlds.sparql.expressions import read
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.programs import calls

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import simulated
 
 FEWEST, MOST = 5, 60

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from grid.core.types import Json, ToolCall
 from grid.datasets.tau2.dataset import Tau2
-from grid.types import Json, ToolCall
 from grid.worlds.tau2.package import DomainName
 from grid.worlds.tau2.world import Tau2World
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section
+from grid.core.engine import ChoiceAnswer, Prompt, Section
 from grid.engines.rendering import Renderer
 from tests.models import WORDS
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from grid.types import ToolCall
+from grid.core.types import ToolCall
 
 
 class Pair(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 PLANNERS = ("react", "egb_logits", "tooltree")

@@ -6,8 +6,8 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from grid.types import Json, Observation, ToolCall
-from grid.worlds.base import State, World
+from grid.core.types import Json, Observation, ToolCall
+from grid.core.world import State, World
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from grid.core.types import ToolCall
 from grid.datasets.workbench.records import ADDRESSES, QUERIES, TABLES
-from grid.types import ToolCall
 from grid.worlds.workbench.tool import Workplace
 from grid.worlds.workbench.world import TOOLS
 

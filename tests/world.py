@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from grid.engines.base import Engine
+from grid.core.engine import Engine
+from grid.core.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
+from grid.core.world import State
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
-from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
-from grid.worlds.base import State
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 CALLS = {

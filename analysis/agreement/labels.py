@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grid.chains import ERRORS
+from grid.core.chains import ERRORS
+from grid.core.errors import DataError
 from grid.datasets.files import MAX_LINE_BYTES, read_jsonl
-from grid.errors import DataError
 
 APART = ("cell_id", "model", "planner", "dataset", "robustness", "trial")
 """Keys that tell which episode of a case is meant."""

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.intervals import CLUSTER, UNKNOWN, Interval, interval, share
-from grid.chains import ERRORS
+from grid.core.chains import ERRORS
 
 DRAWS = 2_000
 """Resamples of clusters."""

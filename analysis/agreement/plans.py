@@ -15,7 +15,7 @@ from analysis.agreement.labels import APART, Label
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.search.comparing import name_of
-from grid.chains import ERRORS
+from grid.core.chains import ERRORS
 
 PEOPLE, COMPUTED = "people", "computed"
 """Whose word is the truth: a file of labels, or what is computed."""

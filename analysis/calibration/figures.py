@@ -15,7 +15,7 @@ from analysis.calibration.sheets import bounded
 from analysis.figures import svg_of
 from analysis.load import SETTING
 from analysis.styles import COLOURS, MARKERS, legend
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _PANELS, _ACROSS = 12, 3
 _LARGEST = 160.0  # points²: of a circle that stands for all decisions

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison.runs import PARTS, VERSIONS, Pair
-from grid.text.untrusted import loads
+from grid.core.untrusted import loads
 
 COLUMNS = ["what", "a", "b", "settings"]
 ALL = "all"

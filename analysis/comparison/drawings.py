@@ -14,7 +14,7 @@ from analysis.comparison.measures import HOLM
 from analysis.comparison.runs import Matched, Run
 from analysis.figures import Drawing, svg_of
 from analysis.styles import COLOURS
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _MOST = 60  # settings of a figure
 _LEVEL = 0.05

@@ -12,7 +12,7 @@ from analysis.comparison import drawings, measures, runs, sheets
 from analysis.errors import AnalysisError
 from analysis.figures import Drawing
 from analysis.render import Sheet
-from grid.errors import one_line
+from grid.core.errors import one_line
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from analysis import spending, unknowns
 from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from grid import store
-from grid.engines.roles import ASKED
-from grid.errors import one_line
+from grid.core.errors import one_line
+from grid.core.roles import ASKED
 
 SAME = ["dataset", "robustness", "planner"]
 """The labels that settings which are compared share."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
+from grid.core.untrusted import loads
 from grid.text.references import PATTERN
-from grid.text.untrusted import loads
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, to_json
 
 NO_RETRIEVAL, WRONG_TOOL, WRONG_ARGUMENT = "no_retrieval", "wrong_tool", "wrong_argument"
 MISSING, REDUNDANT, GAVE_UP = "missing_call", "redundant_call", "gave_up"

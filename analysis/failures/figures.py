@@ -25,7 +25,7 @@ from analysis.failures.cells import (
 )
 from analysis.figures import svg_of
 from analysis.styles import legend
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _STYLES = {
     NO_RETRIEVAL: ("#0072B2", ""),

@@ -10,8 +10,8 @@ from typing import Any
 
 from analysis.failures.cells import Reference, Taken, Wanted
 from analysis.failures.values import sources_of
+from grid.core.types import to_json
 from grid.text.references import PATTERN
-from grid.types import to_json
 from grid.worlds.equivalence import equivalent
 
 _DEEPEST = 64  # calls, one using the other's result, that are followed back

@@ -18,7 +18,7 @@ from analysis.failures.cells import (
     Cell,
     Fault,
 )
-from grid.chains import OTHER, REFUSE, RETRY
+from grid.core.chains import OTHER, REFUSE, RETRY
 
 _ARGUMENT, _TOOL = (WRONG_ARGUMENT,), (WRONG_TOOL, NO_RETRIEVAL)
 _OF_ERRORS: dict[str, tuple[tuple[str, ...], Fault]] = {

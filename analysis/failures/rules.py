@@ -33,7 +33,7 @@ from analysis.failures.cells import (
 from analysis.failures.pairing import Pairs, paired
 from analysis.failures.plans import of_broken, of_plan, of_unsolvable
 from analysis.failures.values import sources_of, told, wrong_arguments
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT
 
 OF_PLANNER = frozenset({"model", "context", "timeout"})
 """Kinds of errors that are the planner's; all others are none of its failures."""

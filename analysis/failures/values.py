@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from analysis.failures.cells import FORMAT, SOURCE, VALUE, Taken, Wanted
+from grid.core.types import to_json
 from grid.text.references import PATTERN
-from grid.types import to_json
 from grid.worlds.equivalence import equivalent
 
 _OPEN = re.compile(r"<[^<>]*>")

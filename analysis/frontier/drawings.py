@@ -14,7 +14,7 @@ from analysis.figures import Drawing, svg_of
 from analysis.frontier import panel, points
 from analysis.frontier.points import MONEY, PLACE, TOKENS, UNDISTURBED
 from analysis.render import Sheet
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 SECTION = "Cost against success"
 NAME = "frontier of cost and success"

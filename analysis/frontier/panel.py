@@ -13,7 +13,7 @@ from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from analysis.styles import COLOURS
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 ASKED = " (asked)"
 """What stands behind the name of a planner that asked whether cases were resolved."""

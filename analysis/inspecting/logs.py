@@ -36,8 +36,8 @@ from analysis.inspecting import texts
 from analysis.inspecting.samples import COLUMNS, SUCCESS, TOOL_MATCH, sample
 from analysis.intervals import CLUSTER
 from grid import store
+from grid.core.untrusted import shown
 from grid.store.transcripts import transcripts
-from grid.text.untrusted import shown
 
 CELLS = 1_000
 """Cells of one log: a setting with more has several, each with whole cases."""

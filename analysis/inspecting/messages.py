@@ -19,8 +19,8 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolCall, ToolCallError
 
 from analysis.inspecting import texts
+from grid.core.types import NO_TOOL
 from grid.store.transcripts import Request, answer_lines
-from grid.types import NO_TOOL
 
 Message: TypeAlias = ChatMessageSystem | ChatMessageUser | ChatMessageAssistant | ChatMessageTool
 EVENTS = 100

@@ -10,7 +10,7 @@ from inspect_ai.model import ModelOutput, ModelUsage
 from inspect_ai.scorer import CORRECT, INCORRECT, Score
 
 from analysis.inspecting import messages, texts
-from grid.engines.roles import ASKED
+from grid.core.roles import ASKED
 from grid.store.transcripts import Request
 
 SUCCESS, TOOL_MATCH = "success", "tool_match_rate"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.text.untrusted import loads_storable
+from grid.core.untrusted import loads_storable
 
 MOST = 20_000
 """Characters of one text."""

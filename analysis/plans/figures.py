@@ -25,8 +25,8 @@ from analysis.plans.sheet import SECTION, label, query
 from analysis.plans.stepwise import HORIZON, STAGE
 from analysis.plans.tasks import ERROR_RATES, ERRORS_TOLD
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
-from grid.chains import ERRORS
-from grid.text.untrusted import shown
+from grid.core.chains import ERRORS
+from grid.core.untrusted import shown
 
 _WIDE = 3  # panels in a row
 _LEAST = 6.0  # inches of all panels in a row

@@ -14,7 +14,7 @@ from analysis.plans.measures import Measure, measured
 from analysis.plans.sheet import Rows, sheet
 from analysis.render import Sheet
 from analysis.search.comparing import name_of
-from grid.chains import BEHAVIOURS, ERRORS
+from grid.core.chains import BEHAVIOURS, ERRORS
 
 REFUSER = "refuser"
 REFUSES = "refuses everything (by definition)"

@@ -17,7 +17,7 @@ from analysis.gee import FIGURES, RAW
 from analysis.plans.cells import DERIVED
 from analysis.yaml_files import Checked
 from grid import CONF
-from grid.errors import one_line
+from grid.core.errors import one_line
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.store.schema import JOINED
 

@@ -15,7 +15,7 @@ from analysis.figures import svg_of
 from analysis.frontier import panel
 from analysis.search import sizes
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _LINES = {False: "-", True: ":"}
 """By whether the planner asked if cases were resolved: dotted, and hollow markers, for those who did."""

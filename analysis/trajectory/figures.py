@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator
 from analysis.figures import Drawing, svg_of
 from analysis.styles import ACROSS, COLOURS, MARKERS, legend
 from analysis.trajectory.scaling import CAPTION, TITLE, curve, query_of
-from grid.text.untrusted import shown
+from grid.core.untrusted import shown
 
 _WIDE = 3  # panels in a row
 

@@ -20,7 +20,7 @@ from analysis.viewer.filters import Filters, read
 from analysis.viewer.guard import Guard
 from analysis.viewer.pages import Found, Pages
 from analysis.viewer.runs import Run
-from grid.errors import StoreError, one_line
+from grid.core.errors import StoreError, one_line
 
 STATIC = Path(__file__).parent / "static"
 _LONGEST = 300  # characters of a cell's id

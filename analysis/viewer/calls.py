@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grid.text.untrusted import loads
-from grid.types import NO_TOOL, to_json
+from grid.core.types import NO_TOOL, to_json
+from grid.core.untrusted import loads
 
 SAME, OTHER, LACKING, FURTHER = "same", "different", "missing", "not in the reference"
 

@@ -13,7 +13,7 @@ from analysis.viewer.filters import Filters
 from analysis.viewer.index import Index
 from analysis.viewer.pages import Pages
 from analysis.viewer.runs import Run
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 
 _STATIC = Path(__file__).parent / "static"
 _FOLDERS = ("cases", "episode", "tree", "asked")

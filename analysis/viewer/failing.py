@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 
 _NICE = 10
 _LOOK_SECONDS = 2.0

@@ -19,7 +19,7 @@ import pyarrow as pa
 from analysis import spending
 from analysis.apart import APART
 from analysis.viewer.reading import again, ask, connect
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store.schema import LATEST
 
 if TYPE_CHECKING:  # what takes a while to import: the files are read meanwhile

@@ -15,10 +15,10 @@ from analysis.viewer.addresses import Addresses
 from analysis.viewer.filters import OTHER, OUTCOMES, SORTS, UNKNOWN, Filters
 from analysis.viewer.index import UNRESOLVED, Index, Setting
 from analysis.viewer.runs import Run
-from grid.metrics.metric import Metric
+from grid.core.metric import Metric
+from grid.core.untrusted import shown_lines
 from grid.store import metrics
 from grid.store.joined import MAPS
-from grid.text.untrusted import shown_lines
 
 _FOLDER = Path(__file__).parent
 _ALL = Filters()

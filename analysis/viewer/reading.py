@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store import Table, check_there, metrics, sql
 from grid.store.files import whole
 from grid.store.looking import File

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from analysis.viewer.index import Index
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 
 _AT_ONCE_SECONDS = 0.5  # an index that took longer is made beside, and the one before is shown until then
 _LOOK_SECONDS = 1.0

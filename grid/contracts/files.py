@@ -12,8 +12,8 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid import CONF
-from grid.datasets.base import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
-from grid.engines.roles import ASKED
+from grid.core.problem import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
+from grid.core.roles import ASKED
 from grid.planners.base import Planner
 from grid.plugins import allowed
 from grid.runner.cell import Setting

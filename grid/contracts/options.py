@@ -16,7 +16,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = config.getoption("--plugin")
     if given:
         from grid import plugins  # not before: any test session loads this module
-        from grid.errors import ConfigError
+        from grid.core.errors import ConfigError
 
         try:
             plugins.allow(given)

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from grid.contracts.files import goes_together, names, outlines, yaml
-from grid.engines.base import Engine
+from grid.core.engine import Engine
 from grid.plugins import allowed
 from grid.runner.make import ROOMS, make, unpriced
 

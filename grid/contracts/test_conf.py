@@ -12,7 +12,9 @@ import pytest
 
 from grid.contracts.files import file_of, outlines, yaml
 from grid.contracts.subject import subject_of
-from grid.datasets.base import (
+from grid.core.engine import CHOOSE, SAMPLE, Engine
+from grid.core.errors import ConfigError
+from grid.core.problem import (
     BRANCHING,
     DEMONSTRATIONS,
     DIAGNOSED,
@@ -23,9 +25,7 @@ from grid.datasets.base import (
     SOLVED_FIRST,
     Dataset,
 )
-from grid.engines.base import CHOOSE, SAMPLE, Engine
-from grid.engines.roles import JUDGE
-from grid.errors import ConfigError
+from grid.core.roles import JUDGE
 from grid.planners.base import Planner
 from grid.robustness.base import Robustness
 from grid.runner.make import ROOMS, load_class, make, unpriced

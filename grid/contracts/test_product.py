@@ -17,7 +17,8 @@ import pytest
 
 from grid.contracts.files import setting_of, yaml
 from grid.contracts.subject import subject_of
-from grid.datasets.base import DRAFTED, GIVEN
+from grid.core.problem import DRAFTED, GIVEN
+from grid.core.types import FINISH, NO_TOOL, Substep
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.search.planner import TreeSearch
 from grid.plugins import plugin_of
@@ -29,7 +30,6 @@ from grid.runner.make import make
 from grid.runner.run import Stamp, episode_of, run_chunk
 from grid.store.schema import TABLES, TIMES
 from grid.store.writing import as_table
-from grid.types import FINISH, NO_TOOL, Substep
 
 BUDGET = BudgetConfig(llm_calls=150)  # what more would cost, no contract tells
 COUNTERS = [

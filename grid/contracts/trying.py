@@ -8,13 +8,13 @@ from typing import Any
 
 from grid import plugins
 from grid.contracts.files import setting_of
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.types import Json
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text import references
-from grid.types import Json
 
 _BUDGET = BudgetConfig()
 

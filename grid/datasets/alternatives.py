@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grid.types import to_json
+from grid.core.types import to_json
 
 EITHER = ("anyOf", "oneOf")
 ANY_TYPE = "string"

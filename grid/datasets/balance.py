@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from grid.seeds import derive_seed
+from grid.core.seeds import derive_seed
 
 Item = TypeVar("Item")
 KQA, ATOMIC = (3, 5, 7, 9), (3, 5, 7)

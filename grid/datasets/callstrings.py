@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from grid.text.untrusted import loads
-from grid.types import Json
+from grid.core.types import Json
+from grid.core.untrusted import loads
 
 MAX_CHARACTERS = 20_000
 _CONSTANTS: dict[str, Json] = {"True": True, "False": False, "None": None}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grid.engines.base import Section
+from grid.core.engine import Section
+from grid.core.types import Trajectory
 from grid.planners.prompts import history_section, step_text
-from grid.types import Trajectory
 
 OBSERVED = 2_000
 """Characters of each outcome that are shown."""

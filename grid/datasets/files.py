@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from grid.errors import ConfigError, DataError
+from grid.core.errors import ConfigError, DataError
+from grid.core.untrusted import loads_storable
 from grid.text.plain_yaml import LOADER
-from grid.text.untrusted import loads_storable
 
 MAX_LINE_BYTES = 4_000_000
 MAX_FILE_BYTES = 1_000_000_000

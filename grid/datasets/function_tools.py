@@ -9,11 +9,11 @@ from typing import Any, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter
 
+from grid.core.errors import ConfigError
+from grid.core.types import RESULT, Parameter, ToolSpec
 from grid.datasets.alternatives import alternatives, type_text, whole
 from grid.datasets.grounding import listed
 from grid.datasets.parameters import details
-from grid.errors import ConfigError
-from grid.types import RESULT, Parameter, ToolSpec
 from grid.worlds.functions import Function
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -17,15 +17,15 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.errors import ConfigError, ToolError
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Json, Plan, Skipped, ToolCall, ToolSpec
 from grid.datasets.files import fingerprint, read_jsonl
 from grid.datasets.function_tools import tool_of
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError, ToolError
-from grid.reference import Reference
-from grid.strict import STRICT
 from grid.text import references
-from grid.types import Case, Json, Plan, Skipped, ToolCall, ToolSpec
 from grid.worlds.functions import Function, FunctionWorld, Outcome, called, outcome
 
 ADAPTER = 1

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from grid.datasets.base import Evaluator
+from grid.core.engine import Prompt, Section, TextAnswer
+from grid.core.problem import Evaluator
+from grid.core.types import Trajectory
 from grid.datasets.examining import query_section
-from grid.engines.base import Prompt, Section, TextAnswer
-from grid.types import Trajectory
 
 CORRECT, PARTIALLY, INCORRECT, REFUSAL = "correct", "partially_correct", "incorrect", "refusal"
 WITHOUT_AN_ANSWER: Mapping[str, Any] = {"verdict": REFUSAL, "accuracy": False}

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from grid.types import Json, ToolCall, to_json
+from grid.core.types import Json, ToolCall, to_json
 
 
 def ground(call: ToolCall, results: Mapping[str, Any]) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from grid.core.errors import DataError
+from grid.core.untrusted import DECODER, check_storable
 from grid.datasets.files import MAX_LINE_BYTES
-from grid.errors import DataError
-from grid.text.untrusted import DECODER, check_storable
 
 _BLOCK = 1 << 20  # bytes
 _BLANK = re.compile(r"[ \t\n\r]*")

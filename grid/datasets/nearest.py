@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
+from grid.core.errors import ConfigError
 from grid.datasets.files import folder
 from grid.engines.sources import Hub
-from grid.errors import ConfigError
 from grid.retrievers.scored import Scorer, best
 from grid.retrievers.sources import Wheel, model_folder
 

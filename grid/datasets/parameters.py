@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from grid.core.types import to_json
 from grid.datasets.alternatives import alternatives, flat, type_text
 from grid.datasets.grounding import children, described, required
-from grid.types import to_json
 
 
 def details(schema: Any) -> str:

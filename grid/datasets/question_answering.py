@@ -7,19 +7,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, Outline, Problem
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.types import Case, Demonstration, Plan, ToolCall, ToolSpec
+from grid.core.world import World
 from grid.datasets.constants import Constants, Solved
 from grid.datasets.grading import FOUND, WITHOUT_AN_ANSWER
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.engines.sources import Hub
-from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
-from grid.types import Case, Demonstration, Plan, ToolCall, ToolSpec
-from grid.worlds.base import World
 
 
 class Planned(Solved, Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from grid.seeds import derive_seed
+from grid.core.seeds import derive_seed
 
 Order: TypeAlias = Literal["sampled", "file"]
 Part: TypeAlias = Literal["all", "validation", "test"]

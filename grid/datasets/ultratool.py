@@ -20,16 +20,16 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Json, Parameter, Plan, Skipped, Substep, ToolCall, ToolSpec
 from grid.datasets.callstrings import completed, parse_call
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.grounding import described, ground, listed, properties, required, type_of
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError, DataError
-from grid.reference import Reference
-from grid.strict import STRICT
 from grid.text.references import final_steps, order, reference, resolve
-from grid.types import Case, Json, Parameter, Plan, Skipped, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 QUERIES, USAGE = "test.json", "test_set/tool_usage.json"

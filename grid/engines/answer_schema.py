@@ -6,12 +6,12 @@ import json
 import math
 from typing import Any
 
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswer, ScoreAnswer, VoteAnswer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.engine import JsonAnswer, OutlineAnswer, PlanAnswer, SchemaAnswer, ScoreAnswer, VoteAnswer
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
+from grid.core.verdicts import VerdictAnswer, verdict_properties
 from grid.engines.plan_schema import plan_schema
-from grid.engines.verdicts import VerdictAnswer, verdict_properties
 from grid.text.arguments import RESULT_REFERENCE, allowed
-from grid.types import MAX_SCORE, NO_TOOL, RESULT, ToolSpec
 
 SEPARATORS = (", ", ": ")
 """Between entries and behind keys, as prompts show calls. No other white space: models may never end it."""

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.text.arguments import allowed
-from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
 
 LONGEST = 64
 """Characters of a function's name that servers take: letters, digits, `_` and `-`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from grid.engines.base import Engine
+from grid.core.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from grid.chains import Verdict
-from grid.engines.base import Engine
-from grid.reference import Reference
-from grid.types import ToolSpec
+from grid.core.chains import Verdict
+from grid.core.engine import Engine
+from grid.core.reference import Reference
+from grid.core.types import ToolSpec
 
 
 class Stage(NamedTuple):

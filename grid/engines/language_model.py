@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, S
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from grid.core.engine import CHOOSE, NATIVE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Tools
+from grid.core.errors import ConfigError, ContextError, ModelError
+from grid.core.strict import STRICT
+from grid.core.types import Usage
 from grid.engines import names
-from grid.engines.base import CHOOSE, NATIVE, PLAIN_SAMPLER, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Tools
 from grid.engines.choice import ChoiceSearch, NumberSearch, Prefix
 from grid.engines.sources import HUB_ENVIRONMENT, Hub, from_hub, from_wheels, model_folder
 from grid.engines.wheels import Wheels
-from grid.errors import ConfigError, ContextError, ModelError
-from grid.strict import STRICT
-from grid.types import Usage
 
 if TYPE_CHECKING:
     from grid.engines.rendering import Renderer

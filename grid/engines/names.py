@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from grid.core.types import to_json
 from grid.engines.choice import NameSearch, Prefix
-from grid.types import to_json
 
 _BEHIND = 3  # characters behind the quote that a token may hold with it: `", "`
 

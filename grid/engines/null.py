@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.chains import ERRORS
-from grid.engines.base import (
+from grid.core.chains import ERRORS
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -23,14 +23,14 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.core.once import Once
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.strict import STRICT
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
+from grid.core.verdicts import VerdictAnswer
 from grid.engines.places import takes_answer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
-from grid.engines.verdicts import VerdictAnswer
-from grid.once import Once
-from grid.strict import STRICT
 from grid.text.arguments import take_results
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, UNKNOWN, Json, ToolSpec, Usage, to_json
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from grid.engines.base import Prompt, Section
-from grid.reference import Reference
+from grid.core.engine import Prompt, Section
+from grid.core.reference import Reference
+from grid.core.types import FINISH, NO_TOOL, ToolCall, ToolSpec
+from grid.core.untrusted import loads
 from grid.text import references
-from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, ToolCall, ToolSpec
 
 _ARGUMENTS = re.compile(r"\((?:\)|[^():]{1,200}: )")  # of an option's line; a name may have brackets and colons too
 _BEHIND = re.compile(r"\s*(?:[(:]|$)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
-from grid.types import NO_TOOL, ToolSpec
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import NO_TOOL, ToolSpec
 
 Text: TypeAlias = Callable[[int], dict[str, Any]]
 Arguments: TypeAlias = Callable[[ToolSpec], dict[str, Any]]

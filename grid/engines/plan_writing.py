@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grid.chains import ChainCall
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.chains import ChainCall
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, NO_TOOL, Json
 from grid.text.chains import Predicted, chain_text, messages_text
-from grid.types import FINISH, NO_TOOL, Json
 
 SUMMARY = "Calls to be made: {count}."
 

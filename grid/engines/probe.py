@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from grid.engines.base import CHOOSE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section, TextAnswer, ToolCallAnswer
-from grid.engines.roles import ACTOR, EVALUATOR, JUDGE, Role
-from grid.errors import ContextError, ModelError
-from grid.types import Parameter, ToolSpec
+from grid.core.engine import CHOOSE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section, TextAnswer, ToolCallAnswer
+from grid.core.errors import ContextError, ModelError
+from grid.core.roles import ACTOR, EVALUATOR, JUDGE, Role
+from grid.core.types import Parameter, ToolSpec
 
 MUCH = 0.5
 """From here on the model does not begin its answers with a number, and what it would choose is not known."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from grid.errors import EngineDiedError
+from grid.core.errors import EngineDiedError
 
 STALLED_SECONDS = 120.0
 _A_STEP = 5.0  # seconds of processor time: on a CPU one step may take minutes

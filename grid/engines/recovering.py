@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.reference import Reference
+from grid.core.types import ToolCall, to_json
 from grid.engines.places import Place, Places, is_outlined, named_in_lessons, written_as
-from grid.reference import Reference
 from grid.text.references import answering
-from grid.types import ToolCall, to_json
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from datetime import date
 from types import MappingProxyType
 from typing import Any
 
+from grid.core.engine import Prompt, option_numbers
+from grid.core.errors import ConfigError
 from grid.engines import names
-from grid.engines.base import Prompt, option_numbers
 from grid.engines.choice import Prefix
-from grid.errors import ConfigError
 
 _PROBE = "a system's message"
 _PROBE_TOOL = "a_tool_of_this_name"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from grid.core.errors import ConfigError
 from grid.engines.wheels import Wheels, converted
-from grid.errors import ConfigError
 
 HUB_ENVIRONMENT = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE")
 """What the hub's client reads and every machine that loads a model must know; never its folders, which differ."""

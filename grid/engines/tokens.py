@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

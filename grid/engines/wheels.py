@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from grid.errors import ConfigError
-from grid.text.untrusted import loads
+from grid.core.errors import ConfigError
+from grid.core.untrusted import loads
 
 _DONE = "complete.json"
 _GGUF = "model.gguf"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grid.chains import Chain, ChainCall
-from grid.types import FINISH, REJECT, ToolCall, Trajectory
+from grid.core.chains import Chain, ChainCall
+from grid.core.types import FINISH, REJECT, ToolCall, Trajectory
 
 
 def chain_of(trajectory: Trajectory) -> Chain:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from grid.reference import Reference
+from grid.core.reference import Reference
+from grid.core.types import Json, Step, ToolCall, Trajectory, to_json
 from grid.text import references
-from grid.types import Json, Step, ToolCall, Trajectory, to_json
 from grid.worlds.equivalence import equivalent, paired_off
 
 Outcome: TypeAlias = Mapping[str, Json]

@@ -26,13 +26,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
+from grid.core.reference import Reference
+from grid.core.retriever import Index
+from grid.core.types import Step, ToolCall, ToolSpec
 from grid.metrics.scores import PATTERNS
 from grid.metrics.usage import normalised_arguments
-from grid.reference import Reference
-from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.scored import document
-from grid.types import Step, ToolCall, ToolSpec
 
 SIMILAR, WRONG, MISSING, RELATED, UNRELATED, INTENT = PATTERNS
 NEAR = 8

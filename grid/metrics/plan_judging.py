@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, TaskKind, Verdict
-from grid.datasets.base import BOTH, Evaluator, Examine, Scorer
-from grid.engines.base import Prompt, Section
-from grid.engines.verdicts import PLAN, STEPS, VerdictAnswer
+from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, TaskKind, Verdict
+from grid.core.engine import Prompt, Section
+from grid.core.problem import BOTH, Evaluator, Examine, Scorer
+from grid.core.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.verdicts import PLAN, STEPS, VerdictAnswer
 from grid.metrics import plan_prompts, plan_text
 from grid.metrics.chains import chain_of
 from grid.planners.prompts import tools_section
 from grid.text.refusals import declines, may_pass
-from grid.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
 
 SYMBOLIC = "symbolic"
 Truth = Callable[[Chain], Verdict]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.once import Once
-from grid.reference import Reference
+from grid.core.once import Once
+from grid.core.reference import Reference
 from grid.text import references
 
 

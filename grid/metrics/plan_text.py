@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from grid.chains import Chain
-from grid.engines.base import Section
-from grid.text.untrusted import shown
-from grid.types import Step, ToolCall, to_json
+from grid.core.chains import Chain
+from grid.core.engine import Section
+from grid.core.types import Step, ToolCall, to_json
+from grid.core.untrusted import shown
 
 MOST_CALLS = 128
 """Of a plan that are shown, from the first."""

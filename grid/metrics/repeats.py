@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
-from grid.types import Step, ToolCall, to_json
+from grid.core.types import Step, ToolCall, to_json
 
 
 def any_two(steps: Sequence[Step]) -> bool:

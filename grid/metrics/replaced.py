@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grid.reference import Reference
-from grid.types import Step
+from grid.core.reference import Reference
+from grid.core.types import Step
 from grid.worlds.schema import READ_AS
 
 

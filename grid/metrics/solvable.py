@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
-from grid.datasets.base import Problem
-from grid.once import Once
-from grid.reference import Reference
+from grid.core.once import Once
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import Json, ToolCall
 from grid.text import references
-from grid.types import Json, ToolCall
 from grid.worlds.equivalence import canonical, equivalent
 from grid.worlds.layers import bare
 from grid.worlds.lookup import Entry, LookupSimulator

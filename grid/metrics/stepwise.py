@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import NO_TOOL, Step, ToolCall, Trajectory
 from grid.metrics import repeats
 from grid.metrics.replaced import counts
 from grid.metrics.trajectory import trajectory_scores
-from grid.reference import Reference
-from grid.types import NO_TOOL, Step, ToolCall, Trajectory
 from grid.worlds.layers import bare
 from grid.worlds.lookup import concrete_calls
 from grid.worlds.schema import mends

@@ -7,10 +7,10 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
+from grid.core.reference import Reference
+from grid.core.types import FINISH, Step, ToolCall
 from grid.metrics.usage import same_arguments
-from grid.reference import Reference
 from grid.text import references
-from grid.types import FINISH, Step, ToolCall
 
 
 def trajectory_scores(

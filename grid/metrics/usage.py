@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from grid.types import Json
+from grid.core.types import Json
 
 _LONGEST = 10_000
 """Characters of what is read as a literal; longer texts stay texts."""

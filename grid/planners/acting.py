@@ -15,14 +15,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass as strict_dataclass
 
-from grid.planners import prompts
-from grid.planners.base import Episode
-from grid.planners.progress import Executed
-from grid.planners.prompts import Seen
-from grid.planners.view import Path, View
-from grid.strict import STRICT
-from grid.text import references
-from grid.types import (
+from grid.core.strict import STRICT
+from grid.core.types import (
     FINISH,
     GIVE_UP,
     NO_TOOL,
@@ -35,7 +29,13 @@ from grid.types import (
     Usage,
     to_json,
 )
-from grid.worlds.base import State
+from grid.core.world import State
+from grid.planners import prompts
+from grid.planners.base import Episode
+from grid.planners.progress import Executed
+from grid.planners.prompts import Seen
+from grid.planners.view import Path, View
+from grid.text import references
 
 
 @strict_dataclass(frozen=True, config=STRICT)

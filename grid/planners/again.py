@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from grid.engines.base import Prompt, Section
+from grid.core.engine import Prompt, Section
+from grid.core.untrusted import shown
 from grid.planners.requests import Answers
-from grid.text.untrusted import shown
 
 MOST_SHOWN = 2000
 """Characters of a rejected answer that the next prompt shows."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from grid.engines.base import Section, ToolCallAnswer
+from grid.core.engine import Section, ToolCallAnswer
+from grid.core.types import FINISH, Substep, Trajectory
 from grid.planners import prompts
 from grid.planners.acting import Action, filled
 from grid.planners.asking import ASK_CALL, read_answers
 from grid.planners.base import Episode
 from grid.planners.view import Path, View
-from grid.types import FINISH, Substep, Trajectory
 
 ASK = "No further call is made. Answer the query from what the calls returned."
 _DECISION = "answer"

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Literal
 
-from grid.engines.base import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.engine import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 from grid.engines.functions import Named
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision
@@ -21,7 +22,6 @@ from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call
 from grid.text.native import Native, read_native
 from grid.text.objects import UnreadableError
-from grid.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 
 OptionLabels = Literal["numbers", "names"]
 """By what an option of a choice is asked for."""

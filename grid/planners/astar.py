@@ -11,17 +11,17 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
-from grid.errors import BudgetError
+from grid.core.engine import SAMPLE
+from grid.core.errors import BudgetError
+from grid.core.problem import BRANCHING
+from grid.core.strict import STRICT
+from grid.core.types import FINISH, NO_TOOL
 from grid.planners.memory import OTHER_HALF, Memory, SolvedPlans
 from grid.planners.planning import plan_prompt, read_plan_of
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
-from grid.strict import STRICT
-from grid.types import FINISH, NO_TOOL
 
 Frontier = list[tuple[float, float, int, Node]]
 """A heap of f(n), minus the mean share of the plan's actions, the node's place, and the node.

@@ -9,18 +9,18 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from grid.datasets.base import Candidates, Demonstrations
-from grid.engines.base import Choice, Engine, Prompt
-from grid.engines.roles import ACTOR, JUDGE, Role
-from grid.errors import BudgetError, ContextError, ToolError, VerdictError
+from grid.core.engine import Choice, Engine, Prompt
+from grid.core.errors import BudgetError, ContextError, ToolError, VerdictError
+from grid.core.problem import Candidates, Demonstrations
+from grid.core.retriever import Mode
+from grid.core.roles import ACTOR, JUDGE, Role
+from grid.core.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
+from grid.core.world import Conversation, State, World, resolved_by
 from grid.planners.options import QUERY, SOUGHT, Options, Retrieved, in_order
 from grid.planners.progress import Before, Budget, Executed, Improvement, Plans
 from grid.planners.requests import Answers, Message, Requests
-from grid.retrievers.base import Mode
 from grid.text import references
-from grid.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.worlds import layers
-from grid.worlds.base import Conversation, State, World, resolved_by
 
 if TYPE_CHECKING:
     from grid.planners.judging import Scoring

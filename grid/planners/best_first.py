@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node
-from grid.strict import STRICT
 
 Frontier = list[tuple[float, float, int, Node]]
 """A heap: the parent's value and the share of the samples, both negative, the place, the node."""

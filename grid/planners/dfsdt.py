@@ -11,10 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
-from grid.engines.roles import JUDGE
-from grid.errors import BudgetError
+from grid.core.engine import SAMPLE
+from grid.core.errors import BudgetError
+from grid.core.problem import BRANCHING
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
+from grid.core.types import GIVE_UP
 from grid.planners import prompts
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
@@ -22,8 +24,6 @@ from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 from grid.planners.view import View
-from grid.strict import STRICT
-from grid.types import GIVE_UP
 
 NOT_RUN = {
     "unreadable": "an answer that could not be read",

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from grid.engines.base import Prompt
-from grid.errors import ModelError
+from grid.core.engine import Prompt
+from grid.core.errors import ModelError
+from grid.core.types import Trajectory, Usage
 from grid.planners.acting import Acting
 from grid.planners.again import again, rejected
 from grid.planners.base import Episode, Planner
 from grid.planners.requests import Answers
-from grid.types import Trajectory, Usage
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -15,16 +15,16 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import CHOOSE, SAMPLE
+from grid.core.engine import CHOOSE, SAMPLE
+from grid.core.problem import BRANCHING
+from grid.core.strict import STRICT
+from grid.core.types import OptionProbability, Trajectory, Usage
 from grid.planners.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
 from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
 from grid.planners.side_by_side import until
 from grid.planners.view import Path, View
 from grid.planners.votes import entropy, vote
-from grid.strict import STRICT
-from grid.types import OptionProbability, Trajectory, Usage
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Chain
+from grid.core.chains import Chain
+from grid.core.strict import STRICT
+from grid.core.types import Json, Trajectory, to_json
 from grid.planners.acting import Action, begin, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine
 from grid.planners.horizon import Horizon, failed
 from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view, written_action
-from grid.strict import STRICT
-from grid.types import Json, Trajectory, to_json
 
 FAILED = "Step {step} failed."
 REST = "The rest of its plan was not run: {rest}"

@@ -7,7 +7,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory, Usage
 from grid.planners.acting import Acting, Action, begin, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine
@@ -15,8 +17,6 @@ from grid.planners.planning import run_plan, whole_view
 from grid.planners.predicting import Plan, as_predicted
 from grid.planners.tool_chain import plan_chain
 from grid.planners.view import Path, View
-from grid.strict import STRICT
-from grid.types import Trajectory, Usage
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.strict import STRICT
 from grid.planners.acting import Acting
 from grid.planners.base import Episode
 from grid.planners.view import Path
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

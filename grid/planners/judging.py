@@ -13,19 +13,19 @@ from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Verdict
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
-from grid.engines.roles import Role
-from grid.engines.verdicts import VerdictAnswer
-from grid.errors import ModelError, VerdictError
+from grid.core.chains import Verdict
+from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Prompt, ScoreAnswer, Section, VoteAnswer
+from grid.core.errors import ModelError, VerdictError
+from grid.core.roles import Role
+from grid.core.strict import STRICT
+from grid.core.types import MAX_SCORE, Observation, ToolCall, ToolSpec
+from grid.core.verdicts import VerdictAnswer
 from grid.planners import prompts
 from grid.planners.again import again, rejected
 from grid.planners.requests import Requests
-from grid.strict import STRICT
 from grid.text.answers import read_score, read_vote
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict
-from grid.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 
 ASK_SCORE = (
     f"Judge what is shown above, by the criteria given, with a whole number from 0 (worst) to {MAX_SCORE} (best)."

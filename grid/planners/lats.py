@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
 from grid.planners.reflecting import reflect
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node, backup, finish
 from grid.planners.side_by_side import every
-from grid.strict import STRICT
 
 FAILED = -1.0
 """The reward of an end that failed, as the authors' code backs it up; others have rewards in [0, 1]."""

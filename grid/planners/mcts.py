@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node, backup
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from grid.datasets.base import Candidates, Problem
-from grid.once import Once
-from grid.retrievers.base import Mode
-from grid.seeds import derive_seed
-from grid.types import NO_TOOL, Case, Step, Substep, ToolSpec
+from grid.core.once import Once
+from grid.core.problem import Candidates, Problem
+from grid.core.retriever import Mode
+from grid.core.seeds import derive_seed
+from grid.core.types import NO_TOOL, Case, Step, Substep, ToolSpec
 
 QUERY = ""
 """Stands for the step where the tools are those of the whole query: they have one order a case, so that all its

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grid.engines.base import OutlineAnswer, Section
-from grid.errors import ModelError
+from grid.core.engine import OutlineAnswer, Section
+from grid.core.errors import ModelError
+from grid.core.types import Plan, Substep
 from grid.planners import prompts
 from grid.planners.again import again, rejected
 from grid.planners.base import Episode
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
-from grid.types import Plan, Substep
 
 MAX_SUBSTEPS = 50
 MAX_CHARACTERS = 500

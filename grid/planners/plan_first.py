@@ -7,6 +7,9 @@ from functools import partial
 
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
+from grid.core.types import Usage
+from grid.core.untrusted import shown
 from grid.planners import prompts
 from grid.planners.acting import Acting, Decision, rollout
 from grid.planners.asking import single_pass
@@ -14,9 +17,6 @@ from grid.planners.base import Episode
 from grid.planners.holistic import Holistic
 from grid.planners.predicting import Plan, imagined
 from grid.planners.view import Path, View
-from grid.strict import STRICT
-from grid.text.untrusted import shown
-from grid.types import Usage
 
 
 @dataclass(frozen=True, config=STRICT)

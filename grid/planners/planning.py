@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from grid.chains import Chain, ChainCall
-from grid.engines.base import FunctionsAnswer, PlanAnswer, Prompt, Section
+from grid.core.chains import Chain, ChainCall
+from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section
+from grid.core.types import FINISH, NO_TOOL, REJECT, Json, ToolCall, Usage, to_json
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, decisions_left, next_point, perform
 from grid.planners.asking import ASK_WITHOUT, ASK_WORDS, in_form, native_calls, read_action, sections
@@ -18,7 +19,6 @@ from grid.planners.view import Path, View
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, REJECT, Json, ToolCall, Usage, to_json
 
 ASK_CALLS = "Plan all calls that are needed. The first is step {first}."
 ASK_SUBSTEPS = (

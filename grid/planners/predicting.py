@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from grid.chains import Chain, ChainCall
-from grid.engines.base import Section
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.chains import Chain, ChainCall
+from grid.core.engine import Section
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, REJECT, ToolCall, ToolSpec, Trajectory, Usage
 from grid.planners import prompts
 from grid.planners.acting import Acting, Action, Decision, imagine, trajectory
 from grid.planners.asking import in_form, read_action
@@ -22,7 +23,6 @@ from grid.planners.view import Path, View
 from grid.text.calls import Call
 from grid.text.chains import Predicted
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, REJECT, ToolCall, ToolSpec, Trajectory, Usage
 
 MOST_THOUGHT = 2_000
 """Characters of a call's reason that stand in the table of steps."""

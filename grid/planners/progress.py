@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.chains import Chain
+from grid.core.chains import Chain
+from grid.core.types import Observation, Step, ToolCall, Trajectory, Usage
+from grid.core.world import State
 from grid.planners.requests import MOST_CHARACTERS
-from grid.types import Observation, Step, ToolCall, Trajectory, Usage
-from grid.worlds.base import State
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from grid.engines.base import Answer, Prompt, Section
-from grid.once import Once
-from grid.planners.base import Episode
-from grid.planners.options import Options
-from grid.text.references import answering, reference
-from grid.types import (
+from grid.core.engine import Answer, Prompt, Section
+from grid.core.once import Once
+from grid.core.types import (
     BETWEEN,
     FINISH,
     GIVE_UP,
@@ -32,6 +29,9 @@ from grid.types import (
     ToolSpec,
     to_json,
 )
+from grid.planners.base import Episode
+from grid.planners.options import Options
+from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]
 """Of earlier steps a decision sees calls and observations, the calls alone, or nothing."""

@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.prompts import Seen
 from grid.planners.thinking import thought_first
-from grid.strict import STRICT
-from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import PlanAnswer, Prompt, Section, TextAnswer
-from grid.engines.roles import ACTOR, CRITIC, Role
+from grid.core.engine import PlanAnswer, Prompt, Section, TextAnswer
+from grid.core.roles import ACTOR, CRITIC, Role
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory, Usage
+from grid.core.untrusted import shown_lines
 from grid.planners import prompts
 from grid.planners.base import Episode, Planner
 from grid.planners.drafting import Asking, Read, WritesPlans
-from grid.strict import STRICT
-from grid.text.untrusted import shown_lines
-from grid.types import Trajectory, Usage
 
 Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.engines.base import Section, TextAnswer
+from grid.core.engine import Section, TextAnswer
 from grid.planners import prompts
 from grid.planners.base import Episode
 from grid.planners.view import Path

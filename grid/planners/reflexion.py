@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
 from grid.planners.base import Episode
 from grid.planners.reflecting import reflect
 from grid.planners.retry import Retry
 from grid.planners.view import Path
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

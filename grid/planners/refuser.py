@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Chain
+from grid.core.chains import Chain
+from grid.core.strict import STRICT
+from grid.core.types import REJECT, ToolCall, Trajectory, Usage
 from grid.planners.acting import Acting, Action, Decision, begin, rollout, trajectory
 from grid.planners.base import Episode
 from grid.planners.view import View
-from grid.strict import STRICT
-from grid.types import REJECT, ToolCall, Trajectory, Usage
 
 REASON = "Whatever is asked is refused."
 

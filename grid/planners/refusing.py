@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from grid.core.types import RESULT, Step, ToolCall, ToolSpec
 from grid.planners.acting import Action
 from grid.planners.view import View
 from grid.text.arguments import misfit, misplaced, take_results
 from grid.text.references import reference
-from grid.types import RESULT, Step, ToolCall, ToolSpec
 
 
 def checked(action: Action, view: View) -> Action:

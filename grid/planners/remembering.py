@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
+from grid.core.types import Step
 from grid.planners import prompts
-from grid.strict import STRICT
-from grid.types import Step
 
 Mode = Literal["none", "traces"]
 Kept = Literal["resolved", "all"]

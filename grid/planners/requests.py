@@ -8,13 +8,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from grid.engines.base import NATIVE, Choice, Engine, Prompt, Sampled, Source
+from grid.core.engine import NATIVE, Choice, Engine, Prompt, Sampled, Source
+from grid.core.errors import ContextError
+from grid.core.roles import ACTOR, Role
+from grid.core.seeds import derive_seed
+from grid.core.types import Usage
 from grid.engines.functions import handed_over
-from grid.engines.roles import ACTOR, Role
-from grid.errors import ContextError
-from grid.seeds import derive_seed
 from grid.text.objects import UnreadableError, characters, whole
-from grid.types import Usage
 
 MOST_CHARACTERS = 20_000
 """Of an answer, where nothing else is said (`budget.answer_characters`)."""

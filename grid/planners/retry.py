@@ -8,14 +8,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.problem import BRANCHING
+from grid.core.strict import STRICT
+from grid.core.types import Step, Trajectory
 from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.view import Path
-from grid.strict import STRICT
-from grid.types import Step, Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,9 +11,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
-from grid.errors import ConfigError
+from grid.core.engine import SAMPLE
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING
+from grid.core.strict import STRICT
+from grid.core.types import RESULT, Trajectory, to_json
 from grid.planners import prompts
 from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
 from grid.planners.asking import sample_actions, single_pass
@@ -21,8 +23,6 @@ from grid.planners.base import Episode
 from grid.planners.side_by_side import every
 from grid.planners.view import Path, View
 from grid.planners.votes import vote
-from grid.strict import STRICT
-from grid.types import RESULT, Trajectory, to_json
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -6,14 +6,14 @@ from functools import partial
 
 from pydantic.dataclasses import dataclass
 
-from grid.errors import ModelError
+from grid.core.errors import ModelError
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.planners.acting import Decision, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.horizon import Horizon
 from grid.planners.view import View
-from grid.strict import STRICT
-from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from grid.errors import BudgetError
+from grid.core.errors import BudgetError
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]

@@ -10,18 +10,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Chain
-from grid.engines.base import SAMPLE
-from grid.engines.plan_answers import MessagesAnswer
+from grid.core.chains import Chain
+from grid.core.engine import SAMPLE
+from grid.core.plan_answers import MessagesAnswer
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec, Trajectory, Usage
 from grid.planners.acting import Acting, begin, decisions_left, trajectory
 from grid.planners.base import Episode
 from grid.planners.drafting import Drafted, Refine, drafted
 from grid.planners.planning import run_plan, whole_view
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
 from grid.planners.view import View
-from grid.strict import STRICT
 from grid.text.chains import Predicted, messages_text, read_messages
-from grid.types import ToolSpec, Trajectory, Usage
 
 MESSAGE = (
     '{"role": "assistant", "thought": why, "tool_calls": [{"type": "function", "function": {"name": the tool, '

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from grid.engines.base import Section, ThoughtAnswer
+from grid.core.engine import Section, ThoughtAnswer
+from grid.core.types import Usage
 from grid.planners import prompts
 from grid.planners.acting import Acting, Decision
 from grid.planners.asking import sections, single_pass
 from grid.planners.base import Episode
 from grid.planners.view import View
 from grid.text.objects import UnreadableError
-from grid.types import Usage
 
 ASK = (
     "Say in a sentence or two what has to be done next, and what a tool for it does; or that nothing is left to be "

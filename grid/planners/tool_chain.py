@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from grid.engines.plan_answers import ChainAnswer
+from grid.core.plan_answers import ChainAnswer
+from grid.core.types import FINISH, NO_TOOL, ToolSpec, Usage
 from grid.planners.acting import Acting, decisions_left
 from grid.planners.base import Episode
 from grid.planners.drafting import Drafted, Refine, drafted
@@ -12,7 +13,6 @@ from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of,
 from grid.planners.view import View
 from grid.text.chains import Predicted, chain_text, read_chain
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, ToolSpec, Usage
 
 ASK_ALL = "Plan all calls that carry out the request, in the order in which they are made. The first is step {first}."
 ASK_MOST = "Plan the next calls, in the order in which they are made, {most} at most. The first is step {first}."

@@ -8,16 +8,16 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import CHOOSE, SAMPLE
-from grid.engines.roles import JUDGE
+from grid.core.engine import CHOOSE, SAMPLE
+from grid.core.problem import BRANCHING
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
+from grid.core.types import FINISH
 from grid.planners.asking import OptionLabels
 from grid.planners.search.kernel import Search
 from grid.planners.search.rewarded import RewardedSearch, Share
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
-from grid.strict import STRICT
-from grid.types import FINISH
 
 
 @dataclass(frozen=True, config=STRICT)

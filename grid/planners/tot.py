@@ -9,16 +9,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
-from grid.engines.roles import JUDGE
-from grid.errors import BudgetError
+from grid.core.engine import SAMPLE
+from grid.core.errors import BudgetError
+from grid.core.problem import BRANCHING
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

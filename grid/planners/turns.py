@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from grid.core.types import Trajectory
 from grid.planners.base import Episode, Planner
-from grid.types import Trajectory
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grid.once import kept
+from grid.core.once import kept
+from grid.core.types import Step, Substep
+from grid.core.world import State
 from grid.planners import prompts
 from grid.planners.options import Options
 from grid.planners.prompts import Offer, Seen
-from grid.types import Step, Substep
-from grid.worlds.base import State
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from grid.core.types import OptionProbability, Usage
 from grid.planners.acting import Action, Decision
-from grid.types import OptionProbability, Usage
 
 
 def entropy(probabilities: Iterable[float]) -> float:

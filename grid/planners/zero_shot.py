@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
-from grid.errors import ConfigError
+from grid.core.engine import SAMPLE
+from grid.core.errors import ConfigError
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.planners.acting import Acting, begin, rollout, trajectory
 from grid.planners.asking import single_pass
 from grid.planners.base import Episode
 from grid.planners.drafting import Refine
 from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view
-from grid.strict import STRICT
-from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from grid.datasets.base import Problem
-from grid.types import ToolSpec
+from grid.core.problem import Problem
+from grid.core.types import ToolSpec
 
 
 class Pool(Protocol):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, islice
 
+from grid.core.seeds import derive_seed
+from grid.core.types import ToolSpec, to_json
 from grid.datasets.slate.dataset import Slate
 from grid.pools.tool_files import distinct, named, read_tools
-from grid.seeds import derive_seed
-from grid.types import ToolSpec, to_json
 
 
 @lru_cache(maxsize=4)

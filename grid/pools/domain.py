@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 from grid.pools.base import used
 from grid.pools.whole import Whole
-from grid.strict import STRICT
-from grid.types import ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,15 +11,15 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.problem import Problem
+from grid.core.retriever import Index
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 from grid.planners.options import Retrieved
 from grid.pools.base import used
 from grid.pools.distractors import distractors, fingerprint
-from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
-from grid.strict import STRICT
-from grid.types import ToolSpec
 
 OWN = 14
 """A case's own tools, where its reference does not call more."""

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from grid.code_digest import digest_of
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Parameter, ToolSpec
 from grid.datasets.files import fingerprint, read_json, read_jsonl
-from grid.errors import ConfigError, DataError
-from grid.types import Parameter, ToolSpec
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 400

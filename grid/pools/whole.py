@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
-from grid.strict import STRICT
-from grid.types import ToolSpec
+from grid.core.problem import Problem
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from grid.engines.base import Engine
+from grid.core.engine import Engine
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe, Probed
 from grid.replicas.client import PooledEngine

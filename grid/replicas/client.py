@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from grid.engines.base import Choice, Engine, Home, Prompt, Sampled
-from grid.errors import EngineError, GridError, UnfinishedError
+from grid.core.engine import Choice, Engine, Home, Prompt, Sampled
+from grid.core.errors import EngineError, GridError, UnfinishedError
+from grid.core.types import Usage
 from grid.runner.deadline import asking
-from grid.types import Usage
 
 NAMESPACE = "agent-grid"
 TRIES = 5

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, cast
 
+from grid.core.roles import ACTOR
+from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine
-from grid.engines.roles import ACTOR
 from grid.replicas import gpus, pool
 from grid.replicas.pool import Pool, Say
 from grid.replicas.ready import wait
@@ -19,7 +20,6 @@ from grid.runner.build import build_engine
 from grid.runner.cell import Setting
 from grid.runner.probing import probes_of
 from grid.runner.roles import label_of, model_key, models
-from grid.types import Usage
 
 _LOOK_SECONDS = 2.0
 LOST_SECONDS = 120.0  # in which a replica did not once say that it is well

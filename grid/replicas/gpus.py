@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.replicas import pool
 
 _SETTLE_SECONDS = 10.0  # in which GPUs of replicas that have just ended become free

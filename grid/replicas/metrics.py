@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from grid.core.types import Usage
 from grid.engines.hosted import Occupancy
 from grid.runner.meters import Meters
-from grid.types import Usage
 
 GAUGES = {
     "grid_replica_running_requests": "requests that are being computed: the batch size",

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from grid.core.types import Usage
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe
 from grid.replicas.client import NAMESPACE
 from grid.replicas.replica import CONTROL, Hosting, Replica, ReplicaStats
-from grid.types import Usage
 
 _RESTARTS = 100
 _TAIL_LINES = 15

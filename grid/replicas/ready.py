@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from grid.core.errors import ConfigError, EngineError, UnfinishedError
 from grid.engines.probe import warning
-from grid.errors import ConfigError, EngineError, UnfinishedError
 from grid.replicas.pool import Pool, Say, log_tail
 
 _LOOK_SECONDS = 5.0

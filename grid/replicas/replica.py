@@ -11,13 +11,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeVar, cast
 
+from grid.core.engine import Choice, Prompt, Sampled
+from grid.core.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
+from grid.core.types import Usage
 from grid.engines import own_log
-from grid.engines.base import Choice, Prompt, Sampled
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe, Probed, unassigned
-from grid.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
 from grid.runner.make import make
-from grid.types import Usage
 
 T = TypeVar("T", Sampled, Choice)
 CONTROL = "control"

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from pydantic.dataclasses import dataclass
 
-from grid.retrievers.base import Index
+from grid.core.retriever import Index
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
 from grid.retrievers.texts import bm25_texts
-from grid.strict import STRICT
 from grid.text.words import stems
-from grid.types import ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

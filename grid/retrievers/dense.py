@@ -7,13 +7,13 @@ from functools import partial
 
 from pydantic.dataclasses import dataclass
 
-from grid.retrievers.base import Index
+from grid.core.retriever import Index
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 from grid.retrievers.bm25 import bm25_scorer
 from grid.retrievers.embedding import Embedder, EmbeddingModel
 from grid.retrievers.scored import FoundBy, Ranking, ScoredIndex, Scorer, document, remembered
 from grid.retrievers.texts import dense_texts
-from grid.strict import STRICT
-from grid.types import ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -17,12 +17,12 @@ import platformdirs
 from filelock import FileLock
 from pydantic.dataclasses import dataclass
 
+from grid.core.errors import ConfigError
+from grid.core.strict import STRICT
+from grid.core.untrusted import loads
 from grid.engines.sources import Hub
-from grid.errors import ConfigError
 from grid.retrievers.scored import LONGEST
 from grid.retrievers.sources import Wheel, check_modules, check_source, fingerprint, model_folder
-from grid.strict import STRICT
-from grid.text.untrusted import loads
 
 _BATCH = 64  # texts
 _HEADER = 1_000  # bytes at most

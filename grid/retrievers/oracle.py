@@ -7,12 +7,12 @@ from functools import lru_cache
 
 from pydantic.dataclasses import dataclass
 
-from grid.reference import Reference
-from grid.retrievers.base import Index
+from grid.core.reference import Reference
+from grid.core.retriever import Index
+from grid.core.strict import STRICT
+from grid.core.types import Case, Substep, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.scored import Ranking
-from grid.strict import STRICT
-from grid.types import Case, Substep, ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
-from grid.retrievers.base import Index, Mode
-from grid.types import Case, Substep, ToolSpec
+from grid.core.retriever import Index, Mode
+from grid.core.types import Case, Substep, ToolSpec
 
 
 class RedefinedIndex:

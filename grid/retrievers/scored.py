@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.retrievers.base import Index, Mode
-from grid.strict import STRICT
-from grid.types import Case, Substep, ToolSpec
+from grid.core.retriever import Index, Mode
+from grid.core.strict import STRICT
+from grid.core.types import Case, Substep, ToolSpec
 
 Scores: TypeAlias = np.ndarray
 """One score a tool, float32: the higher, the nearer."""

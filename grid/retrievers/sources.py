@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field
 
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError, DataError
+from grid.core.untrusted import loads
 from grid.engines.sources import Hub
 from grid.engines.wheels import Digest, Wheels, download
-from grid.errors import ConfigError, DataError
-from grid.text.untrusted import loads
 
 _MODULES = "modules.json"
 _OWN = "sentence_transformers."

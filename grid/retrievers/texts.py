@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
 from grid.retrievers.embedding import Embedder
 from grid.retrievers.scored import Scorer, Scores
 

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from pydantic.dataclasses import dataclass
 
-from grid.retrievers.base import Index, Mode
+from grid.core.retriever import Index, Mode
+from grid.core.strict import STRICT
+from grid.core.types import Case, Substep, ToolSpec
 from grid.retrievers.bm25 import BM25
-from grid.strict import STRICT
-from grid.types import Case, Substep, ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

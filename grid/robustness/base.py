@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from grid.datasets.base import Problem
-from grid.retrievers.base import Index
+from grid.core.problem import Problem
+from grid.core.retriever import Index
 
 
 class Robustness(Protocol):

@@ -11,9 +11,13 @@ from typing import Any, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
-from grid.datasets.base import REFERENCES, Problem
-from grid.retrievers.base import Index
+from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
+from grid.core.problem import REFERENCES, Problem
+from grid.core.retriever import Index
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import FINISH, REJECT, Observation, Step, ToolCall, Trajectory
+from grid.core.world import State, World, resolved_by
 from grid.robustness.naming import Double, double
 from grid.robustness.offering import (
     beside,
@@ -25,10 +29,6 @@ from grid.robustness.offering import (
     with_call,
     with_chain_calls,
 )
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import FINISH, REJECT, Observation, Step, ToolCall, Trajectory
-from grid.worlds.base import State, World, resolved_by
 from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 

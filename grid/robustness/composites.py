@@ -6,13 +6,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from grid.datasets.base import Problem
-from grid.reference import Reference
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.types import Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
+from grid.core.world import State, World
 from grid.robustness.naming import words
-from grid.seeds import derive_seed
 from grid.text import references
-from grid.types import Json, Observation, Parameter, Step, ToolCall, ToolSpec, to_json
-from grid.worlds.base import State, World
 from grid.worlds.schema import ERROR
 
 _SIZES = (2, 3)

@@ -12,10 +12,14 @@ from typing import Any, ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import REFERENCES, Problem
+from grid.core.problem import REFERENCES, Problem
+from grid.core.reference import Reference
+from grid.core.retriever import Index
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import REJECT, Case, Observation, Parameter, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.world import State
 from grid.metrics.chains import chain_of
-from grid.reference import Reference
-from grid.retrievers.base import Index
 from grid.robustness.broken_tool import run_double
 from grid.robustness.composites import Composite, composites, expanded, least_cost
 from grid.robustness.naming import Double, double, words
@@ -30,10 +34,6 @@ from grid.robustness.offering import (
     with_call,
     with_chain_calls,
 )
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import REJECT, Case, Observation, Parameter, Substep, ToolCall, ToolSpec, Trajectory
-from grid.worlds.base import State
 from grid.worlds.layers import Layer
 
 NOTE = (

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
-from grid.retrievers.base import Index
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import Case, Substep, ToolSpec
+from grid.core.problem import Problem
+from grid.core.retriever import Index
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Case, Substep, ToolSpec
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -14,11 +14,11 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
-from grid.retrievers.base import Index
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import Plan, Substep, ToolSpec
+from grid.core.problem import Problem
+from grid.core.retriever import Index
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Plan, Substep, ToolSpec
 
 # Verb in a tool's name, to the broad intent that covers it.
 _INTENTS = (

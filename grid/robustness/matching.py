@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.strict import STRICT
 from grid.retrievers.embedding import EmbeddingModel
 from grid.robustness.similarity import Embeddings, Lexical, Similarity
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from itertools import permutations, product
 
-from grid.reference import Substitute
+from grid.core.reference import Substitute
+from grid.core.seeds import derive_seed
+from grid.core.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.robustness.synonyms import FREE_NOUNS, FREE_VERBS, FUNCTION_WORDS, NOUNS, VERBS
-from grid.seeds import derive_seed
 from grid.text.words import stems
-from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.worlds.schema import ERROR
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

@@ -9,12 +9,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from grid.chains import Chain
-from grid.datasets.base import Candidates, Evaluator, Measure, Problem
-from grid.reference import Reference
-from grid.seeds import derive_seed
+from grid.core.chains import Chain
+from grid.core.problem import Candidates, Evaluator, Measure, Problem
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.types import Case, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.text.references import needed
-from grid.types import Case, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.worlds.layers import Layer
 
 Offer = Callable[[Case, Substep, tuple[ToolSpec, ...]], tuple[ToolSpec, ...]]

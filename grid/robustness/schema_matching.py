@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from grid.errors import ToolError
+from grid.core.errors import ToolError
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State
 from grid.robustness.similarity import Similarity, nearest
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State
 from grid.worlds.schema import ERROR, READ_AS, Expected, SchemaWorld
 
 _ROUNDING = 1e-6  # of a cosine of 32-bit numbers

@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
-from grid.retrievers.base import Index
+from grid.core.problem import Problem
+from grid.core.retriever import Index
+from grid.core.strict import STRICT
+from grid.core.world import World
 from grid.robustness.matching import Matching
 from grid.robustness.schema_matching import MatchingWorld
-from grid.strict import STRICT
-from grid.worlds.base import World
 from grid.worlds.layers import within
 from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.schema import SchemaWorld

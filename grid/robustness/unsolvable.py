@@ -12,10 +12,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import TaskKind
-from grid.datasets.base import REFERENCES, Problem, no_baselines
+from grid.core.chains import TaskKind
+from grid.core.problem import REFERENCES, Problem, no_baselines
+from grid.core.retriever import Index
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
 from grid.metrics.chains import chain_of
-from grid.retrievers.base import Index
 from grid.robustness.offering import (
     each_step,
     first_turn,
@@ -25,9 +28,6 @@ from grid.robustness.offering import (
     needed_calls,
     offered_as,
 )
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
 from grid.worlds.rejecting import REJECT_TOOL, RejectingWorld, RejectState, Wanted
 
 MUST_USE_TOOLS = "Each part of this must come from a tool that is made for it; no part may be estimated or assumed."

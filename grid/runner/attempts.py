@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from grid import store
-from grid.engines.roles import Role
-from grid.errors import Status
+from grid.core.errors import Status
+from grid.core.roles import Role
+from grid.core.types import Usage
 from grid.planners.requests import Message
 from grid.runner.cell import Setting
 from grid.runner.costs import spent_in
 from grid.runner.prices import Prices, money
 from grid.runner.transcripts import Row, transcript_columns
 from grid.store.schema import SPENT
-from grid.types import Usage
 
 ENDED, DIED = "ended", "died"  # an attempt's status
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.errors import VerdictError
+from grid.core.roles import Role
 from grid.engines.places import Places, calls_nothing, is_right, is_whole
-from grid.engines.roles import Role
-from grid.errors import VerdictError
 from grid.planners.judging import Scoring
 from grid.planners.requests import Requests
 from grid.planners.restoring import Bounds, Restoring

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from grid import store
-from grid.errors import ErrorKind, StoreError, UnfinishedError
+from grid.core.errors import ErrorKind, StoreError, UnfinishedError
+from grid.core.types import Usage
 from grid.replicas.fleet import Fleet
 from grid.runner.attempts import ChunkResult, attempt_row
 from grid.runner.build import build
@@ -27,7 +28,6 @@ from grid.runner.run import Stamp, killed_cell
 from grid.runner.signs import Sign, Signs, end_process
 from grid.runner.transcripts import Room
 from grid.runner.worker import Chunk, Report, solve_chunk
-from grid.types import Usage
 
 __all__ = ["Report", "Run"]
 DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so

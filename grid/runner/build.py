@@ -11,17 +11,19 @@ from typing import Any, cast
 
 from grid import plugins
 from grid.code_digest import code_digest
-from grid.datasets.base import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
-from grid.engines.base import Engine
+from grid.core.declared import BY_NAME
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError, UnfinishedError
+from grid.core.metric import Metric, declared_by, together
+from grid.core.once import can
+from grid.core.problem import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
+from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
+from grid.core.seeds import derive_seed
+from grid.core.types import Case, Plan
 from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
-from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
-from grid.errors import ConfigError, UnfinishedError
-from grid.metrics.declared import BY_NAME
-from grid.metrics.metric import Metric, declared_by, together
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
-from grid.once import can
 from grid.planners.base import Episode, Planner
 from grid.planners.judging import Judging
 from grid.planners.outline import draft
@@ -43,9 +45,7 @@ from grid.runner.remembered import Memory, memory_of
 from grid.runner.roles import judging, models, restoring, simulating, tools_ask
 from grid.runner.simulation import Simulating, Simulation
 from grid.runner.solved import Solved, goes_by_solved, solved_of
-from grid.seeds import derive_seed
 from grid.store.schema import COSTS, JOINED, SCORES, TEXT
-from grid.types import Case, Plan
 from grid.worlds.layers import within
 from grid.worlds.simulated import Referenced
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from grid.chains import Verdict
-from grid.engines.base import Choice, Engine, Prompt, Sampled
+from grid.core.chains import Verdict
+from grid.core.engine import Choice, Engine, Prompt, Sampled
+from grid.core.errors import UnfinishedError
+from grid.core.reference import Reference
+from grid.core.roles import ACTOR
+from grid.core.types import ToolSpec
 from grid.engines.informed import Informed, Knowing, SinglePass
-from grid.engines.roles import ACTOR
-from grid.errors import UnfinishedError
-from grid.reference import Reference
 from grid.runner.build import Built
-from grid.types import ToolSpec
 
 
 class CapError(UnfinishedError):

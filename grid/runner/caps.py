@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from grid.engines.base import Engine
-from grid.errors import ConfigError
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError
 from grid.planners.base import Planner
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from grid.datasets.base import Problem
-from grid.types import to_json
+from grid.core.problem import Problem
+from grid.core.types import to_json
 
 _DIGITS = 32
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from json.encoder import encode_basestring
 from typing import Any
 
-from grid.engines.roles import ASKED, CRITIC, JUDGE
+from grid.core.roles import ASKED, CRITIC, JUDGE
+from grid.core.types import to_json
 from grid.metrics.scores import SCORING
 from grid.planners.restoring import NOT_RESTORED
-from grid.types import to_json
 
 GROUPS = ("model", "planner", "dataset", "robustness", "retriever", "pool")
 REFINE = "refine"

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.datasets.base import Dataset
+from grid.core.errors import ConfigError
+from grid.core.metric import Metric, together
+from grid.core.problem import Dataset
+from grid.core.roles import ASKED, CRITIC, JUDGE
+from grid.core.types import Skipped
 from grid.datasets.sampling import part_of
-from grid.engines.roles import ASKED, CRITIC, JUDGE
-from grid.errors import ConfigError
-from grid.metrics.metric import Metric, together
 from grid.runner.build import build, code_of
 from grid.runner.caps import cut
 from grid.runner.cell import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
@@ -29,7 +30,6 @@ from grid.runner.plan import Plan
 from grid.runner.prices import expect_prices
 from grid.runner.remembered import line_of, with_contents
 from grid.runner.roles import is_named, judges_plans, with_roles
-from grid.types import Skipped
 
 MOST_REASONS = 50
 """Kinds of reasons that are told apart."""

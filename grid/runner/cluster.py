@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import plugins
-from grid.errors import ConfigError, UnfinishedError, one_line
+from grid.core.errors import ConfigError, UnfinishedError, one_line
 from grid.runner.config import ClusterConfig
 
 _ANSWER_SECONDS = 5.0

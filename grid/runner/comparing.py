@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from grid.datasets.base import SOLVED_FIRST, Dataset
+from grid.core.engine import Engine, Prompt, Section, VoteAnswer
+from grid.core.errors import ContextError, ModelError
+from grid.core.problem import SOLVED_FIRST, Dataset
+from grid.core.roles import EVALUATOR
+from grid.core.seeds import derive_seed
+from grid.core.types import Usage
 from grid.datasets.examining import query_section
-from grid.engines.base import Engine, Prompt, Section, VoteAnswer
-from grid.engines.roles import EVALUATOR
-from grid.errors import ContextError, ModelError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
-from grid.seeds import derive_seed
-from grid.types import Usage
 
 COMPARING = 1
 """Raise when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""

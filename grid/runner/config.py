@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from grid import plugins
+from grid.core.errors import ConfigError
+from grid.core.roles import ASKED
 from grid.datasets.sampling import Part
-from grid.engines.roles import ASKED
-from grid.errors import ConfigError
 from grid.planners.requests import MOST_CHARACTERS
 from grid.runner.cell import FURTHER, GROUPS, OPTIONS
 from grid.runner.keeping import Keep

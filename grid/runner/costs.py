@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from grid.engines.roles import Role
+from grid.core.roles import Role
+from grid.core.types import Usage
 from grid.runner.prices import Prices, money
 from grid.store.schema import SPENT
-from grid.types import Usage
 
 _NONE = Usage()
 _NAMES = tuple(vars(_NONE))

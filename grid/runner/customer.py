@@ -7,16 +7,16 @@ import re
 from collections.abc import Sequence
 from functools import partial
 
-from grid.engines.base import Engine, Prompt, Section, TextAnswer
-from grid.engines.roles import USER
-from grid.errors import ModelError
+from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.errors import ModelError
+from grid.core.roles import USER
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
 from grid.runner.simulation import Simulating
 from grid.text.objects import UnreadableError
-from grid.text.untrusted import shown_lines
-from grid.types import to_json
 from grid.worlds.talking import Said
 
 ASK = Section("instruction", ("Write the next message of the customer, whom you play, and nothing else.",))

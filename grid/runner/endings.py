@@ -6,10 +6,10 @@ import datetime as dt
 from collections.abc import Iterable
 from typing import Any
 
-from grid.engines.base import Source
-from grid.errors import ErrorKind, Status
+from grid.core.engine import Source
+from grid.core.errors import ErrorKind, Status
+from grid.core.types import BETWEEN, Trajectory
 from grid.planners.base import Episode
-from grid.types import BETWEEN, Trajectory
 
 _CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 SOURCE = ("answered_by", "system_fingerprint", "provider")

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from grid.datasets.base import Problem
-from grid.errors import ModelError
+from grid.core.errors import ModelError
+from grid.core.problem import Problem
+from grid.core.world import ComparesTexts
 from grid.planners.requests import Message, Requests
 from grid.robustness.schema_matching import MatchingWorld
 from grid.runner.build import Built
@@ -16,7 +17,6 @@ from grid.runner.customer import Customer
 from grid.runner.evaluation import Evaluation
 from grid.runner.grounding import GroundingByModel
 from grid.runner.simulation import Simulation
-from grid.worlds.base import ComparesTexts
 from grid.worlds.layers import bare, within
 from grid.worlds.simulated import Played
 from grid.worlds.talking import Talking

@@ -6,15 +6,15 @@ import hashlib
 from collections.abc import Sequence
 from functools import partial
 
-from grid.chains import Verdict
-from grid.engines.base import Engine, Prompt, ScoreAnswer, Section
+from grid.core.chains import Verdict
+from grid.core.engine import Engine, Prompt, ScoreAnswer, Section
+from grid.core.errors import ContextError, VerdictError
+from grid.core.roles import EVALUATOR, Role
+from grid.core.world import Argument
 from grid.engines.informed import Knowing
-from grid.engines.roles import EVALUATOR, Role
-from grid.errors import ContextError, VerdictError
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
-from grid.worlds.base import Argument
 
 ROLE = Section(
     "role",
@@ -34,7 +34,7 @@ _UNREAD = (VerdictError, ContextError)
 
 
 class Evaluation:
-    """One case's questions to the evaluator, each asked once: a `grid.datasets.base.Evaluator`.
+    """One case's questions to the evaluator, each asked once: a `grid.core.problem.Evaluator`.
 
     What it was asked and what it spent is in `requests`, which no budget bounds: it belongs to the environment. `seed`
     is the same for all planners and trials, so that the same question has the same answer for all of them.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from grid.datasets.base import DRAFTED, Problem
+from grid.core.once import can
+from grid.core.problem import DRAFTED, Problem
+from grid.core.roles import SIMULATOR
+from grid.core.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
+from grid.core.world import World
 from grid.engines.informed import Informed, SinglePass, Stage
-from grid.engines.roles import SIMULATOR
-from grid.once import can
 from grid.planners.base import Planner
 from grid.planners.fh import FullHorizon
 from grid.planners.options import Retrieved
@@ -18,8 +20,6 @@ from grid.robustness.schema_matching import MatchingWorld
 from grid.runner.build import Built
 from grid.text.misspelling import listed, misspelt
 from grid.text.references import answering, found_in, needed, resolve
-from grid.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
-from grid.worlds.base import World
 from grid.worlds.layers import ended
 from grid.worlds.retrieving import RetrievingWorld
 

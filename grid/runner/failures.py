@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from grid.errors import ContextError, ErrorKind, GridError, ModelError, ToolError
+from grid.core.errors import ContextError, ErrorKind, GridError, ModelError, ToolError
 from grid.planners.base import Episode
 from grid.runner.build import Built
 

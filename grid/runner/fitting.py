@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from grid.datasets.base import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Stating
-from grid.engines.base import CHOOSE, NATIVE, SAMPLE, Engine
+from grid.core.engine import CHOOSE, NATIVE, SAMPLE, Engine
+from grid.core.problem import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Stating
+from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed, Knowing
-from grid.engines.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.planners.base import Planner
 from grid.planners.refining import NOT_REFINED, writes_plans
 from grid.planners.restoring import NOT_RESTORED

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from functools import partial
 
-from grid.engines.base import Engine, Prompt, Section, TextAnswer
-from grid.engines.roles import JUDGE
-from grid.errors import ContextError, ModelError
+from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.errors import ContextError, ModelError
+from grid.core.roles import JUDGE
+from grid.core.types import ToolCall
 from grid.planners.judging import Judging
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
-from grid.types import ToolCall
 
 ROLE = Section(
     "role",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from grid.chains import TaskKind
-from grid.datasets.base import Problem
-from grid.engines.roles import ASKED
+from grid.core.chains import TaskKind
+from grid.core.problem import Problem
+from grid.core.roles import ASKED
+from grid.core.types import to_json
 from grid.planners.refining import NOT_REFINED
 from grid.planners.remembering import NOT_REMEMBERED
 from grid.runner.build import Built
 from grid.runner.cell import GROUPS, MEMORY, REFINE, Cell, Setting
 from grid.runner.rows import storable
-from grid.types import to_json
 
 _KIND = tuple(item.name for item in fields(TaskKind))
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from grid.errors import ConfigError, Status
+from grid.core.errors import ConfigError, Status
 
 Cells = Literal["all", "failed", "none"]
 REST_SHARE = 0.05  # of cells, once a sweep's transcripts are as large as they may be

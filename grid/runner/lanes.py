@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, cast
 
+from grid.core.untrusted import shown
 from grid.engines.hosted import HostedEngine
 from grid.replicas.fleet import Fleet
 from grid.runner.build import build_engine
@@ -17,7 +18,6 @@ from grid.runner.roles import by_pool, model_key, models
 from grid.runner.run import CONCURRENT_CELLS
 from grid.runner.signs import Sign
 from grid.store import CellIds
-from grid.text.untrusted import shown
 
 AHEAD = 1.25  # cells in flight for each that replicas can have in hand: some are between two requests
 _TASK_SECONDS = 5.0  # that a task should last: some thousand times what starting it costs

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from grid import plugins
-from grid.errors import ConfigError, GridError, one_line
+from grid.core.errors import ConfigError, GridError, one_line
 
 ROOMS = {
     "model": "grid.engines",

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.strict import STRICT
 from grid.runner.cell import OPTIONS
 from grid.runner.make import config_error
-from grid.strict import STRICT
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from grid.errors import ErrorKind
+from grid.core.errors import ErrorKind
+from grid.core.types import Usage
 from grid.runner import deadline
 from grid.runner.attempts import ChunkResult
 from grid.runner.build import Built, build
@@ -21,7 +22,6 @@ from grid.runner.limits import Limits
 from grid.runner.plan import Plan
 from grid.runner.run import CONCURRENT_CELLS, Stamp, run_chunk
 from grid.store import CellIds
-from grid.types import Usage
 
 CASES = 2
 """Cells of a setting that a dry run tries without being asked to."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from grid.errors import GridError
+from grid.core.errors import GridError
 from grid.replicas.fleet import Fleet
 from grid.runner.build import build, build_engine, expect_code
 from grid.runner.cell import Setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 MAX_DEPTH = 20
 MAX_CHARACTERS = 100_000

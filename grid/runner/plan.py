@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 from grid import store
-from grid.metrics.metric import Metric
+from grid.core.metric import Metric
+from grid.core.untrusted import loads
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.config import BudgetConfig, ClusterConfig
 from grid.runner.keeping import KEEP_NONE, Keep
 from grid.runner.turns import by_turns, together
-from grid.text.untrusted import loads
 
 _BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
 _LEAST_BLOCK = 64  # of each

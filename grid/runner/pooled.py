@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-from grid.datasets.base import Dataset, Problem
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.problem import Dataset, Problem
+from grid.core.retriever import Index, Retriever, Told
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 from grid.pools.base import Pool
-from grid.retrievers.base import Index, Retriever, Told
 from grid.retrievers.redefined import RedefinedIndex
 from grid.runner.make import make
-from grid.types import FINISH, GIVE_UP, NO_TOOL, ToolSpec
 
 KEPT = 8
 """Datasets with their pools and retrievers that a process keeps."""

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from grid.engines.base import Engine
-from grid.engines.roles import ACTOR, Role
-from grid.errors import ConfigError
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError
+from grid.core.roles import ACTOR, Role
+from grid.core.types import Usage
 from grid.runner.cell import Setting
 from grid.runner.make import PRICE, config_error
 from grid.runner.roles import by_pool, label_of, model_key, models
-from grid.types import Usage
 
 _MILLION = 1_000_000
 _MODEL = "model"  # the key of the acting role's

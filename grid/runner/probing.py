@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from grid.datasets.base import DRAFTED
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.problem import DRAFTED
+from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.engines.probe import Probe
-from grid.engines.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.planners.base import Planner
 from grid.planners.refining import Refining
 from grid.runner.cell import REFINE, Setting

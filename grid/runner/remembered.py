@@ -17,14 +17,14 @@ from typing import Any, cast
 import pyarrow.compute as pc
 
 from grid import store
+from grid.core.errors import ConfigError, Status, StoreError, UnfinishedError
+from grid.core.types import to_json
 from grid.datasets.nearest import Nearest, question_words
-from grid.errors import ConfigError, Status, StoreError, UnfinishedError
 from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
 from grid.retrievers.texts import bm25_texts
 from grid.runner.cell import MEMORY, Setting
 from grid.runner.make import make
 from grid.runner.rows import step_of
-from grid.types import to_json
 
 DIGEST, HELD = "digest", "held"
 """The keys that the memory of a checked setting has besides: a digest of its traces, and how many there are."""

@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
-from grid.datasets.base import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
+from grid.core.errors import ConfigError
+from grid.core.problem import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
+from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
-from grid.errors import ConfigError
 from grid.planners.base import Planner
 from grid.planners.judging import Judging
 from grid.planners.refining import NOT_REFINED, Criticising, Refining

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from grid.datasets.base import Problem
-from grid.metrics.metric import split
+from grid.core.metric import split
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import FINISH, NO_TOOL, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.untrusted import loads
 from grid.metrics.replaced import replacements
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import tool_matches
 from grid.planners.options import Retrieved
-from grid.reference import Reference
 from grid.store.schema import SCORES, TEXT
-from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]
 """What was retrieved for a decision, best first."""

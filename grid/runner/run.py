@@ -14,21 +14,24 @@ from functools import partial
 from typing import Any, cast
 
 from grid import store
-from grid.datasets.base import AFTER, DRAFTED, NOTHING, Judged, Problem
+from grid.core.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
+from grid.core.metric import checked
+from grid.core.once import can
+from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
+from grid.core.reference import Reference
+from grid.core.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
+from grid.core.seeds import derive_seed
+from grid.core.types import Trajectory, to_json
+from grid.core.world import resolved_by
 from grid.engines.informed import Informed
-from grid.engines.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
-from grid.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
-from grid.metrics.metric import checked
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import SUCCESS, UNSCORED
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
-from grid.once import can
 from grid.planners.answering import answered_after
 from grid.planners.base import Episode
 from grid.planners.outline import draft
 from grid.planners.turns import all_turns
-from grid.reference import Reference
 from grid.runner.attempts import ChunkResult, Outcome
 from grid.runner.audit import Audit
 from grid.runner.build import Built
@@ -44,10 +47,7 @@ from grid.runner.identity import cell_columns, identity, kind_columns
 from grid.runner.keeping import KEEP_NONE, Keep
 from grid.runner.rows import ranked_of, score_columns, step_rows, storable
 from grid.runner.tree_rows import improvement_rows, node_rows
-from grid.seeds import derive_seed
 from grid.store.joined import EpisodeRow
-from grid.types import Trajectory, to_json
-from grid.worlds.base import resolved_by
 from grid.worlds.layers import bare, close
 from grid.worlds.schema import mends
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 
 FOLDER = ".run"
 _GO, _STOP = "go", "stop"

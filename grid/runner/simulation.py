@@ -10,15 +10,15 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import Engine, Prompt, Section, TextAnswer
-from grid.engines.roles import SIMULATOR
-from grid.errors import ContextError, ModelError
+from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.errors import ContextError, ModelError
+from grid.core.roles import SIMULATOR
+from grid.core.strict import STRICT
+from grid.core.types import ToolCall, to_json
 from grid.planners.judging import Retries, readable
 from grid.planners.requests import Requests
 from grid.runner.asked_once import AskedOnce
-from grid.strict import STRICT
 from grid.text.answers import read_response
-from grid.types import ToolCall, to_json
 from grid.worlds.simulated import Documentation, Response
 
 ROLE = Section(

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-from grid.datasets.base import DEMONSTRATIONS, REFERENCES, Dataset
+from grid.core.problem import DEMONSTRATIONS, REFERENCES, Dataset
+from grid.core.types import Case, Demonstration
 from grid.datasets.nearest import Nearest, question_words
 from grid.datasets.sampling import part_of
 from grid.planners.memory import OTHER_HALF
 from grid.retrievers.texts import bm25_texts
 from grid.runner.cell import WHICH_CASES
 from grid.runner.pooled import KEPT, dataset_of, key_of
-from grid.types import Case, Demonstration
 
 _MOST = 1_000
 """Cases of a dataset, the first in its order, that are solved ones: all have to be built in every process."""

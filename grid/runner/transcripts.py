@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.engines.base import Section
+from grid.core.engine import Section
 from grid.planners.requests import Message
 from grid.runner.keeping import Keep
 

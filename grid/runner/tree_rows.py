@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from grid.core.types import Step, Trajectory, Usage
+from grid.core.world import State
 from grid.planners.progress import Improvement
 from grid.planners.search.tree import Node
-from grid.types import Step, Trajectory, Usage
-from grid.worlds.base import State
 
 
 def node_rows(

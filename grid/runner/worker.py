@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from grid import store
-from grid.engines.roles import ACTOR
-from grid.errors import StoreError
+from grid.core.errors import StoreError
+from grid.core.roles import ACTOR
+from grid.core.types import Usage
 from grid.replicas.client import PooledEngine
 from grid.runner.attempts import ChunkResult, attempt_row
 from grid.runner.build import Built, build, expect_code
@@ -27,7 +28,6 @@ from grid.runner.roles import by_pool
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.signs import Sign, Speaker, started_at
 from grid.runner.transcripts import TABLES
-from grid.types import Usage
 
 _BEAT_SECONDS = 1.0
 _WRITE_SECONDS = 10.0  # between two times that rows are written: longer than most chunks last

@@ -7,10 +7,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
+from grid.core.untrusted import shown_lines
 from grid.store import check_there, compact, locked
 from grid.store.transcripts import lines, transcript
-from grid.text.untrusted import shown_lines
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store.files import survey
 from grid.store.looking import DAMAGE, File, VanishedError, name_of, reading
 from grid.store.schema import DIGESTS, TABLES

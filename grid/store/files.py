@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 import pyarrow as pa
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store.looking import DAMAGE, THREADS, File, VanishedError, forget, is_there, look, reading
 from grid.store.scanning import Scan
 from grid.store.schema import TABLES

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from grid.errors import StoreError, one_line
+from grid.core.errors import StoreError, one_line
+from grid.core.untrusted import loads
 from grid.store.files import check, check_there, survey
 from grid.store.looking import is_there
 from grid.store.runs import FILE, merged, runs
 from grid.store.schema import TABLES
-from grid.text.untrusted import loads
 
 _MARK = ".gathered"
 """Lists the files that were gathered: a folder that holds others is a sweep's."""

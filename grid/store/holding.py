@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
+from grid.core.untrusted import loads
 from grid.store.writing import clear_drafts
-from grid.text.untrusted import loads
 
 _OWNER = ".owner"
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.metrics.metric import split
+from grid.core.metric import split
 from grid.store.scanning import Scan
 from grid.store.schema import COST, COSTS, EPISODES, LONG, PARTS, SCORES, TEXT, Part
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grid.errors import StoreError, one_line
+from grid.core.errors import StoreError, one_line
 from grid.store.schema import IDS, LONG, OLDEST, SCHEMA_VERSION, TABLES
 
 VERSION_KEY, REPLACES_KEY = b"schema_version", b"replaces"

@@ -11,7 +11,7 @@ from typing import NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from grid.errors import StoreError, one_line
+from grid.core.errors import StoreError, one_line
 
 FILE = "run.json"
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from grid.engines.roles import ACTOR, ASKED, Role
-from grid.metrics.declared import METRICS as OURS
-from grid.metrics.metric import TEXTS, Kind, Metric
+from grid.core.declared import METRICS as OURS
+from grid.core.metric import TEXTS, Kind, Metric
+from grid.core.roles import ACTOR, ASKED, Role
 
 SCHEMA_VERSION = "18"
 OLDEST = 16
@@ -25,7 +25,7 @@ _COUNTS = (
     "empty_answers", "cut_answers", "reasoning_tokens", "uncounted_answers",
 )  # fmt: skip
 COST = pa.struct([*((name, pa.int64()) for name in _COUNTS), ("money", pa.float64())])
-"""What a role spent on a cell: `grid.types.Usage` without what nobody counted, and US dollars."""
+"""What a role spent on a cell: `grid.core.types.Usage` without what nobody counted, and US dollars."""
 
 EPISODES = pa.schema(
     [
@@ -266,7 +266,7 @@ COMPARISONS = pa.schema(
 METRICS = pa.schema(
     [("digest", pa.string()), *((name, pa.string()) for name in ("name", "unit", "better", "paper", "kind", "meaning"))]
 )
-"""What each name among scores means, as `grid.metrics.metric.Metric` has it."""
+"""What each name among scores means, as `grid.core.metric.Metric` has it."""
 
 TABLES: dict[str, pa.Schema] = {
     "episodes": EPISODES,

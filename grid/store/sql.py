@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from grid.metrics.metric import Metric
+from grid.core.metric import Metric
 from grid.store.files import survey
 from grid.store.looking import is_there
 from grid.store.schema import COSTS, EPISODES, LATEST, LONG, PARTS, Part, field_of, part_of

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.errors import ErrorKind, StoreError, shown_value
-from grid.metrics.declared import BY_NAME
-from grid.metrics.metric import Metric
+from grid.core.declared import BY_NAME
+from grid.core.errors import ErrorKind, StoreError, shown_value
+from grid.core.metric import Metric
+from grid.core.types import to_json
 from grid.store.files import Table, lacks, scan, whole
 from grid.store.joined import LONG_TABLES as _LONG
 from grid.store.joined import Joined, Long, entries, refolded
@@ -40,7 +41,6 @@ from grid.store.schema import (
     field_of,
     part_of,
 )
-from grid.types import to_json
 
 Retry = Literal["none", "infrastructure", "all"]
 Keys: TypeAlias = "npt.NDArray[np.bytes_]"

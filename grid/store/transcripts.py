@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from grid.engines.base import Section
-from grid.errors import StoreError
+from grid.core.engine import Section
+from grid.core.errors import StoreError
 from grid.store.tables import read
 
 _BEST = 5  # options of a choice that are printed

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store.joined import MAPS, folded, map_array
 from grid.store.looking import REPLACES_KEY, VERSION_KEY, example, name_of
 from grid.store.schema import EPISODES, IDS, SCHEMA_VERSION, TABLES

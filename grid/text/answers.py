@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from grid.core.types import MAX_SCORE, Json, ToolSpec, to_json
 from grid.text.calls import Call, calls_in
 from grid.text.objects import Found, UnreadableError, objects
-from grid.types import MAX_SCORE, Json, ToolSpec, to_json
 
 MAX_STEPS = 256
 NO_CALL = "no JSON object with a tool"

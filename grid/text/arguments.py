@@ -9,9 +9,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from grid.errors import one_line
+from grid.core.errors import one_line
+from grid.core.types import FINISH, RESULT, Json, Parameter, ToolCall, ToolSpec, to_json
 from grid.text.references import found_in, reference
-from grid.types import FINISH, RESULT, Json, Parameter, ToolCall, ToolSpec, to_json
 
 RESULT_REFERENCE = rf"OUTPUT_FROM_STEP_[0-9]{{1,4}}(\.[0-9]{{1,4}}){{0,3}}\.{RESULT}"
 """The texts that an argument of type RESULT takes, as a regular expression."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from grid.core.types import NO_TOOL, Json, ToolSpec
+from grid.core.untrusted import loads
 from grid.text.objects import UnreadableError, whole_object
-from grid.text.untrusted import loads
-from grid.types import NO_TOOL, Json, ToolSpec
 
 MAX_ARGUMENTS = 64
 _NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "name", "action")

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
-from grid.chains import Chain, ChainCall
+from grid.core.chains import Chain, ChainCall
+from grid.core.types import NO_TOOL, Json, ToolSpec, to_json
 from grid.text.answers import MAX_STEPS, only_one
 from grid.text.calls import Call, calls_in
 from grid.text.objects import UnreadableError
-from grid.types import NO_TOOL, Json, ToolSpec, to_json
 
 NO_CHAIN = "no JSON object with a list `tool_chain`, and no refusal"
 NO_MESSAGES = "no message with `tool_calls`, and no refusal"

@@ -6,7 +6,7 @@ import email.utils
 import ipaddress
 from urllib.parse import urlsplit
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """The statuses of failures that may pass.

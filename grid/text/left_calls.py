@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from grid.core.types import Json, ToolSpec
+from grid.core.untrusted import loads
 from grid.text.calls import MAX_ARGUMENTS, Call, tool_meant
 from grid.text.objects import UnreadableError
-from grid.text.untrusted import loads
-from grid.types import Json, ToolSpec
 
 _MOST_CODE = 20_000  # characters of an expression
 _OWNER = r"(?:\w{1,20}:|\uff5c\w{1,20}\uff5c)?"  # whose tag it is: `minimax:`, DeepSeek's `DSML` in wide bars

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 
+from grid.core.types import ToolCall, ToolSpec
 from grid.text import references
-from grid.types import ToolCall, ToolSpec
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from grid.core.types import FINISH, Json, ToolSpec, to_json
 from grid.text.answers import MAX_STEPS, NO_CALL
 from grid.text.calls import Call, calls_in
 from grid.text.left_calls import blocks, expressions, looks_like_a_call, named_before, spoken
 from grid.text.objects import Found, UnreadableError, objects, whole_object
-from grid.types import FINISH, Json, ToolSpec, to_json
 
 NO_FUNCTION = "arguments without a function's name"
 _MESSAGE = '{"content": '

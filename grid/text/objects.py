@@ -12,8 +12,8 @@ import json
 import re
 from typing import NamedTuple
 
-from grid.text.untrusted import decoder
-from grid.types import Json, to_json
+from grid.core.types import Json, to_json
+from grid.core.untrusted import decoder
 
 MAX_CHARACTERS = 200_000
 """The longest answer that is looked at; how long one may be is the key `budget.answer_characters`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from grid.reference import Reference
-from grid.types import RESULT, Json, Observation, Step, ToolCall, to_json
+from grid.core.reference import Reference
+from grid.core.types import RESULT, Json, Observation, Step, ToolCall, to_json
 
 PATTERN = re.compile(r"OUTPUT_FROM_STEP_(\d+(?:\.\d+)*)\.([A-Za-z_]\w*)")
 

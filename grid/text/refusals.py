@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from grid.chains import Chain
+from grid.core.chains import Chain
 
 MISSING_INFORMATION = "missing_information"
 """The kind of request of which a question back is right (figure 41)."""

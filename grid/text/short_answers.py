@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 
-from grid.types import BETWEEN
+from grid.core.types import BETWEEN
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

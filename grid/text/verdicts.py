@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from grid.chains import ERRORS, GRADES, Verdict
+from grid.core.chains import ERRORS, GRADES, Verdict
+from grid.core.types import Json
 from grid.text.answers import only_one
 from grid.text.objects import UnreadableError
-from grid.types import Json
 
 NO_VERDICT = "no JSON object with is_correct"
 MOST_REASONING = 2_000

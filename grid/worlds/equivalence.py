@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
-from grid.types import Json
+from grid.core.types import Json
 from grid.worlds.moments import Moment, read_moment
 from grid.worlds.units import UNITS, understood
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, TypeAlias
 
 from pydantic import ValidationError, validate_call
 
-from grid.errors import ToolError, one_line
-from grid.types import RESULT, Observation, ToolCall
-from grid.worlds.base import State, own_state
+from grid.core.errors import ToolError, one_line
+from grid.core.types import RESULT, Observation, ToolCall
+from grid.core.world import State, own_state
 
 Function: TypeAlias = Callable[..., Any]
 Outcome: TypeAlias = tuple[str, str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from grid.errors import GridError
+from grid.core.errors import GridError
+from grid.core.types import BETWEEN, FINISH, ToolCall
 from grid.text.references import PATTERN
-from grid.types import BETWEEN, FINISH, ToolCall
 
 ANSWER = "answer"
 """The parameter of `finish`, and the field of what it returns."""

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, ExitStack
 from decimal import localcontext
 from typing import Any, NamedTuple
 
-from grid.text.untrusted import loads
-from grid.types import RESULT, Json, Observation, to_json
+from grid.core.types import RESULT, Json, Observation, to_json
+from grid.core.untrusted import loads
 from grid.worlds.schema import ERROR
 
 MOST_BYTES = 250_000

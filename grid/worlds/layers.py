@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast
 
-from grid.once import can
-from grid.types import Observation, ToolCall
-from grid.worlds.base import Closing, Conversation, Ending, State, World
+from grid.core.once import can
+from grid.core.types import Observation, ToolCall
+from grid.core.world import Closing, Conversation, Ending, State, World
 
 
 @dataclass(frozen=True)

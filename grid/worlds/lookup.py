@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar
 
+from grid.core.types import Json, Observation, Parameter, ToolCall, ToolSpec, to_json
+from grid.core.world import Argument, Same, State, World, own_state
 from grid.text import references
-from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec, to_json
-from grid.worlds.base import Argument, Same, State, World, own_state
 from grid.worlds.equivalence import equivalent, is_text, words_in
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, own_state
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, own_state
 
 BROKEN = "The tool is out of order."
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from grid.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
-from grid.worlds.base import State, own_state
+from grid.core.types import FINISH, REJECT, Observation, Parameter, ToolCall, ToolSpec
+from grid.core.world import State, own_state
 from grid.worlds.layers import Layer
 from grid.worlds.schema import ERROR
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from grid.worlds.base import World
+from grid.core.world import World
 
 
 @runtime_checkable

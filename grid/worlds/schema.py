@@ -8,8 +8,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from grid.types import ToolCall, ToolSpec
-from grid.worlds.base import State, World
+from grid.core.types import ToolCall, ToolSpec
+from grid.core.world import State, World
 
 ERROR = "error"
 """The field that an observation of a failed call has, and no other."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from grid.types import Json, Observation, ToolCall, ToolSpec, to_json
-from grid.worlds.base import State, World, own_state
+from grid.core.types import Json, Observation, ToolCall, ToolSpec, to_json
+from grid.core.world import State, World, own_state
 
 
 class Response(NamedTuple):

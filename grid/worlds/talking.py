@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from grid.worlds.base import World
+from grid.core.world import World
 
 
 class Said(NamedTuple):

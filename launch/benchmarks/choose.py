@@ -12,7 +12,7 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.runner.build import build_engine

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import store
-from grid.errors import GridError
+from grid.core.errors import GridError
 from launch.benchmarks.branches import server
 
 _ENGINES = ("lexical", "simulated", "http", "transformers")

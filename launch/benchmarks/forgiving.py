@@ -17,6 +17,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.seeds import derive_seed
+from grid.core.types import ToolCall
 from grid.datasets.files import read_stock
 from grid.datasets.kqa import stock, world
 from grid.datasets.kqa.records import KB
@@ -24,8 +26,6 @@ from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical, nearest
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.runner.make import make
-from grid.seeds import derive_seed
-from grid.types import ToolCall
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.sets import DIRECTIONS, EntitySet

@@ -23,7 +23,7 @@ from typing import Any, cast
 from rich.console import Console
 
 from grid import store
-from grid.engines.base import Prompt, ScoreAnswer
+from grid.core.engine import Prompt, ScoreAnswer
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.replicas import pool

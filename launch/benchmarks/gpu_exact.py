@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
 from grid.engines.choice import Prefix
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel, ending

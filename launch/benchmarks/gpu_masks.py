@@ -11,9 +11,9 @@ import time
 from statistics import mean
 from typing import TYPE_CHECKING, Any, cast
 
+from grid.core.engine import ToolCallAnswer
 from grid.datasets.slate.dataset import Slate
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import ToolCallAnswer
 from grid.engines.language_model import LanguageModel
 from grid.engines.vllm.engine import _grammar
 from grid.runner.build import build_engine

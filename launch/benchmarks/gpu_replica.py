@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
 from grid.replicas.replica import Hosting
 from launch.benchmarks.gpu_model import weightless
 from launch.benchmarks.throughput import RecordingReplica

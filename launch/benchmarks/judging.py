@@ -22,15 +22,15 @@ from analysis.agreement.plans import Comparison
 from analysis.agreement.sheets import errors, overall
 from analysis.intervals import CLUSTER, share
 from analysis.render import Sheet, show
-from grid.chains import ERRORS, Chain, Verdict
+from grid.core.chains import ERRORS, Chain, Verdict
+from grid.core.engine import Engine
+from grid.core.seeds import derive_seed
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
 from grid.datasets.apb_synthetic.judged import judged_task, truth
-from grid.engines.base import Engine
 from grid.engines.hosted import HostedEngine
 from grid.metrics.plan_judging import JudgedTask, plan_prompt
 from grid.replicas.answering import answering
 from grid.runner.evaluation import Evaluation
-from grid.seeds import derive_seed
 from grid.worlds.programs.mutations import mutations, right
 from launch.agreement import write
 from launch.comparing import Evaluating

@@ -11,8 +11,8 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.planners.asking import ASK_CALL, ASK_SUBSTEP

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import Choice, Prompt
+from grid.core.engine import Choice, Prompt
+from grid.core.seeds import derive_seed
+from grid.core.types import NO_TOOL, Usage
 from grid.planners.acting import Acting, Action, Decision, begin, perform
 from grid.planners.asking import OptionLabels, choice_prompt
 from grid.planners.options import Options
@@ -22,8 +24,6 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Setting
 from grid.runner.config import BudgetConfig
 from grid.runner.run import episode_of
-from grid.seeds import derive_seed
-from grid.types import NO_TOOL, Usage
 
 FORMS: tuple[OptionLabels, ...] = ("numbers", "names")
 COLUMNS = "data|labels|decisions|right|of tool steps|of steps without a tool|entropy|unassigned"

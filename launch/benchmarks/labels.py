@@ -15,7 +15,8 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.table import Table
 
-from grid.engines.base import Choice, Prompt
+from grid.core.engine import Choice, Prompt
+from grid.core.types import NO_TOOL
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import Labels
 from grid.planners.acting import Acting, begin
@@ -25,7 +26,6 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Setting
 from grid.runner.config import BudgetConfig
 from grid.runner.run import episode_of
-from grid.types import NO_TOOL
 from launch.benchmarks import label_costs, label_gold
 from launch.benchmarks.prompts import model_config
 

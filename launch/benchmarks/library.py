@@ -15,16 +15,16 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from grid.datasets.base import Dataset, Problem
+from grid.core.problem import Dataset, Problem
+from grid.core.retriever import Index
+from grid.core.types import ToolSpec
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.ultratool import UltraTool
 from grid.pools.distractors import real_tools
 from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import distinct
-from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
 from grid.runner.pooled import Pooled
-from grid.types import ToolSpec
 
 DISTRACTORS = (0, 10, 100, 1_000, 10_000)
 _KINDS = ("real", "varied")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from grid.chains import ERRORS, Family
+from grid.core.chains import ERRORS, Family
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.worlds.programs.mutations import Mutation, mutations, right
 from grid.worlds.programs.scoring import Diagnosis, diagnose

@@ -11,9 +11,9 @@ from statistics import mean
 
 from rich.console import Console
 
+from grid.core.seeds import derive_seed
 from grid.datasets.slate import stock
 from grid.engines.lexical.needs import FOR_NONE, FOR_TOOL, needs_none
-from grid.seeds import derive_seed
 from grid.text.words import stems
 
 HALVES = ("learned from", "held out")

@@ -11,14 +11,14 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from hydra.utils import instantiate
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
-from grid.engines.roles import JUDGE
+from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.roles import JUDGE
+from grid.core.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
+from grid.core.world import State, own_state
 from grid.planners.base import Episode
 from grid.planners.judging import Judging
 from grid.planners.progress import Budget
 from grid.planners.search.planner import TreeSearch
-from grid.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
-from grid.worlds.base import State, own_state
 from launch.benchmarks.prompts import group_config
 
 TOOLS = tuple(

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import store
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
 from grid.replicas.fleet import Fleet
 from grid.runner import batch
 from grid.runner import cluster as ray_cluster

@@ -31,7 +31,7 @@ from analysis import gee, study
 from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
-from grid.errors import GridError
+from grid.core.errors import GridError
 from grid.runner.plan import Plan
 from launch import in_process
 

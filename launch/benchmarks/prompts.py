@@ -9,8 +9,8 @@ from typing import Any, cast
 from omegaconf import OmegaConf
 
 from grid import CONF
+from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 
 _SERIAL = count()
 _STEP = "Step {step}: order_status(order={step}) returned the order's state, its parcel and the day it was shipped."

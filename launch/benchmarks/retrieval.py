@@ -14,13 +14,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from grid.datasets.base import Dataset
+from grid.core.problem import Dataset
+from grid.core.retriever import Index, Retriever
+from grid.core.types import Case, Plan, Substep, ToolSpec
 from grid.datasets.slate.dataset import Slate
 from grid.pools.distractors import distractors
-from grid.retrievers.base import Index, Retriever
 from grid.retrievers.scored import document
 from grid.runner.make import make
-from grid.types import Case, Plan, Substep, ToolSpec
 from launch.benchmarks.library import resident
 from launch.measuring import ROOT
 

@@ -19,8 +19,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.types import Json
 from grid.text.references import resolve
-from grid.types import Json
 from grid.worlds.sparql import reading
 from grid.worlds.sparql.expressions import Entity, Expression, Value
 from grid.worlds.sparql.graph import Node

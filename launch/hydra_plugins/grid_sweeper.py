@@ -15,7 +15,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch.composing import Composed, Composer
 
 MAX_SETTINGS = 20_000

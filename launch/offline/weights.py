@@ -9,8 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from grid.core.errors import ConfigError
 from grid.engines.wheels import Wheels, adopt
-from grid.errors import ConfigError
 from launch.benchmarks.prompts import model_config
 
 

@@ -16,7 +16,7 @@ from grid.contracts.test_conf import (
     test_robustness_settings_keep_their_protocol,
     test_the_first_line_says_what_it_is,
 )
-from grid.engines.base import Engine
+from grid.core.engine import Engine
 from grid.planners.base import Planner
 from grid.runner.config import ClusterConfig
 from grid.runner.make import make

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section, option_numbers
+from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, option_numbers
+from grid.core.errors import ConfigError, ContextError
 from grid.engines.http.chat import messages, plain
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import ConfigError, ContextError
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Json
 from grid.datasets.slate.construct import shapes
 from grid.datasets.slate.construct.__main__ import main
-from grid.types import Json
 from tests.constructing import arguments, changed, lines, run_in
 from tests.http_server import LocalServer
 from tests.scripted_slate import STAGES, right, stage_of

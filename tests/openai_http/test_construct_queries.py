@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Json
 from grid.datasets.slate.construct import shapes
 from grid.datasets.slate.construct.__main__ import main
 from grid.datasets.slate.dataset import Slate
@@ -20,7 +21,6 @@ from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Json
 from tests.configs import setting_of
 from tests.constructing import arguments, changed, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal

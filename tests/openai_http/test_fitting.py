@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from grid.core.errors import ContextError
+from grid.core.roles import ACTOR, JUDGE, Role
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.http.reasons import room
-from grid.engines.roles import ACTOR, JUDGE, Role
-from grid.errors import ContextError
 from grid.planners.refining import Refined, Refining
 from grid.planners.requests import Requests
 from grid.runner.build import build

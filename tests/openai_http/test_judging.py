@@ -7,12 +7,12 @@ import asyncio
 import numpy as np
 import pytest
 
+from grid.core.engine import ScoreAnswer
+from grid.core.roles import JUDGE
+from grid.core.types import Usage
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import ScoreAnswer
 from grid.engines.http.engine import OpenAIHTTP
-from grid.engines.roles import JUDGE
 from grid.planners.base import Episode
-from grid.types import Usage
 from tests.http_server import LocalServer, TinyModel, completion
 from tests.judged import ASKED, asking
 from tests.openai_engine import CHAT, after_load, engine

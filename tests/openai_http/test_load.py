@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from grid.engines.base import CHOOSE, SAMPLE
+from grid.core.engine import CHOOSE, SAMPLE
+from grid.core.errors import ConfigError, EngineError
 from grid.engines.http.client import checked_url
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import ConfigError, EngineError
 from tests.http_server import Asked, LocalServer, Reply, refusal
 from tests.openai_engine import CHAT, KEY, KEY_ENV, engine, failure, well
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import NATIVE, SAMPLE, PlanAnswer, ScoreAnswer
+from grid.core.engine import NATIVE, SAMPLE, PlanAnswer, ScoreAnswer
+from grid.core.errors import ConfigError
+from grid.core.types import FINISH, Trajectory
 from grid.engines.functions import handed_over
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import ConfigError
 from grid.planners.base import Episode
 from grid.planners.react import ReAct
 from grid.planners.zero_shot import ZeroShot
 from grid.runner.fitting import invalid_reason
-from grid.types import FINISH, Trajectory
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.native import BOOK, FIND, QUOTE, Written, episode

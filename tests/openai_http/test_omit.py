@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from analysis import provenance
+from grid.core.engine import ScoreAnswer
+from grid.core.errors import ConfigError
+from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import ScoreAnswer
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.probe import Probe
-from grid.engines.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER
-from grid.errors import ConfigError
 from grid.replicas.answering import Answering, loaded
 from grid.runner.build import build
 from grid.runner.check import Job, check_sweep

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Sampled
+from grid.core.engine import Sampled
+from grid.core.errors import ContextError, EngineError, ModelError
 from grid.engines.http.client import RefusedError, WithheldError
-from grid.errors import ContextError, EngineError, ModelError
 from grid.planners.requests import Requests
 from grid.runner.build import build
 from grid.runner.cell import cells

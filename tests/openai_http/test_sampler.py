@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import ConfigError
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import ConfigError
 from tests.http_server import Asked, LocalServer, Reply, completion
 from tests.openai_engine import CHAT, engine, sampled, well
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from grid.core.engine import Sampled, ToolCallAnswer
+from grid.core.errors import ConfigError, ContextError, EngineError, GridError
+from grid.core.types import Parameter, ToolSpec, Usage
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import Sampled, ToolCallAnswer
 from grid.engines.http.chat import messages
 from grid.engines.http.client import MAX_BYTES, RefusedError
 from grid.engines.http.engine import OpenAIHTTP
-from grid.errors import ConfigError, ContextError, EngineError, GridError
 from grid.text.http import retry_after
-from grid.types import Parameter, ToolSpec, Usage
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.openai_engine import CHAT, KEY, NOW, after_load, engine, failure, prompt, sampled, well
 

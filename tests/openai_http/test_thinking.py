@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from tests.http_server import LocalServer, Reply, completion
 from tests.openai_engine import CHAT, after_load, engine, failure, sampled, well
 

@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 import grid
-from grid.errors import GridError, StoreError
+from grid.core.errors import GridError, StoreError
 
 NOTEBOOK = Path(__file__).parents[2] / "analysis" / "notebooks" / "python_api.ipynb"
 

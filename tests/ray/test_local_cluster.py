@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.runner.cluster import connect
 from grid.runner.config import ClusterConfig
 from tests.commands import Ended, launch

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from grid.core.roles import ACTOR
 from grid.engines.http.engine import OpenAIHTTP, Serving
-from grid.engines.roles import ACTOR
 from grid.runner.attempts import Outcome
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells

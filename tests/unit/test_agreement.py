@@ -22,8 +22,8 @@ from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.render import show
 from grid import store
-from grid.chains import ERRORS
-from grid.errors import DataError
+from grid.core.chains import ERRORS
+from grid.core.errors import DataError
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.engines.base import option_numbers
+from grid.core.engine import option_numbers
+from grid.core.errors import ConfigError
 from grid.engines.choice import Distribution, NumberSearch, Prefix
 from grid.engines.language_model import number_search
-from grid.errors import ConfigError
 from tests.unit.test_choice import (
     DIGITS,
     PAIRS,

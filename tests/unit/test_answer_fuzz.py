@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid.core.types import Json, Parameter, ToolSpec, to_json
+from grid.core.untrusted import shown
 from grid.text import objects
 from grid.text.answers import read_call, read_outline, read_plan, read_score, read_vote
 from grid.text.objects import UnreadableError
-from grid.text.untrusted import shown
-from grid.types import Json, Parameter, ToolSpec, to_json
 from tests.unit.test_answer_forms import FORMS, TOOLS
 
 PIECES = [

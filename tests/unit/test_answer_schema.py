@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from grid.core.engine import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import JsonAnswer, OutlineAnswer, PlanAnswer, ToolCallAnswer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
-from grid.types import NO_TOOL, Parameter, ToolSpec, to_json
 from grid.worlds.kopl.functions import TOOLS
 
 REFUND = ToolSpec(

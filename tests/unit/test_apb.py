@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import ConfigError
+from grid.core.problem import Problem
+from grid.core.types import REJECT, Step, Substep, ToolCall, Trajectory
 from grid.datasets.apb.dataset import Apb
-from grid.datasets.base import Problem
 from grid.engines.lexical.engine import Lexical
-from grid.errors import ConfigError
 from grid.metrics.chains import chain_of
 from grid.runner.build import build
 from grid.runner.cell import Setting, cells
@@ -21,7 +22,6 @@ from grid.runner.check import Job, check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.roles import with_roles
 from grid.runner.run import Stamp, run_chunk
-from grid.types import REJECT, Step, Substep, ToolCall, Trajectory
 from tests.apb import BROKEN, CHAIN, ROWS, TOOLS, TRAP, row, stepwise, tool, write
 from tests.configs import LABELS, job, yaml
 

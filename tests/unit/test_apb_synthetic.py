@@ -13,7 +13,9 @@ from typing import Any, get_args
 
 import pytest
 
-from grid.chains import Chain, ChainCall, Family
+from grid.core.chains import Chain, ChainCall, Family
+from grid.core.errors import DataError
+from grid.core.types import REJECT, Step, Substep, Trajectory
 from grid.datasets.apb_synthetic import dataset as module
 from grid.datasets.apb_synthetic.build import Built, build
 from grid.datasets.apb_synthetic.checks import broken_rules, predicted
@@ -24,9 +26,7 @@ from grid.datasets.apb_synthetic.records import CASES, UNSOLVABLE, Recipe, read,
 from grid.datasets.apb_synthetic.rules import problems
 from grid.datasets.apb_synthetic.stats import LEAST_GOAL_FAMILIES, margins
 from grid.datasets.apb_synthetic.stock import STOCK, categories, slots
-from grid.errors import DataError
 from grid.text.references import outputs_of, resolve
-from grid.types import REJECT, Step, Substep, Trajectory
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Function
 from grid.worlds.programs.values import fill, possibilities, value

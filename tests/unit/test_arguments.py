@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid.core.engine import PlanAnswer, ToolCallAnswer
+from grid.core.types import Json, Parameter, ToolCall, ToolSpec, to_json
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import PlanAnswer, ToolCallAnswer
 from grid.engines.http.strict import strict_schema, without_nulls
 from grid.planners.asking import in_form, read_action
 from grid.planners.prompts import FINISH_TOOL
@@ -19,7 +20,6 @@ from grid.planners.refusing import refused
 from grid.text.answers import read_call
 from grid.text.arguments import normalised
 from grid.text.objects import UnreadableError
-from grid.types import Json, Parameter, ToolCall, ToolSpec, to_json
 from grid.worlds.kopl.functions import TOOLS
 
 OFFERED = {**TOOLS, FINISH_TOOL.name: FINISH_TOOL}

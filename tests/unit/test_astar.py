@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.engines.base import PlanAnswer, Prompt
+from grid.core.engine import PlanAnswer, Prompt
+from grid.core.types import Demonstration, Plan, Substep, ToolCall, to_json
+from grid.core.untrusted import loads
 from grid.planners.astar import AStar
 from grid.planners.memory import Memory, alike
 from grid.planners.progress import Budget
-from grid.text.untrusted import loads
-from grid.types import Demonstration, Plan, Substep, ToolCall, to_json
 from tests.places import place_of, written
 from tests.search import Letters, Script, Searched, searched
 

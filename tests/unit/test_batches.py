@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import EngineDiedError, EngineError, ModelError
 from grid.engines.progress import Progress
 from grid.engines.transformers.batches import Answered, Batches, Ongoing
-from grid.errors import EngineDiedError, EngineError, ModelError
 
 
 class Recorder:

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from grid.core.errors import ConfigError
 from grid.datasets.bfcl import classes
 from grid.datasets.bfcl.dataset import BFCL
-from grid.errors import ConfigError
 from tests import bfcl, bfcl_turns
 
 

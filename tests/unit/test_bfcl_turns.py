@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Json, Observation, ToolCall
 from grid.datasets.bfcl import classes
 from grid.datasets.bfcl.conversation import Conversation, Talk
 from grid.datasets.bfcl.multi_turn import ADDED
@@ -18,7 +19,6 @@ from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Json, Observation, ToolCall
 from tests.bfcl_turns import CATEGORIES, FILES, case_of, write
 from tests.configs import setting_of, solvers
 

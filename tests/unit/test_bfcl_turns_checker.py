@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import ToolCall
 from grid.datasets.bfcl.multi_turn import Documents, MultiTurn, documents, read_case
 from grid.datasets.bfcl.records import read_docs
-from grid.types import ToolCall
 from tests import bfcl_turns
 from tests.bfcl_turns import CATEGORIES, Turns, mutated
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.scored import document
 from grid.text.words import stems
-from grid.types import Case, Parameter, Plan, Substep, ToolSpec
 
 
 def spec(name: str, description: str, *arguments: str) -> ToolSpec:

@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
-from grid.datasets.base import OUTLINE, Dataset, Outline, Problem
-from grid.errors import ContextError, ModelError, ToolError
+from grid.core.errors import ContextError, ModelError, ToolError
+from grid.core.problem import OUTLINE, Dataset, Outline, Problem
+from grid.core.types import Observation, Skipped, ToolCall, ToolSpec
+from grid.core.world import State, World
 from grid.planners.progress import Budget
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
@@ -21,8 +23,6 @@ from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Observation, Skipped, ToolCall, ToolSpec
-from grid.worlds.base import State, World
 from tests.configs import setting_of
 
 

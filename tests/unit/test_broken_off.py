@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.datasets.base import Judged
-from grid.engines.base import SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.errors import ContextError, EngineError, ErrorKind, ModelError
+from grid.core.problem import Judged
+from grid.core.roles import EVALUATOR
 from grid.engines.lexical.engine import Lexical
-from grid.engines.roles import EVALUATOR
-from grid.errors import ContextError, EngineError, ErrorKind, ModelError
 from grid.planners.judging import Judging
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells

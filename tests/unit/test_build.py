@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import ConfigError
+from grid.core.types import ToolSpec
 from grid.datasets import null
 from grid.engines.null import Null
-from grid.errors import ConfigError
 from grid.planners.egb import EGBSampling
 from grid.runner.build import build
 from grid.runner.cell import GROUPS, Setting
@@ -20,7 +21,6 @@ from grid.runner.check import Job, check_sweep
 from grid.runner.config import BudgetConfig, sweep_config
 from grid.runner.fitting import invalid_reason
 from grid.runner.make import load_class, make
-from grid.types import ToolSpec
 from tests.configs import SHARED, setting_of
 
 EGB = "grid.planners.egb.EGBSampling"

@@ -13,10 +13,10 @@ from scipy import stats
 
 from analysis.calibration import against, measures
 from analysis.intervals import CLUSTER
+from grid.core.types import ToolCall
 from grid.engines.places import Place
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty, chance
-from grid.types import ToolCall
 
 SKILL, SPREAD, WRONG = 0.5, 1.5, 3
 OPTIONS = ("right", *(f"wrong{place}" for place in range(WRONG)))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Json
 from grid.datasets.callstrings import MAX_CHARACTERS, parse_call
-from grid.types import Json
 
 NAMES = ("path", "text", "text_size", "tags", "n")
 PIECES = [*"spn1 )('\"[]{}:<>0.5-\n\\=,é", "text=", ", n=", "path", "True", "null"]

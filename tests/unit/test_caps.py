@@ -10,8 +10,8 @@ import pytest
 
 from analysis import heading
 from grid import store
-from grid.engines.base import Engine
-from grid.errors import ConfigError
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError
 from grid.planners.base import Planner
 from grid.runner import cluster
 from grid.runner.caps import cut

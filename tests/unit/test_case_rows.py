@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.core.types import to_json
 from grid.runner.attempts import ChunkResult
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.types import to_json
 from tests.configs import setting_of
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from grid.core.errors import ConfigError
 from grid.datasets.null import Null
 from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.records import CASES
-from grid.errors import ConfigError
 from grid.runner.check import Job, check_sweep
 from tests.configs import LABELS, job
 
@@ -60,7 +60,7 @@ def test_a_group_that_is_missing_or_no_mapping_is_named(tmp_path: Path, group: s
 @pytest.mark.parametrize(
     ("group", "target"),
     [
-        ("model", "grid.engines.base.Engine"),
+        ("model", "grid.core.engine.Engine"),
         ("planner", "grid.planners.progress.Budget"),
         ("planner", "grid.planners.base.Planner"),
         ("retriever", "grid.retrievers.bm25.BM25Index"),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.engines.base import option_numbers
+from grid.core.engine import option_numbers
 from grid.engines.choice import ChoiceSearch, Distribution, NameSearch, NumberSearch, Prefix
 from grid.engines.language_model import Labels, ending
 

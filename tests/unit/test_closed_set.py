@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from grid.core.reference import Reference
+from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.metrics.closed_set import closed_set_scores
-from grid.reference import Reference
 from grid.text.references import reference, resolve
-from grid.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 
 CALLS: dict[str, ToolCall | None] = {
     "0": ToolCall("OCR", {"image": "image/menu.jpg"}),

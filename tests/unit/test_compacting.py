@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from grid import store
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store import compacting
 from grid.store.__main__ import main
 from grid.store.schema import TABLES

@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch.composing import Composed, Composer, of_hydra
 
 ROOT = Path(__file__).parents[2]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid.core.types import NO_TOOL, Json, ToolCall
 from grid.datasets.slate.construct import (
     grounding,
     merging,
@@ -31,7 +32,6 @@ from grid.datasets.slate.construct.nearby import by_words
 from grid.datasets.slate.construct.rules import copied, fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.strict import strict_schema
-from grid.types import NO_TOOL, Json, ToolCall
 from tests.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")

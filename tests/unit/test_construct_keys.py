@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from grid.core.errors import ConfigError
 from grid.datasets.slate.construct.config import read as construction
-from grid.errors import ConfigError
 
 
 def given_keys(folder: Path, *more: str) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid import CONF
+from grid.core.errors import ConfigError
 from grid.datasets.slate.construct import merging, nearby, plans
 from grid.datasets.slate.construct.nearby import ByMeaning, by_words
 from grid.datasets.slate.records import ToolRecord
-from grid.errors import ConfigError
 from grid.retrievers import dense
 from grid.retrievers.embedding import Embedder
 

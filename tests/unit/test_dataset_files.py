@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from grid.core.errors import ConfigError, DataError
 from grid.datasets import files
 from grid.datasets.files import fingerprint, folder, read_json, read_jsonl
-from grid.errors import ConfigError, DataError
 
 
 @pytest.fixture

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Case, Parameter, Plan, Substep, ToolSpec
 from grid.engines.sources import Hub
-from grid.errors import ConfigError, DataError
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense, Hybrid
 from grid.retrievers.embedding import Embedder, EmbeddingModel, read, write
 from grid.retrievers.scored import document, fused
 from grid.retrievers.sources import Wheel, check_modules, fingerprint, model_folder
 from grid.robustness.similarity import Embeddings
-from grid.types import Case, Parameter, Plan, Substep, ToolSpec
 
 KNOWN = "book a hotel room flight weather city tell reserve pack documents call off number one two"
 WORDS = KNOWN.split()
@@ -211,7 +211,7 @@ def test_a_model_that_cannot_be_had_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_nothing_is_loaded_before_something_is_sought(folder: Path) -> None:
     look = (
-        "import sys; from grid.retrievers.dense import Dense; from grid.types import ToolSpec;"
+        "import sys; from grid.retrievers.dense import Dense; from grid.core.types import ToolSpec;"
         f"Dense(path={str(folder)!r}).index({{'a': ToolSpec('a', 'b', ())}});"
         "print(*{'torch', 'sentence_transformers', 'transformers'} & set(sys.modules))"
     )

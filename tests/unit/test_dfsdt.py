@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import ToolCallAnswer
-from grid.engines.roles import JUDGE
+from grid.core.engine import ToolCallAnswer
+from grid.core.roles import JUDGE
+from grid.core.types import GIVE_UP, NO_TOOL, Plan, Substep
 from grid.planners.dfsdt import DFSDT
 from grid.planners.progress import Budget
-from grid.types import GIVE_UP, NO_TOOL, Plan, Substep
 from tests.search import Letters, Script, Searched, searched
 
 TREE = {

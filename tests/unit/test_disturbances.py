@@ -13,8 +13,9 @@ import pandas as pd
 import pytest
 
 from analysis.disturbances import disturbances
-from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
-from grid.datasets.base import BRANCHING, OUTLINE
+from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
+from grid.core.problem import BRANCHING, OUTLINE
+from grid.core.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
 from grid.robustness.composites import Composite, least_cost
@@ -24,7 +25,6 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
-from grid.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 from tests.configs import setting_of, yaml
 
 SURE = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0}

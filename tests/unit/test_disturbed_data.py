@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.types import REJECT, Substep, ToolCall
 from grid.metrics.stepwise import scored
 from grid.robustness.offering import function_of, has_own_kind, needed_calls
-from grid.types import REJECT, Substep, ToolCall
 from grid.worlds.layers import Layer
 from tests.configs import FOLDERS, names, yaml
 from tests.disturbed import SETTINGS, covers, disturb, play, problems, with_composites, with_substitutes

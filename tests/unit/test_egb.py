@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from grid.engines.base import ChoiceAnswer, ToolCallAnswer
-from grid.errors import ConfigError
+from grid.core.engine import ChoiceAnswer, ToolCallAnswer
+from grid.core.errors import ConfigError
+from grid.core.types import NO_TOOL, Trajectory
 from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
 from grid.runner.make import make
-from grid.types import NO_TOOL, Trajectory
 from tests.engines import Scripted
 from tests.world import RIGHT, certain, episode, right_arguments, small_world
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.engines.roles import ACTOR, JUDGE
+from grid.core.roles import ACTOR, JUDGE
+from grid.core.seeds import derive_seed
+from grid.core.types import Plan, Substep
 from grid.planners.egb_tree import EGBTree
 from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from grid.planners.votes import entropy
 from grid.runner.make import make
-from grid.seeds import derive_seed
-from grid.types import Plan, Substep
 from tests.search import Letters, Script, Searched, searched
 
 OPTIONS = ("a", "b", "c", "finish")

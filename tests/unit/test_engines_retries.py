@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from grid.engines.base import PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.engine import PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.types import UNKNOWN, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.simulated.calls import Writer, results
 from grid.planners.again import Rejected, again
@@ -15,7 +16,6 @@ from grid.planners.prompts import FINISH_TOOL, tool_text
 from grid.planners.refusing import refused
 from grid.text.answers import read_call
 from grid.text.calls import Call
-from grid.types import UNKNOWN, Json, ToolCall, to_json
 from grid.worlds.kopl.functions import TOOLS
 
 OFFERED = {**TOOLS, "finish": FINISH_TOOL}

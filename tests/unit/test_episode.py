@@ -12,9 +12,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.datasets.base import BRANCHING, OUTLINE, Outline, Problem
+from grid.core.errors import ToolError
+from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State
 from grid.datasets.slate.dataset import Slate
-from grid.errors import ToolError
 from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits
 from grid.planners.progress import Budget
@@ -23,7 +26,6 @@ from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
-from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.runner import fitting
 from grid.runner.build import Built, build
@@ -32,8 +34,6 @@ from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, episode_of, run_cell, solve
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator
 from tests.configs import outlines, setting_of, solvers

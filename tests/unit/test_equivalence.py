@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.types import Json
+from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
 
 texts = st.one_of(

@@ -13,19 +13,21 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
-from grid.datasets.base import Outline, Problem
+from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.errors import ConfigError
+from grid.core.problem import Outline, Problem
+from grid.core.reference import Reference
+from grid.core.roles import ACTOR, EVALUATOR
+from grid.core.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
+from grid.core.world import Argument
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.engines.lexical.engine import Lexical
-from grid.engines.roles import ACTOR, EVALUATOR
-from grid.errors import ConfigError
 from grid.planners.egb import EGBLogits
 from grid.planners.judging import Judging
 from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.requests import Message, Requests
 from grid.pools.whole import Whole
-from grid.reference import Reference
 from grid.runner.attempts import Outcome
 from grid.runner.build import Built, build
 from grid.runner.cell import Cell, Setting, cells
@@ -41,8 +43,6 @@ from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
 from grid.runner.transcripts import transcript_columns
 from grid.store.joined import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
-from grid.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage
-from grid.worlds.base import Argument
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 from tests.configs import LABELS, job, setting_of, solvers
 from tests.engines import Scripted

@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.types import NO_TOOL, ToolSpec
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from grid.types import NO_TOOL, ToolSpec
 from tests.choosing import choices, distance
 from tests.models import make_model
 from tests.teacher_forcing import named_prompts, teacher_forced_names

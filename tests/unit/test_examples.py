@@ -11,7 +11,7 @@ import pytest
 from analysis import examples, lacking, provenance, reading, study
 from analysis.render import latex, markdown
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import simulated
 
 EVIL = "<script>alert(1)</script>\x1b[31m" + "x" * 400

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from grid.datasets.base import Problem
-from grid.reference import Reference
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import Case, Plan, Substep, ToolCall, ToolSpec
 from grid.retrievers.bm25 import BM25
 from grid.robustness.extraneous import Extraneous
-from grid.types import Case, Plan, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator
 
 TOOLS = {

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from analysis.report import print_report
 from grid import store
+from grid.core.reference import Reference
+from grid.core.types import Parameter, Step, Substep, ToolCall, ToolSpec
 from grid.metrics.failure_patterns import (
     INTENT,
     MISSING,
@@ -24,8 +26,6 @@ from grid.metrics.failure_patterns import (
     failure_patterns,
 )
 from grid.metrics.scores import PATTERNS
-from grid.reference import Reference
-from grid.types import Parameter, Step, Substep, ToolCall, ToolSpec
 
 DESCRIBED = {
     "Spot: Search": "Finds songs and albums by the words of a music query.",

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.types import REJECT, ToolCall
 from grid.text.references import PATTERN, found_in
-from grid.types import REJECT, ToolCall
 from tests import traject_files
 from tests.disturbed import problems
 from tests.failing import UNREAD, Calls, Made, right_calls, told

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.reference import Reference
+from grid.core.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.metrics.stepwise import score
 from grid.planners.acting import Acting, begin
 from grid.planners.asking import sections
@@ -21,11 +23,9 @@ from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
-from grid.reference import Reference
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical
 from grid.runner.rows import step_of, step_rows
-from grid.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
 from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld
 from tests.kopl_world import kopl_world

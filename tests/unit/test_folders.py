@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch.composing import Composed
 from launch.folders import Folders, Setting
 from tests.configs import CONF, names, yaml

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis import made_up, provenance
+from grid.core.types import FINISH
 from grid.datasets.balance import ATOMIC, bin_of, bins
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
 from grid.datasets.freebase.drawing import draw, split
@@ -20,7 +21,6 @@ from grid.datasets.freebase.graphs import WITNESS, Witnessed
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.stats import Report
 from grid.text import references
-from grid.types import FINISH
 from grid.worlds.sparql.expressions import Join, read, walk
 from grid.worlds.sparql.tools import TOOLS
 from tests.configs import setting_of, yaml

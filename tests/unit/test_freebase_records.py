@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import DataError
 from grid.datasets.freebase import records
 from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, read_ontology
 from grid.datasets.freebase.records import NO_NAMES, Answer, Question, read_questions, released_names
-from grid.errors import DataError
 from grid.worlds.sparql.expressions import read
 from tests.freebase import FORMS, NAMES, agentbench, grailqa, kbqa_o1, ontology, webqsp
 

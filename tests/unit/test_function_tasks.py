@@ -12,12 +12,12 @@ import pytest
 from pydantic.dataclasses import dataclass
 
 from grid.contracts.trying import reference_resolves
+from grid.core.errors import ConfigError, DataError, ToolError
+from grid.core.strict import STRICT
+from grid.core.types import Parameter, ToolCall
 from grid.datasets.function_tools import tool_of
 from grid.datasets.functions import FunctionTasks
-from grid.errors import ConfigError, DataError, ToolError
-from grid.strict import STRICT
 from grid.text.arguments import misfit
-from grid.types import Parameter, ToolCall
 from grid.worlds.functions import Function, FunctionWorld, called, outcome
 
 

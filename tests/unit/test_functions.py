@@ -17,11 +17,12 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
-from grid.engines.base import NATIVE, ChoiceAnswer, FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.engine import NATIVE, ChoiceAnswer, FunctionsAnswer, PlanAnswer, Prompt, Section, ToolCallAnswer
+from grid.core.errors import ConfigError
+from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
 from grid.engines.functions import LONGEST, handed_over, safe_names
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from grid.errors import ConfigError
 from grid.planners.acting import Acting, begin
 from grid.planners.asking import (
     ASK_SEVERAL,
@@ -36,7 +37,6 @@ from grid.planners.base import Episode
 from grid.planners.planning import ASK_AT_ONCE, plan_prompt
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT
 from grid.planners.view import View
-from grid.types import NO_TOOL, Parameter, Substep, ToolSpec
 from tests.configs import yaml
 from tests.models import CONTROL, make_model, make_tokenizer
 from tests.native import HERMES, Native, episode, tagged

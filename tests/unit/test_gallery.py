@@ -16,7 +16,7 @@ from analysis.gallery import Counts, Entry
 from analysis.published import order
 from analysis.render import Sheet
 from grid import store
-from grid.errors import ConfigError, StoreError
+from grid.core.errors import ConfigError, StoreError
 from launch import presets
 from launch.gallery import SMALL, Wanted, _overrides, main
 from launch.presets import Preset

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from launch.report import main
 from tests import families, simulated
 

@@ -15,7 +15,7 @@ import statsmodels.formula.api as smf
 from analysis import design, gee, regression, spec
 from analysis.controls import spelt_out
 from analysis.errors import AnalysisError
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import simulated
 
 ROOT = Path(__file__).parents[2]

@@ -18,12 +18,12 @@ from analysis.published import sheets as beside
 from analysis.render import Sheet
 from analysis.spec import load as read_spec
 from grid import store
+from grid.core.engine import Prompt
+from grid.core.types import Trajectory
 from grid.datasets.freebase.dataset import GrailQA
 from grid.datasets.grading import FOUND
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.datasets.question_answering import QuestionAnswering
-from grid.engines.base import Prompt
-from grid.types import Trajectory
 from tests import simulated
 from tests.freebase import write
 

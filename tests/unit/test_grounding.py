@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Prompt, Sampled
-from grid.engines.roles import JUDGE
-from grid.errors import ConfigError
+from grid.core.engine import Prompt, Sampled
+from grid.core.errors import ConfigError
+from grid.core.roles import JUDGE
+from grid.core.types import ToolCall, Usage
 from grid.planners.judging import Judging
 from grid.runner.build import build
 from grid.runner.cell import cells
@@ -23,7 +24,6 @@ from grid.runner.fitting import invalid_reason
 from grid.runner.grounding import NONE, GroundingByModel
 from grid.runner.roles import tools_ask, with_roles
 from grid.runner.run import Stamp, run_chunk
-from grid.types import ToolCall, Usage
 from tests.configs import setting_of, yaml
 from tests.oracle import oracle_of
 

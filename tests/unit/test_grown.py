@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import Problem
+from grid.core.types import Parameter, ToolSpec
 from grid.datasets.slate.dataset import Slate
-from grid.errors import ConfigError, DataError
 from grid.pools.distractors import distractors, fingerprint, real_tools, variations
 from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import MAX_NAME, read_tools
@@ -24,7 +25,6 @@ from grid.runner.check import check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, run_cell
-from grid.types import Parameter, ToolSpec
 from tests.configs import job, yaml
 
 DISTRACTORS = (0, 10, 100, 1_000)

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import Problem
+from grid.core.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.gta.answers import Lists, answer_score, image_score
 from grid.datasets.gta.dataset import Gta
 from grid.datasets.gta.metrics import CATEGORIES, category_of, tool_counts
-from grid.errors import ConfigError, DataError
 from grid.metrics.stepwise import scored
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
 from tests import gta
 from tests.configs import setting_of, solvers
 

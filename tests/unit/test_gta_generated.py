@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from grid.core.types import Json, Step, Substep, Trajectory
 from grid.datasets.gta.metrics import category_of
 from grid.datasets.gta_generated.__main__ import check
 from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated, records
@@ -21,7 +22,6 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text import references
-from grid.types import Json, Step, Substep, Trajectory
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState
 from tests.configs import setting_of

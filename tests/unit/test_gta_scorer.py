@@ -23,8 +23,8 @@ import pandas as pd
 import pytest
 
 from analysis.kinds import f1
+from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.gta.dataset import Gold, Gta, measure, measure_step
-from grid.types import Observation, Step, Substep, ToolCall, Trajectory
 from tests import gta
 from tests.gta_mutations import GOLD, Message, another, mutated, steps_of
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from grid.engines.base import PlanAnswer, ToolCallAnswer
+from grid.core.engine import PlanAnswer, ToolCallAnswer
+from grid.core.errors import ModelError
+from grid.core.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
-from grid.errors import ModelError
 from grid.metrics import repeats
 from grid.planners.fh import ASK_AGAIN, GO_ON, FullHorizon
 from grid.planners.sh import SingleStepHorizon
-from grid.types import FINISH, NO_TOOL, Json, ToolCall, to_json
 from tests.numbers_world import DECLINED, DONE, OUTLINE, Planner, Script, added, finish, number, plan, result, solved
 
 

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from grid.core.engine import Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.errors import ConfigError
+from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.grading import NUMBERED
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.stats import replayed
-from grid.engines.base import Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.engines.lexical.plans import plans_left
 from grid.engines.places import Places, is_right
-from grid.errors import ConfigError
 from grid.planners import prompts
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
@@ -28,7 +29,6 @@ from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import JOINED
 from grid.text.references import numbered
-from grid.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory
 from grid.worlds.search.readers import ByReference, ByRules
 from grid.worlds.search.world import QuestionWorld
 from tests import hotpotqa

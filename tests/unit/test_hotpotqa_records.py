@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.errors import ConfigError, DataError
 from grid.datasets.hotpotqa import pools
 from grid.datasets.hotpotqa.parts import Part, part_of
 from grid.datasets.hotpotqa.pools import file_of, halved, others, read_paragraphs, read_pool
 from grid.datasets.hotpotqa.records import objects, question
 from grid.datasets.hotpotqa.spans import described
-from grid.errors import ConfigError, DataError
 from grid.text.references import PATTERN
 from grid.text.short_answers import normalised
 from grid.worlds.search.corpus import Paragraph

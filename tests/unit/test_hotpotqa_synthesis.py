@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Json
 from grid.datasets.hotpotqa.baselines import Constants, always, guessed
 from grid.datasets.hotpotqa.parts import Part, PartStep, part_of
 from grid.datasets.hotpotqa.records import BRIDGE, COMPARISON, question
 from grid.datasets.hotpotqa.synthesis import Sample, bounds, draw
 from grid.text import references
-from grid.types import Json
 from tests.hotpotqa import bridge, comparison, quiz, records
 from tests.planning_horizon_code import official
 

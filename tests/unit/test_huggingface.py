@@ -19,13 +19,13 @@ pytest.importorskip("transformers")
 import torch
 from transformers import AutoModelForCausalLM
 
-from grid.engines.base import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.engine import CHOOSE, SAMPLE, ChoiceAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
+from grid.core.types import NO_TOOL, Parameter, ToolSpec, Usage
 from grid.engines.hosted import Occupancy
 from grid.engines.transformers.engine import HuggingFace
-from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError, whole
-from grid.types import NO_TOOL, Parameter, ToolSpec, Usage
 from tests.models import PAIRS, make_model
 
 TOOLS = (

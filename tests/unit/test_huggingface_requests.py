@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from grid.engines.base import Prompt, Section, TextAnswer
+from grid.core.engine import Prompt, Section, TextAnswer
 from grid.engines.transformers.engine import HuggingFace
 from tests.models import make_model
 

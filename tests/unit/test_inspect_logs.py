@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.engines.base import Section
-from grid.errors import ConfigError
+from grid.core.engine import Section
+from grid.core.errors import ConfigError
 from launch import export
 from launch.export import main
 from tests import simulated

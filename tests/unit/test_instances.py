@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grid.types import Json
+from grid.core.types import Json
 from grid.worlds import instances
 from grid.worlds.instances import MOST_BYTES, MOST_SHOWN, UncontrolledError, invoke, same_public_state, taken
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from grid.core.errors import DataError
 from grid.datasets import json_lists
 from grid.datasets.json_lists import read_json_list
-from grid.errors import DataError
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e9, 1e9) | st.text(max_size=8),

@@ -12,11 +12,12 @@ import pytest
 
 from analysis import load
 from grid import store
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
+from grid.core.errors import BudgetError, ConfigError, ModelError
+from grid.core.roles import ASKED, JUDGE
+from grid.core.types import Observation, Usage
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.engines.roles import ASKED, JUDGE
-from grid.errors import BudgetError, ConfigError, ModelError
 from grid.planners.judging import SCORES
 from grid.planners.progress import Budget
 from grid.planners.restoring import Restoring
@@ -27,7 +28,6 @@ from grid.runner.costs import spent_by_columns
 from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import NO_SCORE
-from grid.types import Observation, Usage
 from tests import simulated
 from tests.configs import LABELS, job, yaml
 from tests.judged import CONFIG, ROOM, a_prompt, asking

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.agreement.measures import against
 from analysis.agreement.sheets import errors, overall
-from grid.chains import Verdict
+from grid.core.chains import Verdict
 from launch.benchmarks.judging import Labelled, by_mutation, compared, labelled
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.errors import DataError
+from grid.core.errors import DataError
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.programs import run
 from grid.worlds.kopl.reading import parse, read

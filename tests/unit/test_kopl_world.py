@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid.types import Json
+from grid.core.types import Json
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.programs import check, run

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import FINISH, RESULT, ToolCall
 from grid.datasets.balance import KQA, balanced, bin_of, bins
 from grid.datasets.kqa import dataset, stock
 from grid.datasets.kqa.dataset import KqaPro, KqaSynthetic, generated
@@ -22,9 +24,7 @@ from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
 from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.stats import correlation
 from grid.datasets.kqa.words import load_words
-from grid.errors import ConfigError, DataError
 from grid.text import references
-from grid.types import FINISH, RESULT, ToolCall
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS, TOOLS
 from grid.worlds.kopl.reading import read

@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Demonstration
 from grid.datasets import nearest as nearest_module
 from grid.datasets.constants import Constants
 from grid.datasets.kqa import dataset, validation
@@ -19,11 +21,9 @@ from grid.datasets.kqa.program import Executor, ProgramStep, executor
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question, fault, read_questions
 from grid.datasets.kqa.stock import load_world
 from grid.datasets.nearest import Nearest, question_words
-from grid.errors import ConfigError, DataError
 from grid.retrievers import texts
 from grid.retrievers.embedding import Embedder
 from grid.retrievers.texts import bm25_texts, dense_texts
-from grid.types import Demonstration
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

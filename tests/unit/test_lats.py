@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import ScoreAnswer, ToolCallAnswer
+from grid.core.engine import ScoreAnswer, ToolCallAnswer
 from grid.planners.lats import LATS
 from grid.planners.search.tree import Node
 from tests.places import place_of

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grid.engines.base import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.engine import ChoiceAnswer, OutlineAnswer, PlanAnswer, Prompt, Section, TextAnswer, ToolCallAnswer
+from grid.core.types import FINISH, NO_TOOL, Parameter, ToolCall, ToolSpec
 from grid.engines.lexical import points
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25
@@ -23,7 +24,6 @@ from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens
 from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, Parameter, ToolCall, ToolSpec
 from launch.benchmarks.needs import learned, sayings
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grid.core.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.text.references import reference
-from grid.types import Json, Observation, Parameter, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries, default_outcome
 from tests.walks import Walk
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import REFERENCES
+from grid.core.engine import ToolCallAnswer
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import REFERENCES
+from grid.core.types import Parameter, ToolCall, ToolSpec
 from grid.datasets.mcp.dataset import Mcp
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import ToolCallAnswer
 from grid.engines.functions import _definition
-from grid.errors import ConfigError, DataError
 from grid.planners.prompts import tool_text
 from grid.runner.build import build
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.text.arguments import misfit
-from grid.types import Parameter, ToolCall, ToolSpec
 from grid.worlds.mcp.world import same_answer
 from tests import mcp
 from tests.configs import setting_of

@@ -18,15 +18,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.core.errors import ToolError
+from grid.core.types import Observation, ToolCall, ToolSpec, Trajectory
 from grid.datasets.mcp.tools import specs
-from grid.errors import ToolError
 from grid.planners.base import Episode
 from grid.runner import deadline
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Observation, ToolCall, ToolSpec, Trajectory
 from grid.worlds.mcp.listing import listed
 from grid.worlds.mcp.server import Server
 from grid.worlds.mcp.world import McpState, McpWorld

@@ -19,9 +19,9 @@ from analysis.study import regressed
 from analysis.viewer.index import Index
 from analysis.viewer.pages import _shown
 from grid import plugins, store
-from grid.errors import ConfigError
-from grid.metrics.declared import METRICS
-from grid.metrics.metric import Metric
+from grid.core.declared import METRICS
+from grid.core.errors import ConfigError
+from grid.core.metric import Metric
 from grid.runner.build import build
 from grid.runner.check import check_sweep
 from grid.runner.run import Stamp, run_chunk

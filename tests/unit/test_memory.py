@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
+from grid.core.engine import ChoiceAnswer, FunctionsAnswer, PlanAnswer, Section, ToolCallAnswer
+from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import Step, ToolCall
 from grid.datasets.sampling import part_of
-from grid.engines.base import ChoiceAnswer, FunctionsAnswer, PlanAnswer, Section, ToolCallAnswer
 from grid.engines.informed import Informed
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.simulated.policy import Policy
-from grid.errors import ConfigError, GridError, StoreError, UnfinishedError
 from grid.planners import prompts
 from grid.planners.remembering import Remembering, Trace, step_lines
 from grid.runner.build import build
@@ -31,7 +32,6 @@ from grid.runner.remembered import Memory
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.store.looking import name_of
 from grid.store.schema import TIMES
-from grid.types import Step, ToolCall
 from tests.configs import ENDS, job, solvers, yaml
 
 LIMIT = 16

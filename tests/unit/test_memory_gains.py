@@ -10,7 +10,7 @@ import pytest
 
 from analysis import load, remembered
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import searched
 
 CASES = 40

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from grid.core.types import Usage
 from grid.replicas import metrics as replica_metrics
 from grid.runner.batch import Report
 from grid.runner.cell import GROUPS, Setting
-from grid.types import Usage
 from launch import metrics
 from launch.metrics import SweepMetrics
 

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Parameter, ToolCall, ToolSpec
 from grid.text.misspelling import listed, misspelt
-from grid.types import Parameter, ToolCall, ToolSpec
 
 
 def test_one_name_has_two_letters_in_each_others_place() -> None:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
+from grid.core.world import World
 from grid.datasets.mnms.dataset import Mnms
 from grid.datasets.mnms.metrics import labels_of
 from grid.datasets.mnms.tools import TOOLS
@@ -22,8 +24,6 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text.references import outputs_of, resolve
-from grid.types import Observation, Step, Substep, ToolCall, Trajectory
-from grid.worlds.base import World
 from tests import mnms_files
 from tests.configs import setting_of
 from tests.mnms_files import CAPTION, DETECT, DRAW, GENERATE, REQUESTS, SELECT, plan, row

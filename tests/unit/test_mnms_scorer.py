@@ -23,9 +23,9 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import ToolCall
 from grid.datasets.mnms.metrics import labels_of, nearest, plan_scores
 from grid.datasets.mnms.records import Calls
-from grid.types import ToolCall
 from tests.mnms_mutations import Pair, golds, pairs
 
 FROZEN = Path(__file__).parent / "data" / "mnms_scores.json"

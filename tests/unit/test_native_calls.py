@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from grid import store
-from grid.engines.base import FunctionsAnswer
-from grid.errors import ModelError
+from grid.core.engine import FunctionsAnswer
+from grid.core.errors import ModelError
+from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage
 from grid.planners.acting import Rollout, begin, rollout
 from grid.planners.asking import sample_actions, single_pass
 from grid.planners.fh import FullHorizon
@@ -24,7 +25,6 @@ from grid.runner.transcripts import transcript_columns
 from grid.text.calls import Call
 from grid.text.native import as_message, read_native
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage
 from tests.native import BOOK, FIND, QUOTE, Native, Written, episode, tagged
 from tests.world import small_world, tool
 

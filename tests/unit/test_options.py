@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from grid.engines.base import Engine
-from grid.errors import ConfigError
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError
+from grid.core.types import FINISH, NO_TOOL, ToolSpec
 from grid.planners import asking, planning, prompts
 from grid.planners.options import in_order
 from grid.runner.build import Built, build
@@ -25,7 +26,6 @@ from grid.runner.check import check_sweep
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, ToolSpec
 from launch.benchmarks.needs import sayings
 from tests.configs import FOLDERS, job, setting_of
 from tests.engines import AtPlace, UniformRandom

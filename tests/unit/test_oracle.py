@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import GIVEN
-from grid.engines.roles import JUDGE
+from grid.core.problem import GIVEN
+from grid.core.roles import JUDGE
 from grid.runner.build import build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig

@@ -15,7 +15,7 @@ import grid.runner.check
 from analysis.load import episodes
 from grid import store
 from grid.code_digest import code_digest
-from grid.errors import UnfinishedError
+from grid.core.errors import UnfinishedError
 from grid.runner.build import build, expect_code
 from grid.runner.check import check_sweep
 from grid.runner.plan import OtherCode, Plan

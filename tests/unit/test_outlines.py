@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -22,7 +22,8 @@ from grid.engines.base import (
     Sampled,
     ScoreAnswer,
 )
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
 from grid.engines.plan_writing import plan_text
 from grid.planners.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
 from grid.runner.build import build
@@ -31,7 +32,6 @@ from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
-from grid.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
 from tests.configs import ENDS, setting_of, solvers
 from tests.world import TOOLS, episode
 

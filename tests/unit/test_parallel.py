@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Choice, Prompt, Sampled
+from grid.core.engine import Choice, Prompt, Sampled
+from grid.core.types import Trajectory, Usage
 from grid.planners.base import Episode, Planner
 from grid.planners.egb import EGBLogits, EGBSampling
 from grid.planners.self_consistency import SelfConsistency
@@ -20,7 +21,6 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import TIMES
-from grid.types import Trajectory, Usage
 from tests.configs import setting_of
 from tests.engines import Distribution, Scripted, UniformRandom
 from tests.world import RIGHT, certain, episode, right_arguments

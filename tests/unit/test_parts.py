@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grid.core.errors import ConfigError
 from grid.engines.sources import Hub, from_wheels
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Wheels, is_whole
-from grid.errors import ConfigError
 from tests.models import make_model
 from tests.wheels import make_gguf, make_parts
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from grid.core.errors import EngineError
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.errors import EngineError
 from grid.runner.build import build
 from grid.runner.capped import Cap, CapError
 from grid.runner.check import check_sweep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grid.errors import ConfigError, one_line
+from grid.core.errors import ConfigError, one_line
 from grid.runner.plain_values import MAX_CHARACTERS, MAX_DEPTH, check_plain
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Trajectory
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
 from grid.planners.base import Episode
@@ -19,7 +20,6 @@ from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import episode_of, solve
-from grid.types import Trajectory
 from tests.configs import setting_of, yaml
 from tests.http_server import Asked, LocalServer, Reply, completion, models
 from tests.plans import Says, plan_episode, simulated

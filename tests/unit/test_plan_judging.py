@@ -11,15 +11,16 @@ from typing import Any
 import jsonschema
 import pytest
 
-from grid.chains import ERRORS, GRADES, Chain, ChainCall, TaskKind, Verdict
+from grid.core.chains import ERRORS, GRADES, Chain, ChainCall, TaskKind, Verdict
+from grid.core.engine import Engine, Prompt
+from grid.core.types import REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
+from grid.core.verdicts import VerdictAnswer
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import Engine, Prompt
 from grid.engines.http.strict import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.simulated.engine import Simulated
 from grid.engines.simulated.plan_judge import accuracy
-from grid.engines.verdicts import VerdictAnswer
 from grid.metrics import plan_text
 from grid.metrics.plan_judging import (
     JudgedTask,
@@ -34,7 +35,6 @@ from grid.planners.judging import Judging
 from grid.runner.evaluation import Evaluation
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict
-from grid.types import REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
 
 FETCH = ToolSpec("fetch_rates", "Fetches exchange rates.", (Parameter("day", "string", "The day"),), ("rates",))
 SUM = ToolSpec("sum_up", "Adds numbers up.", (Parameter("numbers", "array", "What is added"),), ("total",))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grid.chains import Chain, ChainCall
+from grid.core.chains import Chain, ChainCall
 from grid.text.answers import MAX_STEPS
 from grid.text.chains import Predicted, chain_text, messages_text, read_chain, read_draft, read_messages
 from grid.text.objects import UnreadableError

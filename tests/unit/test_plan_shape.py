@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.core.reference import Reference
+from grid.core.types import ToolCall
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.metrics.plan_shape import plan_shape
-from grid.reference import Reference
 from grid.text import references
-from grid.types import ToolCall
 from tests.planning_horizon_code import official
 
 METRICS = "src/planning/task_characterization/metrics_utils.py"

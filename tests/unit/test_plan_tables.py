@@ -20,7 +20,7 @@ from analysis.plans.sheet import SECTION
 from analysis.plans.tasks import REFUSES
 from analysis.render import Sheet
 from analysis.report import print_report
-from grid.chains import BEHAVIOURS, ERRORS
+from grid.core.chains import BEHAVIOURS, ERRORS
 from tests.plan_rows import episode, errors, flips, write
 
 _TEXTS = re.compile(r"<!--.*?-->|<t(?:ext|span)[^>]*>[^<]*", re.DOTALL)

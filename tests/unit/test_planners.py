@@ -6,8 +6,10 @@ import asyncio
 
 import pytest
 
-from grid.engines.base import TextAnswer
-from grid.errors import BudgetError
+from grid.core.engine import TextAnswer
+from grid.core.errors import BudgetError
+from grid.core.seeds import derive_seed
+from grid.core.types import NO_TOOL, ToolCall, Usage
 from grid.planners.acting import Action
 from grid.planners.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
@@ -15,10 +17,8 @@ from grid.planners.reflexion import Reflexion
 from grid.planners.retry import Retry
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy, vote
-from grid.seeds import derive_seed
 from grid.text.answers import read_call
 from grid.text.objects import UnreadableError
-from grid.types import NO_TOOL, ToolCall, Usage
 from tests.engines import RawText, Scripted, UniformRandom
 from tests.world import RIGHT, TOOLS, certain, episode, right_arguments, small_world
 

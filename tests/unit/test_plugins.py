@@ -13,7 +13,7 @@ import pytest
 
 from grid import plugins
 from grid.code_digest import _file, _module, code_digest, definition
-from grid.errors import ConfigError, UnfinishedError
+from grid.core.errors import ConfigError, UnfinishedError
 from grid.runner.config import sweep_config
 from grid.runner.make import load_class, make
 from launch.plugins import prepared

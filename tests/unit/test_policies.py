@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from grid.datasets.base import Dataset, Problem
+from grid.core.engine import Engine
+from grid.core.problem import Dataset, Problem
+from grid.core.retriever import Index
+from grid.core.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import Engine
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.planners.base import Episode, Planner
@@ -22,7 +24,6 @@ from grid.planners.egb import EGBLogits
 from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.retrievers.base import Index
 from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
@@ -31,7 +32,6 @@ from grid.runner.build import Built
 from grid.runner.cell import Setting, cells
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, run_chunk
-from grid.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from tests.engines import UniformRandom
 
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.problem import Problem
+from grid.core.reference import Reference
+from grid.core.types import Case, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.pools.base import Pool, used
 from grid.pools.case import CaseTools
 from grid.pools.domain import Domain
 from grid.pools.grown import OWN, Grown
 from grid.pools.whole import Whole
-from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
 from grid.runner import pooled as pooling
 from grid.runner.fitting import invalid_reason
 from grid.runner.pooled import Pooled
-from grid.types import Case, Parameter, Plan, Substep, ToolCall, ToolSpec
 from tests.configs import setting_of
 
 DOMAINS = ("Travel", "Food", "Sport")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from grid import CONF, store
-from grid.types import to_json
+from grid.core.types import to_json
 from launch import power
 from launch.main import COMMANDS
 from tests import searched

@@ -9,18 +9,18 @@ from typing import Any
 import jsonschema
 import pytest
 
-from grid.chains import ChainCall
+from grid.core.chains import ChainCall
+from grid.core.errors import ModelError
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, REJECT
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.strict import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
-from grid.errors import ModelError
 from grid.planners.base import Planner
 from grid.planners.holistic import Holistic
 from grid.planners.stepwise import Stepwise
 from grid.text.chains import read_chain, read_messages
-from grid.types import FINISH, REJECT
 from tests.plans import CALLS, Says, plan_episode, simulated
 from tests.world import TOOLS
 

@@ -16,7 +16,7 @@ from hydra.utils import instantiate
 from analysis.published import files
 from analysis.published.beside import NAMED, blocks
 from analysis.search.comparing import name_of
-from grid.types import to_json
+from grid.core.types import to_json
 from launch import presets
 from tests.configs import CONF, yaml
 

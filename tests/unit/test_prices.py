@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from grid.engines.roles import ACTOR, ASKED, EVALUATOR, JUDGE
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.roles import ACTOR, ASKED, EVALUATOR, JUDGE
+from grid.core.types import Usage
 from grid.runner.attempts import ChunkResult, attempt_row
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting
@@ -19,7 +20,6 @@ from grid.runner.plan import Plan
 from grid.runner.prices import Price, money
 from grid.runner.run import Stamp, run_chunk
 from grid.store.schema import SPENT
-from grid.types import Usage
 from tests.configs import LABELS, job
 
 LEXICAL = {"_target_": "grid.engines.lexical.engine.Lexical"}

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from grid.core.errors import ConfigError
 from grid.engines.probe import CHOICE_PROBE, unassigned, warning
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from grid.errors import ConfigError
 from tests.engines import RawText
 from tests.models import make_model
 

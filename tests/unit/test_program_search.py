@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from grid.types import ToolSpec
+from grid.core.types import ToolSpec
 from grid.worlds.programs.model import Applied, Constant, Constraint, Function, Goal, Task, TypedTool
 from grid.worlds.programs.search import derivable, least_cost, plan_cost
 from grid.worlds.programs.universe import tools_by_name

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from grid.core.types import REJECT, Json, Observation, ToolCall
 from grid.text import references
-from grid.types import REJECT, Json, Observation, ToolCall
 from grid.worlds.programs.model import Constraint, Task
 from grid.worlds.programs.world import ProgramWorld, Progress
 from tests.programs import asking, begun, task

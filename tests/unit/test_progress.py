@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from grid.core.types import Usage
 from grid.replicas.fleet import Fleet, Totals
 from grid.replicas.replica import ReplicaStats
 from grid.runner.batch import Report
 from grid.runner.cell import GROUPS, Setting
 from grid.runner.signs import Sign
-from grid.types import Usage
 from launch import progress
 from launch.progress import SweepProgress
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from grid.core.errors import EngineDiedError
 from grid.engines.progress import STALLED_SECONDS, Progress
 from grid.engines.spans import covered
-from grid.errors import EngineDiedError
 
 
 class Clock:

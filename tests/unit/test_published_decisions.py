@@ -15,7 +15,7 @@ from analysis.published import files, sheets
 from analysis.published.files import Published
 from analysis.render import Sheet
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests.searched import episode
 
 OUTLINE = to_json({"dataset": {"outline": "given"}, "budget": {}})

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch import arguments, quoting
 from launch.api import sweep
 from tests.command_lines import outcomes

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import ConfigError
+from grid.core.types import Json, ToolCall
 from grid.datasets.stabletoolbench.dataset import StableToolBench
 from grid.datasets.stabletoolbench.recorded import Recorded
 from grid.datasets.stabletoolbench.records import Api
-from grid.errors import ConfigError
-from grid.types import Json, ToolCall
 from tests.stabletoolbench import api, parameter, query, write_queries
 from tests.walks import Walk
 

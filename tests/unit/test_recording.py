@@ -10,7 +10,7 @@ import pytest
 
 from analysis import heading
 from grid import store
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.runner import cluster
 from grid.runner.check import check_sweep
 from launch import command, recording

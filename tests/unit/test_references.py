@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid.core.types import Json, Observation, Step, Substep, ToolCall
 from grid.text.references import depth, final_steps, found_in, order, outputs_of, reference, resolve
-from grid.types import Json, Observation, Step, Substep, ToolCall
 
 OUTPUTS: dict[str, dict[str, Json]] = {
     "1.1": {"id": "X-1", "count": 3, "items": ["a", "b"], "none": None},

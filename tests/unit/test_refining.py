@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import TextAnswer
+from grid.core.engine import TextAnswer
+from grid.core.errors import ConfigError
 from grid.engines.lexical.engine import Lexical
-from grid.errors import ConfigError
 from grid.planners.fh import FullHorizon
 from grid.planners.holistic import Holistic
 from grid.planners.progress import Budget

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from grid.chains import REFUSE, Chain, ChainCall
+from grid.core.chains import REFUSE, Chain, ChainCall
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.planners.holistic import Holistic
 from grid.planners.judging import Judging

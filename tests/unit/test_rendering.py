@@ -11,10 +11,10 @@ pytest.importorskip("transformers")
 
 from transformers import AutoTokenizer
 
+from grid.core.engine import ChoiceAnswer, Prompt, Section, TextAnswer
+from grid.core.errors import ConfigError
 from grid.engines import names
-from grid.engines.base import ChoiceAnswer, Prompt, Section, TextAnswer
 from grid.engines.rendering import Renderer
-from grid.errors import ConfigError
 from tests.models import CONTROL, PAIRS, make_tokenizer
 from tests.teacher_forcing import varied_prompts
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.core.types import Json, Observation, Step, Substep, ToolCall
 from grid.metrics import repeats
-from grid.types import Json, Observation, Step, Substep, ToolCall
 from tests.planning_horizon_code import official
 
 SCRIPT = "notebooks/posthoc_results.py"

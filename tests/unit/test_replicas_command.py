@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from grid.runner.config import sweep_config
 from launch import replicas
 from tests.configs import SHARED, yaml

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from analysis.errors import AnalysisError
 from analysis.spec import load
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from launch import report, told
 
 BOMB = "a: &a [1,2,3,4,5,6,7,8,9]\n" + "".join(

@@ -8,18 +8,18 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.problem import Problem
+from grid.core.retriever import Index
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, World
 from grid.planners.base import Planner
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.retry import Retry
-from grid.retrievers.base import Index
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.make import load_class
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, World
 from tests.configs import setting_of, solvers, yaml
 
 pytestmark = pytest.mark.usefixtures("own_cache")

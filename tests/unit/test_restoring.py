@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from analysis import restoration
 from grid import store
-from grid.datasets.base import REFERENCES
+from grid.core.problem import REFERENCES
 from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
 from grid.runner import make

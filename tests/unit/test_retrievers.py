@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.core.reference import Reference
+from grid.core.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from grid.planners.options import SOUGHT, Retrieved
-from grid.reference import Reference
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
 from grid.retrievers.scored import LONGEST, best, document, fused
@@ -20,7 +21,6 @@ from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
-from grid.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from tests.configs import setting_of, solvers
 
 CASE = Case("c", "Plan my trip.", Plan(()))

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.datasets.base import GIVEN, Problem
-from grid.errors import ContextError, ToolError
+from grid.core.errors import ContextError, ToolError
+from grid.core.problem import GIVEN, Problem
+from grid.core.reference import Reference
+from grid.core.types import Trajectory
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.reference import Reference
 from grid.runner.build import Built
 from grid.runner.cell import Cell, Setting
 from grid.runner.deadline import run
 from grid.runner.pooled import Pooled
 from grid.runner.run import Stamp, run_cell
-from grid.types import Trajectory
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from grid.types import Json, ToolCall
+from grid.core.types import Json, ToolCall
 from grid.worlds.scenes.scene import Line, Scene, Thing, same_picture
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.web import Entry, Web

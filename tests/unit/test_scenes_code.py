@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import pytest
 
-from grid.types import Observation, ToolCall
+from grid.core.types import Observation, ToolCall
 from grid.worlds.scenes.scene import Chart
 from grid.worlds.scenes.web import Web
 from grid.worlds.scenes.world import SceneState, SceneWorld

@@ -22,9 +22,9 @@ PLACES = ("all tables", "episodes, step by step", "results: ")
 
 
 def screen(root: Path, rows: Iterable[Mapping[str, Any]], width: int = 80) -> list[str]:
-    told = {cost: 1 for cost in tables.COSTS if cost not in ("wall_seconds", "unassigned", "money")}
+    told: dict[str, Any] = {cost: 1 for cost in tables.COSTS if cost not in ("wall_seconds", "unassigned", "money")}
     told |= {"money": None, "created_at": NOON, "attempt_id": "a"}
-    found = [line | told for line in rows]
+    found = [{**line, **told} for line in rows]
     for line in found:
         line["success"] = None if line["status"] == "failed" else bool(line["success"])
     store.write(root, {"episodes": found})
@@ -44,7 +44,7 @@ def test_it_tells_who_is_best_by_how_much_and_what_disturbances_take(tmp_path: P
     rows = [*cells("react", 8), *cells("egb", 19), *cells("react", 8, "broken"), *cells("egb", 9, "broken")]
     lines = screen(tmp_path, rows)
     paired = tables.paired_differences(load.episodes(tmp_path)).set_index(["robustness", "planner"])
-    low, high = (100 * paired.loc[("none", "egb"), f"success_{bound}"] for bound in ("low", "high"))
+    low, high = (100 * float(paired[f"success_{bound}"].loc[("none", "egb")]) for bound in ("low", "high"))
     (egb,) = (line for line in lines if re.match(" +egb ", line))
     assert egb.split()[1] == "95.0"
     assert f"+55.0*† [{low:+.1f}, {high:+.1f}]" in egb

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from grid.errors import ModelError
+from grid.core.errors import ModelError
+from grid.core.types import Parameter, Plan, Substep, ToolSpec
 from grid.planners.mcts import MCTS
 from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
-from grid.types import Parameter, Plan, Substep, ToolSpec
 from tests.places import letter
 from tests.search import Letters, Script, episode, searched
 

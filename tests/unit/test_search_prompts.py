@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from grid.engines.base import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
+from grid.core.engine import ChoiceAnswer, Prompt, Section, ToolCallAnswer, VoteAnswer
+from grid.core.reference import Reference
+from grid.core.types import GIVE_UP, ToolCall, to_json
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.places import Places
@@ -15,10 +17,8 @@ from grid.engines.simulated.engine import Simulated
 from grid.planners import prompts
 from grid.planners.options import Options
 from grid.planners.search.evaluating import PLANNED
-from grid.reference import Reference
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError
-from grid.types import GIVE_UP, ToolCall, to_json
 from tests.world import TOOLS
 
 REFERENCE = Reference(

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grid.core.seeds import derive_seed
 from grid.planners.mcts import MCTS
 from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
 from grid.planners.tooltree import ToolTree
-from grid.seeds import derive_seed
 from tests.search import Letters, Script, Searched, searched
 
 WORDS = ("a", "b", "c", "a1", "b1", "finish", "?")

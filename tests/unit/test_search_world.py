@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import FINISH, Observation, ToolCall
 from grid.retrievers import texts
 from grid.retrievers.embedding import Embedder
 from grid.retrievers.texts import bm25_texts, dense_texts
 from grid.text.words import TERMS, terms
-from grid.types import FINISH, Observation, ToolCall
 from grid.worlds.retrieving import RetrievingWorld
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.extraction import extracted, kind_of

@@ -17,7 +17,7 @@ from rich.console import Console
 from analysis.report import print_report
 from analysis.search import cells, comparing, drawings, sizes
 from analysis.search import sheets as tables
-from grid.types import to_json
+from grid.core.types import to_json
 from launch.report import write_page
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import BETWEEN
 from grid.text.references import numbered
 from grid.text.short_answers import exact_match, f1, normalised, parts_of
-from grid.types import BETWEEN
 
 EVALUATION = "AGENT_GRID_HOTPOT_EVALUATION"
 WORDS = (

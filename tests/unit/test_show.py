@@ -8,9 +8,9 @@ import re
 import pytest
 
 from grid import show
-from grid.engines.base import Prompt, Sampled
+from grid.core.engine import Prompt, Sampled
+from grid.core.types import Usage
 from grid.engines.lexical.engine import Lexical
-from grid.types import Usage
 from grid.worlds.lookup import Entry
 
 

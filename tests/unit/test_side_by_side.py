@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.errors import BudgetError
+from grid.core.errors import BudgetError
 from grid.planners.search.scores import once
 from grid.planners.side_by_side import every, until
 

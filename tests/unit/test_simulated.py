@@ -16,20 +16,20 @@ from scipy import stats
 
 from analysis.report import print_report
 from grid import store
+from grid.core.engine import ChoiceAnswer, Prompt, ScoreAnswer, Section, ToolCallAnswer
+from grid.core.errors import ConfigError
+from grid.core.reference import Reference
+from grid.core.types import FINISH, ToolCall, ToolSpec
 from grid.datasets.slate.dataset import Slate
-from grid.engines.base import ChoiceAnswer, Prompt, ScoreAnswer, Section, ToolCallAnswer
 from grid.engines.places import Place
 from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
-from grid.errors import ConfigError
 from grid.planners import prompts
 from grid.planners.judging import SCORES
-from grid.reference import Reference
 from grid.runner.fitting import invalid_reason
 from grid.runner.make import make
-from grid.types import FINISH, ToolCall, ToolSpec
 from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes

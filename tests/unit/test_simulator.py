@@ -12,9 +12,11 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
-from grid.engines.roles import ACTOR, SIMULATOR
-from grid.errors import ConfigError
+from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.errors import ConfigError
+from grid.core.roles import ACTOR, SIMULATOR
+from grid.core.seeds import derive_seed
+from grid.core.types import Json, ToolCall, Usage, to_json
 from grid.planners.progress import Budget
 from grid.planners.requests import Message, Requests
 from grid.runner.attempts import ChunkResult
@@ -27,11 +29,9 @@ from grid.runner.fitting import invalid_reason
 from grid.runner.keeping import Keep
 from grid.runner.run import Stamp, episode_of, run_chunk, solve
 from grid.runner.simulation import Simulating, Simulation
-from grid.seeds import derive_seed
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError
-from grid.types import Json, ToolCall, Usage, to_json
 from grid.worlds.simulated import Documentation
 from tests.configs import LABELS, job, setting_of
 from tests.oracle import oracle_of

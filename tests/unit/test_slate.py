@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Observation, ToolCall
 from grid.datasets.slate import stock
 from grid.datasets.slate.checking import contradictions, problems, repeated
 from grid.datasets.slate.dataset import Slate, generate, generated
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord
 from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import categories, statistics
-from grid.errors import ConfigError, DataError
 from grid.metrics.solvable import solvable
 from grid.text import references
-from grid.types import Observation, ToolCall
 from tests.walks import Walk
 
 REPOSITORY = Path(__file__).parents[2]

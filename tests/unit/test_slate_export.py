@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 import grid.datasets.slate.card as cards
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import ToolCall
 from grid.datasets.slate.__main__ import main
 from grid.datasets.slate.baselines import baselines, ceiling, offers
 from grid.datasets.slate.card import card, example, table
@@ -24,8 +26,6 @@ from grid.datasets.slate.quality import figures
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST
 from grid.datasets.slate.standalone import _check_names, standalone
 from grid.datasets.slate.stats import categories, statistics
-from grid.errors import ConfigError, DataError
-from grid.types import ToolCall
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 CASES, SEEDS = 30, (0, 1, 2)

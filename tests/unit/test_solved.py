@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Case, Plan
 from grid.datasets.sampling import part_of
 from grid.planners import astar
 from grid.runner.build import build
@@ -14,7 +15,6 @@ from grid.runner.cell import cells, influential
 from grid.runner.config import BudgetConfig
 from grid.runner.run import Stamp, run_chunk
 from grid.runner.solved import Solved, solved_of
-from grid.types import Case, Plan
 from tests.configs import setting_of, yaml
 
 DATASETS = ("slate", "gta_generated")

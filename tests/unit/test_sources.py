@@ -16,10 +16,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from grid.core.errors import ConfigError
 from grid.engines.sources import Hub, from_wheels, model_folder
 from grid.engines.transformers.engine import HuggingFace
 from grid.engines.wheels import Wheels, adopt, is_whole
-from grid.errors import ConfigError
 from tests.models import make_model
 from tests.wheels import MEMBER, make_gguf, make_wheel
 
@@ -237,7 +237,7 @@ def test_requirements_that_are_none_are_refused(changes: dict[str, Any]) -> None
 def test_a_hub_that_cannot_be_reached_says_what_to_do(tmp_path: Path) -> None:
     code = (
         "from grid.engines.sources import Hub, from_hub\n"
-        "from grid.errors import ConfigError\n"
+        "from grid.core.errors import ConfigError\n"
         "try:\n    from_hub(Hub(id='nobody/nothing', revision='abc'))\n"
         "except ConfigError as error:\n    print(error)\n"
     )

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from grid.types import FINISH, Json
+from grid.core.types import FINISH, Json
 from grid.worlds.sparql.expressions import Entity, Value
 from grid.worlds.sparql.expressions import walk as walked
 from grid.worlds.sparql.programs import calls

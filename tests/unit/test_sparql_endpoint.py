@@ -12,8 +12,8 @@ from typing import Any
 import pyoxigraph as ox
 import pytest
 
-from grid.errors import ConfigError, EngineError
-from grid.types import ToolCall
+from grid.core.errors import ConfigError, EngineError
+from grid.core.types import ToolCall
 from grid.worlds.sparql import endpoint
 from grid.worlds.sparql.endpoint import EndpointGraph
 from grid.worlds.sparql.errors import SparqlError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from grid.errors import DataError
+from grid.core.errors import DataError
 from grid.worlds.sparql import literals, reading
 from grid.worlds.sparql.errors import SparqlError
 from grid.worlds.sparql.expressions import XSD, Value

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import RESULT, Json
 from grid.text.references import outputs_of
-from grid.types import RESULT, Json
 from grid.worlds.schema import SchemaWorld
 from grid.worlds.sparql.expressions import And, Count
 from grid.worlds.sparql.graph import Limits

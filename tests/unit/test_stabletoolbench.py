@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.stabletoolbench import names
 from grid.datasets.stabletoolbench.dataset import StableToolBench
 from grid.datasets.stabletoolbench.made_up import made_up, shape_of
 from grid.datasets.stabletoolbench.records import Api
-from grid.errors import ConfigError, DataError
 from grid.metrics.stepwise import score
 from grid.metrics.trajectory import trajectory_scores
-from grid.types import Json, Observation, Step, Substep, ToolCall, Trajectory
 from tests.stabletoolbench import CAST, CHANGE, CINEMA, FOLDER, SMALL, WEATHER, api, parameter, query, write_queries
 from tests.walks import Walk
 

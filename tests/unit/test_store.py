@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.errors import ErrorKind, StoreError
+from grid.core.errors import ErrorKind, StoreError
 from grid.store.schema import COST, SCHEMA_VERSION, TABLES
 
 NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from grid.store import __main__ as command
 from grid.store import files, looking, scanning
 from grid.store.compacting import StoreWarning
@@ -323,7 +323,7 @@ def test_a_folder_without_permission_is_no_empty_one(readable: Path, mode: int, 
     fill(readable, 2)
     (readable / name).chmod(mode)
     code = (
-        "import os, sys; from pathlib import Path; from grid import store; from grid.errors import StoreError\n"
+        "import os, sys; from pathlib import Path; from grid import store; from grid.core.errors import StoreError\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "for use in (store.check, store.check_there, store.finished, lambda root: store.read(root, 'episodes')):\n"
         "    try: use(Path(sys.argv[1])); print('no error', use)\n"

@@ -18,7 +18,7 @@ from analysis.published import sheets as beside
 from analysis.report import print_report
 from analysis.spec import load
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests import simulated
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("tau2", reason="the extra tau2 is not installed")
 
-from grid.errors import ConfigError, DataError
+from grid.core.errors import ConfigError, DataError
 from tests.tau2 import dataset_at, mock_files, mock_task
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Demonstration
 from grid.datasets.freebase.dataset import AgentBenchKG
 from grid.datasets.freebase.records import read_questions
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
@@ -22,7 +23,6 @@ from grid.datasets.hotpotqa.records import question
 from grid.datasets.kqa.dataset import KqaSynthetic
 from grid.datasets.kqa.program import ProgramStep, masked
 from grid.datasets.nearest import Nearest
-from grid.types import Demonstration
 from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.sparql.expressions import ENTITY, read, written
 from tests import hotpotqa

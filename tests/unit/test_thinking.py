@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from grid.engines.base import SAMPLE, Choice, Home, Prompt, Sampled, ThoughtAnswer, ToolCallAnswer
+from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled, ThoughtAnswer, ToolCallAnswer
+from grid.core.types import FINISH, Case, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage, to_json
 from grid.planners.base import Episode
 from grid.planners.options import SOUGHT
 from grid.planners.progress import Budget
@@ -19,7 +20,6 @@ from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason
 from grid.runner.run import Stamp, run_chunk
-from grid.types import FINISH, Case, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage, to_json
 from tests.configs import setting_of, solvers
 
 TOOLS = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from analysis import thresholds
 from analysis.errors import AnalysisError
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from launch import threshold
 from tests import planted
 from tests.in_process import Run, called

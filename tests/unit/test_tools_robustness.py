@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.errors import ConfigError
+from grid.core.types import ToolCall
 from grid.datasets.slate.dataset import Slate
-from grid.errors import ConfigError
 from grid.robustness.base import Robustness
 from grid.robustness.schema_matching import MatchingWorld, Rule
 from grid.robustness.similarity import Lexical, nearest
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.robustness.tools_strict import ToolsStrict
-from grid.types import ToolCall
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.schema import Vocabulary, mends
 from tests.forgiving import INDEX, call, disturbed, results, undisturbed

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import Plan, Substep
 from grid.planners.progress import Budget
 from grid.planners.search.tree import Node
 from grid.planners.tooltree import ToolTree
-from grid.types import Plan, Substep
 from tests.search import Letters, Script, Searched, searched
 
 PRE = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.types import Step, Substep, ToolCall, Trajectory
 from grid.metrics.closed_set import closed_set_scores
 from grid.planners.tooltree import ToolTree
-from grid.reference import Reference
-from grid.seeds import derive_seed
-from grid.types import Step, Substep, ToolCall, Trajectory
 from tests.configs import yaml
 from tests.search import Script, Searched, searched
 from tests.tooltree_code import Theirs, official

@@ -15,12 +15,12 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 
+from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import NumberSearch
 from grid.engines.transformers.batches import Ongoing
 from grid.engines.transformers.cache import group_heads
 from grid.engines.transformers.forest import Forest, Node
 from grid.engines.transformers.model import Drawing, TorchModel
-from grid.errors import ConfigError, ModelError
 from tests.models import make_model, make_tokenizer, save
 
 PROMPTS = [[5, 9, 301, 44, 17], [400, 3], list(range(100, 131)), [222] * 12, [7]]

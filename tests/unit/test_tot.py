@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Prompt, VoteAnswer
-from grid.engines.roles import JUDGE
-from grid.errors import ModelError
+from grid.core.engine import Prompt, VoteAnswer
+from grid.core.errors import ModelError
+from grid.core.roles import JUDGE
+from grid.core.types import GIVE_UP, Plan, Substep
 from grid.planners.progress import Budget
 from grid.planners.search.evaluating import PLANNED
 from grid.planners.tot import TreeOfThoughts
-from grid.types import GIVE_UP, Plan, Substep
 from tests.search import Letters, Script, Searched, searched
 
 PROPOSED = {

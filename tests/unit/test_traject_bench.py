@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.chains import Chain
+from grid.core.chains import Chain
+from grid.core.engine import Prompt
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.datasets.traject_bench.examine import DESCRIBED, MATCHES, examined
 from grid.datasets.traject_bench.outputs import OUTPUT, outcome, read
 from grid.datasets.traject_bench.records import Kind
-from grid.engines.base import Prompt
-from grid.errors import ConfigError, DataError
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig
 from grid.runner.roles import with_roles
 from grid.runner.run import Stamp, run_chunk
-from grid.types import Json, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory
 from tests.configs import setting_of, yaml
 from tests.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files
 from tests.walks import Walk, at_once

@@ -13,8 +13,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid import store
-from grid.engines.base import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
-from grid.errors import ConfigError, StoreError, ToolError
+from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
+from grid.core.errors import ConfigError, StoreError, ToolError
+from grid.core.types import Usage
 from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.requests import Message
@@ -32,7 +33,6 @@ from grid.runner.transcripts import Room, transcript_columns
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
-from grid.types import Usage
 from launch.summary import TranscriptTally
 from tests.configs import SHARED, job, solvers
 from tests.engines import Scripted

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
+from grid.core.types import Parameter, ToolCall, ToolSpec
 from grid.engines.lexical.extraction import Found, values_in
-from grid.types import Parameter, ToolCall, ToolSpec
 
 
 def tool(name: str = "find_order") -> ToolSpec:
@@ -39,7 +39,7 @@ def test_a_kept_hash_does_not_travel() -> None:
     hash(known), hash(known.parameters[0])
     code = (
         "import pickle, sys\n"
-        "from grid.types import Parameter, ToolSpec\n"
+        "from grid.core.types import Parameter, ToolSpec\n"
         "sent = pickle.load(sys.stdin.buffer)\n"
         "made = ToolSpec(sent.name, sent.description, tuple(Parameter(p.name, p.type, p.description)"
         " for p in sent.parameters), sent.returns, sent.category)\n"

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from grid.datasets.base import Problem
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import Problem
+from grid.core.types import Json, ToolCall
 from grid.datasets.ultratool import QUERIES, USAGE, UltraTool
-from grid.errors import ConfigError, DataError
 from grid.metrics.solvable import solvable
 from grid.text.references import reference, resolve
-from grid.types import Json, ToolCall
 from tests.walks import Walk
 
 Row = dict[str, Any]

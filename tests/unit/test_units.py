@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grid.types import Json
+from grid.core.types import Json
 from grid.worlds.equivalence import equivalent
 from tests.unit.test_equivalence import values
 

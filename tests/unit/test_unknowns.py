@@ -14,7 +14,7 @@ from analysis import load, tables, unknowns
 from analysis.comparison.report import compare
 from analysis.report import print_report
 from grid import store
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 from launch import pilots
 from launch.report import write_page
 from tests.unit.test_store import episode

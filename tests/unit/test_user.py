@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from grid.engines.roles import OF_WORLD, USER
+from grid.core.roles import OF_WORLD, USER
 from grid.runner.customer import Customer, read_message
 from grid.runner.simulation import Simulating
 from grid.text.objects import UnreadableError

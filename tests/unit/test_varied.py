@@ -14,7 +14,7 @@ from analysis import html
 from analysis.intervals import share
 from analysis.varied import cells, drawings, sheets
 from grid import store
-from grid.types import to_json
+from grid.core.types import to_json
 from tests.searched import BUDGET, episode
 
 

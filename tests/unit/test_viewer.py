@@ -27,7 +27,7 @@ from analysis.viewer.matrix import Matrix, against_planner
 from analysis.viewer.places import reference_of
 from analysis.viewer.runs import Progress, Run
 from grid import store
-from grid.errors import StoreError
+from grid.core.errors import StoreError
 from tests import viewed
 
 HOST = {"host": "127.0.0.1:8321"}

@@ -14,7 +14,7 @@ import pytest
 
 from analysis.viewer.exporting import export
 from analysis.viewer.runs import Run
-from grid.errors import ConfigError, StoreError
+from grid.core.errors import ConfigError, StoreError
 from launch import view
 from tests import viewed
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from grid.engines.base import Prompt, Sampled, ToolCallAnswer
-from grid.errors import ConfigError
+from grid.core.engine import Prompt, Sampled, ToolCallAnswer
+from grid.core.errors import ConfigError
+from grid.core.seeds import derive_seed
+from grid.core.types import Case, Json, ToolCall, Trajectory, Usage, to_json
 from grid.planners.base import Episode
 from grid.planners.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
 from grid.runner.make import make
-from grid.seeds import derive_seed
-from grid.types import Case, Json, ToolCall, Trajectory, Usage, to_json
 from tests.engines import RawText, UniformRandom, substep_of
 from tests.kopl_world import kopl_world
 from tests.world import CALLS, PLAN, RIGHT, episode, small_world

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
+from grid.core.types import ToolCall
 from grid.datasets.workbench.dataset import WorkBench
-from grid.types import ToolCall
 from grid.worlds.workbench.table import Table, shown
 from grid.worlds.workbench.tool import Workplace
 from grid.worlds.workbench.world import WorkBenchWorld, respond

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, World
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical
 from grid.robustness.tools_forgiving import ToolsForgiving
 from grid.text.references import reference
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, World
 from grid.worlds.kopl.functions import FUNCTIONS
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.world import KoplState, KoplWorld

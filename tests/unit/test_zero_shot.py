@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from grid.engines.base import PlanAnswer, ToolCallAnswer
+from grid.core.engine import PlanAnswer, ToolCallAnswer
+from grid.core.errors import ConfigError, ModelError
+from grid.core.types import FINISH, to_json
 from grid.engines.lexical.engine import Lexical
-from grid.errors import ConfigError, ModelError
 from grid.planners.zero_shot import ZeroShot
-from grid.types import FINISH, to_json
 from tests.numbers_world import DONE, OUTLINE, Script, added, finish, number, plan, result, solved
 from tests.planted import grid
 

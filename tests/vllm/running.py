@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from grid.engines.base import Prompt, Section, TextAnswer
+from grid.core.engine import Prompt, Section, TextAnswer
 from grid.engines.vllm.engine import VLLM, Serving
 
 T = TypeVar("T")

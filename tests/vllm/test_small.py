@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grid.engines.base import Choice, ChoiceAnswer, Prompt, Section
-from grid.engines.roles import JUDGE
+from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section
+from grid.core.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
+from grid.core.roles import JUDGE
 from grid.engines.spans import Span
 from grid.engines.vllm.engine import VLLM, Serving
-from grid.errors import ConfigError, ContextError, EngineDiedError, EngineError, ModelError
 from tests.judged import ASKED, asking, brute_force
 from tests.models import make_model
 from tests.teacher_forcing import named_prompts, teacher_forced, teacher_forced_names, varied_prompts

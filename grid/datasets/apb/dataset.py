@@ -17,16 +17,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Family
+from grid.core.chains import Family
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, EXAMINED, JUDGED, REFERENCES, Outline, Problem, Scorer
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.apb.records import Record, read
-from grid.datasets.base import BRANCHING, EXAMINED, JUDGED, REFERENCES, Outline, Problem, Scorer
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError
 from grid.metrics.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.recording import RecordingWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

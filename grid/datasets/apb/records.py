@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from grid.chains import Family, Stage, TaskKind
+from grid.core.chains import Family, Stage, TaskKind
+from grid.core.errors import DataError
+from grid.core.types import Skipped, Step, ToolCall, ToolSpec
+from grid.core.untrusted import loads_storable
 from grid.datasets.apb.steps import calls_of, chain_calls, prefix_of
 from grid.datasets.apb.tools import UnusableError, need, tool_of, tools_of
 from grid.datasets.files import MAX_LINE_BYTES
-from grid.errors import DataError
 from grid.text.objects import MAX_DEPTH, depth
-from grid.text.untrusted import loads_storable
-from grid.types import Skipped, Step, ToolCall, ToolSpec
 
 MOST_FIELD = 1_000_000
 """Characters of a field."""

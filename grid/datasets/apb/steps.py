@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from grid.core.types import RESULT, Json, Observation, Step, Substep, ToolCall
+from grid.core.untrusted import loads_storable
 from grid.datasets.apb.tools import UnusableError, need
-from grid.text.untrusted import loads_storable
-from grid.types import RESULT, Json, Observation, Step, Substep, ToolCall
 
 MOST_CALLS = 256
 MOST_OUTCOME = 20_000

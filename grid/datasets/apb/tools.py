@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, Parameter, ToolSpec
 from grid.datasets.grounding import children, described, listed, type_of
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, RESULT, Parameter, ToolSpec
 
 MOST_TOOLS = 256
 MOST_PARAMETERS = 128

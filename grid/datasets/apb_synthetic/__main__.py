@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
 from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.checks import broken_rules
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.datasets.apb_synthetic.rules import problems
 from grid.datasets.apb_synthetic.stats import FAMILIES, baselines, margins
 from grid.datasets.apb_synthetic.stock import categories
-from grid.text.untrusted import shown_lines
-from grid.types import to_json
 from grid.worlds.programs import search
 
 

@@ -6,14 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from grid.chains import TaskKind
+from grid.core.chains import TaskKind
+from grid.core.seeds import derive_seed
 from grid.datasets.apb_synthetic.contradictions import contradictions
 from grid.datasets.apb_synthetic.costs import with_costs
 from grid.datasets.apb_synthetic.draft import Draft, shuffled
 from grid.datasets.apb_synthetic.records import Recipe
 from grid.datasets.apb_synthetic.stock import categories, frames
 from grid.datasets.apb_synthetic.tools import instead_of, useless
-from grid.seeds import derive_seed
 from grid.worlds.programs.model import Done, Function, Task
 from grid.worlds.programs.values import value_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from grid.chains import ALTER, REPLACE, Chain, ChainCall
+from grid.core.chains import ALTER, REPLACE, Chain, ChainCall
 from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.costs import COMPOSITES, TRAPS
 from grid.datasets.apb_synthetic.found import found

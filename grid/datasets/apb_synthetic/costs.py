@@ -6,11 +6,11 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from grid.core.types import Json, Parameter, ToolSpec
 from grid.datasets.apb_synthetic.draft import Chain, Draft, shuffled
 from grid.datasets.apb_synthetic.expansion import MadeStep
 from grid.datasets.apb_synthetic.tools import instead_of, useless
 from grid.text.references import reference
-from grid.types import Json, Parameter, ToolSpec
 from grid.worlds.programs.model import Task, TypedTool
 
 COMPOSITES, TRAPS = (3, 6), (2, 4)

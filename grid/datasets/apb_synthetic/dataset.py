@@ -16,8 +16,14 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Family
 from grid.code_digest import digest_of
+from grid.core.cache import made_once
+from grid.core.chains import Family
+from grid.core.problem import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Examine, Outline, Problem, Scorer
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec
 from grid.datasets.apb_synthetic.build import NOTE, Built, build
 from grid.datasets.apb_synthetic.draw import draw
 from grid.datasets.apb_synthetic.found import resolving
@@ -26,15 +32,9 @@ from grid.datasets.apb_synthetic.measuring import least_cost_of, measure
 from grid.datasets.apb_synthetic.records import CASES, Recipe, read, write
 from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
-from grid.datasets.base import BRANCHING, DIAGNOSED, EXAMINED, REFERENCES, Examine, Outline, Problem, Scorer
-from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.metrics.plan_judging import UNSOLVED, plan_examine
-from grid.reference import Reference
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

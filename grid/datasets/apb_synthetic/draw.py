@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from grid.chains import Family as TaskFamily
-from grid.chains import Stage
+from grid.core.chains import Family as TaskFamily
+from grid.core.chains import Stage
+from grid.core.seeds import derive_seed
 from grid.datasets.apb_synthetic import costs
 from grid.datasets.apb_synthetic.draft import Draft
 from grid.datasets.apb_synthetic.expansion import Shape, expand, shapes
 from grid.datasets.apb_synthetic.records import UNSOLVABLE, Recipe
 from grid.datasets.apb_synthetic.stock import Category, Rule, categories, frames
-from grid.seeds import derive_seed
 
 CATEGORIES: Mapping[str, int] = {
     "Software Development": 43, "System Operations & Web Engineering": 106, "Mathematical Reasoning": 38,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from grid.core.types import Json
 from grid.text.references import PATTERN
-from grid.types import Json
 from grid.worlds.programs.model import Applied, Constant, Fact, Task, TypedTool
 
 Facts = Mapping[str, Fact]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from grid.chains import Chain, TaskKind, Verdict
+from grid.core.chains import Chain, TaskKind, Verdict
+from grid.core.types import Step, ToolCall
 from grid.metrics.plan_judging import JudgedTask
-from grid.types import Step, ToolCall
 from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import diagnose
 

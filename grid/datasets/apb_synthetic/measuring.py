@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
-from grid.chains import TaskKind
+from grid.core.chains import TaskKind
+from grid.core.types import Trajectory
 from grid.metrics.chains import chain_of
-from grid.types import Trajectory
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import diagnose

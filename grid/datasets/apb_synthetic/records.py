@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from grid.chains import Family, Stage
+from grid.core.chains import Family, Stage
+from grid.core.errors import DataError
 from grid.datasets.files import read_jsonl
-from grid.errors import DataError
 
 CASES = "cases.jsonl"
 Unsolvable = Literal["contradictory_constraints", "missing_information", "tool_removal", "attachment_missing"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from grid.core.types import REJECT
 from grid.datasets.apb_synthetic.draw import fits
 from grid.datasets.apb_synthetic.expansion import Program, expand
 from grid.datasets.apb_synthetic.stock import Category, Family, slots
-from grid.types import REJECT
 from grid.worlds.programs.values import possibilities
 
 MANY = 10_000

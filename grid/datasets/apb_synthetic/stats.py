@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from grid.chains import Chain
+from grid.core.chains import Chain
 from grid.datasets.apb_synthetic.build import Built
 from grid.datasets.apb_synthetic.draw import BINS, CATEGORIES, COUNTS_EXTRANEOUS, HORIZONS, STAGES
 from grid.datasets.apb_synthetic.records import UNSOLVABLE

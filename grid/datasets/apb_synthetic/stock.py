@@ -20,8 +20,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from grid.core.errors import DataError
 from grid.datasets.files import read_stock
-from grid.errors import DataError
 
 STOCK = Path(__file__).parent / "stock"
 COMMON = "common.yaml"

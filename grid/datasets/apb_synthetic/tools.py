@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from grid.core.types import Parameter, ToolSpec
 from grid.datasets.apb_synthetic.expansion import expand
 from grid.datasets.apb_synthetic.stock import Category, slots
-from grid.types import Parameter, ToolSpec
 from grid.worlds.programs.model import Function, TypedTool
 
 

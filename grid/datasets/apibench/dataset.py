@@ -22,16 +22,16 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 from grid.datasets.apibench.scorer import Api, Hub, score, written_call
 from grid.datasets.apibench.tools import Record, names_of, read_record
 from grid.datasets.apibench.world import CallWorld
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
 from grid.datasets.files import fingerprint, folder, read_jsonl
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory, to_json
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or scores."""

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolSpec
 from grid.datasets.apibench.scorer import Api, Hub, arguments_of, call_in, identifying, read_api
 from grid.datasets.apibench.trees import parse
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolSpec
 
 RECORDED = "recorded"
 """The field of an outcome that has the call's code."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, own_state
 from grid.datasets.apibench.scorer import Api, score
 from grid.datasets.apibench.tools import RECORDED, Record
 from grid.datasets.apibench.trees import MAX_BYTES
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 
 

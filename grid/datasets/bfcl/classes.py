@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
-from grid.errors import ConfigError
-from grid.types import Json
+from grid.core.errors import ConfigError
+from grid.core.types import Json
 from grid.worlds.instances import taken
 
 PACKAGE = "bfcl-eval==2026.3.23"

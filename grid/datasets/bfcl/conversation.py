@@ -14,9 +14,9 @@ from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar, NamedTuple
 
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, own_state
 from grid.datasets.bfcl.classes import too_large
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, own_state
 from grid.worlds.instances import Outcome, invoke, refused, same_public_state
 
 

@@ -14,7 +14,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, DRAFTED, REFERENCES, Measure, Outline, Problem, no_measure
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, DRAFTED, REFERENCES, Measure, Outline, Problem, no_measure
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Skipped, ToolSpec
+from grid.core.world import World
 from grid.datasets.bfcl import multi_turn, single_turn
 from grid.datasets.bfcl.classes import installed
 from grid.datasets.bfcl.records import (
@@ -29,11 +34,6 @@ from grid.datasets.bfcl.records import (
 )
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Skipped, ToolSpec
-from grid.worlds.base import World
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from grid.core.reference import Reference
+from grid.core.types import Case, Json, Plan, ToolCall, ToolSpec, UserMessage
 from grid.datasets.bfcl.classes import FILES, loaded, parameters
 from grid.datasets.bfcl.conversation import Conversation
 from grid.datasets.bfcl.records import UnusableError, functions_of
 from grid.datasets.grounding import children
-from grid.reference import Reference
-from grid.types import Case, Json, Plan, ToolCall, ToolSpec, UserMessage
 from grid.worlds.instances import UncontrolledError
 
 ADDED = "There are more functions now that you can call. Please try it again with them."

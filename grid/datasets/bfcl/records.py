@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from grid.core.errors import ConfigError
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec
 from grid.datasets.alternatives import json_type
 from grid.datasets.bfcl.checker import KINDS, LISTS, OPTIONAL, Accepted, Gold, Kind, Signature, accepts, value_accepted
 from grid.datasets.files import folder, read_jsonl
 from grid.datasets.grounding import children, described, listed, type_of
 from grid.datasets.parameters import details
-from grid.errors import ConfigError
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, ToolCall, ToolSpec
 
 Category = Literal[
     "simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance",

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from grid.datasets.base import Measure
+from grid.core.problem import Measure
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
+from grid.core.world import State, own_state
 from grid.datasets.bfcl.checker import Gold, Signature, accepts, all_accepted
 from grid.datasets.bfcl.records import (
     Function,
@@ -20,10 +24,6 @@ from grid.datasets.bfcl.records import (
     gold_of,
     query_of,
 )
-from grid.reference import Reference
-from grid.seeds import derive_seed
-from grid.types import Case, Observation, Plan, ToolCall, ToolSpec, Trajectory, to_json
-from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 
 Calls: TypeAlias = tuple[tuple[str, str], ...]

@@ -8,13 +8,13 @@ import sys
 
 from rich.console import Console
 
+from grid.core.errors import ConfigError
+from grid.core.types import RESULT, Json, to_json
+from grid.core.untrusted import shown_lines
 from grid.datasets.freebase.dataset import AgentBenchKG, AtomicKbqa, GrailQA, GraphQuestions, WebQSP
 from grid.datasets.freebase.graphs import Witnessed
 from grid.datasets.freebase.stats import MADE_UP, Report
-from grid.errors import ConfigError
 from grid.text.references import resolve
-from grid.text.untrusted import shown_lines
-from grid.types import RESULT, Json, to_json
 from grid.worlds.sparql.tools import DIRECTIONS, FIND
 from grid.worlds.sparql.world import SparqlWorld
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from grid.core.seeds import derive_seed
 from grid.datasets.freebase.denotation import denoted
 from grid.datasets.freebase.facts import Facts, Node
 from grid.datasets.freebase.records import Question
-from grid.seeds import derive_seed
 from grid.worlds.sparql.expressions import (
     And,
     Arg,

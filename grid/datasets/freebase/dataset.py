@@ -10,7 +10,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Outline
+from grid.core.errors import ConfigError
+from grid.core.problem import Outline
+from grid.core.strict import STRICT
+from grid.core.types import Skipped, ToolSpec
 from grid.datasets.files import fingerprint
 from grid.datasets.freebase.drawing import Split, draw, split, unnamed
 from grid.datasets.freebase.files import Files, ontology_folder
@@ -20,10 +23,7 @@ from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
-from grid.errors import ConfigError
 from grid.retrievers.sources import Wheel
-from grid.strict import STRICT
-from grid.types import Skipped, ToolSpec
 from grid.worlds.sparql.graph import Limits
 from grid.worlds.sparql.queries import Dialect
 from grid.worlds.sparql.tools import TOOLS

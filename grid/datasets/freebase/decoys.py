@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from grid.core.seeds import derive_seed
 from grid.datasets.freebase.denotation import bounds_of, compares, denoted
 from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.planting import UnplantableError
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.shards import Shard
-from grid.seeds import derive_seed
 from grid.worlds.sparql.expressions import (
     And,
     Arg,

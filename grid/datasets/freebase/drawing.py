@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from grid.core.seeds import derive_seed
+from grid.core.types import Skipped
 from grid.datasets.balance import ATOMIC, balanced
 from grid.datasets.freebase.records import Question, read_questions, released_names
-from grid.seeds import derive_seed
-from grid.types import Skipped
 
 _SAME = "another question with this S-expression was drawn by lot"
 

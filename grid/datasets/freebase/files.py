@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grid.core.errors import ConfigError
 from grid.datasets.files import folder
 from grid.datasets.freebase.graphs import SCHEMA
-from grid.errors import ConfigError
 
 _ONTOLOGIES = ("ontology", "freebase")
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from grid.code_digest import digest_of
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError, DataError, EngineError
+from grid.core.types import Skipped
 from grid.datasets.files import fingerprint, read_json
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.drawing import unnamed
 from grid.datasets.freebase.ontology import CLASSES, INVERSES, ROLES, Ontology, read_ontology
 from grid.datasets.freebase.records import Question, released_names
-from grid.errors import ConfigError, DataError, EngineError
-from grid.types import Skipped
 from grid.worlds.kopl.results import same_answer
 from grid.worlds.sparql import reading
 from grid.worlds.sparql.endpoint import EndpointGraph

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from grid.core.seeds import derive_seed
 from grid.datasets.freebase.facts import Fact, Node
 from grid.datasets.freebase.ontology import TOPIC, Ontology
 from grid.datasets.freebase.shards import Shard, parts_of
-from grid.seeds import derive_seed
 from grid.worlds.sparql.expressions import ENTITY
 from grid.worlds.sparql.queries import TYPE
 

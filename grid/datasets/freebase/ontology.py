@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from grid.core.errors import DataError
+from grid.core.types import Skipped
 from grid.datasets.files import MAX_FILE_BYTES
-from grid.errors import DataError
-from grid.types import Skipped
 from grid.worlds.sparql.expressions import NAME
 
 ROLES, CLASSES, INVERSES = "fb_roles", "fb_types", "reverse_properties"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 
+from grid.core.errors import GridError
+from grid.core.seeds import derive_seed
 from grid.datasets.freebase.denotation import bounds_of, comparable, compares, denoted
 from grid.datasets.freebase.facts import Facts, Node
 from grid.datasets.freebase.literals import Literals
 from grid.datasets.freebase.ontology import Ontology
-from grid.errors import GridError
-from grid.seeds import derive_seed
 from grid.worlds.sparql.expressions import (
     NOW,
     XSD,

@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from grid.core.errors import DataError, one_line
+from grid.core.types import BETWEEN, Skipped, ToolCall
 from grid.datasets.json_lists import read_json_list
-from grid.errors import DataError, one_line
-from grid.types import BETWEEN, Skipped, ToolCall
 from grid.worlds.sparql.expressions import ENTITY, Entity, Expression, ExpressionError, read, walk, written
 from grid.worlds.sparql.programs import FINISHING, calls
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyoxigraph as ox
 from rich.table import Table
 
+from grid.core.types import RESULT, Json
 from grid.datasets.balance import ATOMIC, bin_of, bins
 from grid.datasets.freebase import witness
 from grid.datasets.freebase.attacks import Attacks, joins
@@ -20,7 +21,6 @@ from grid.datasets.freebase.facts import Facts
 from grid.datasets.freebase.graphs import Witnessed
 from grid.datasets.freebase.records import Question, read_questions
 from grid.text.references import resolve
-from grid.types import RESULT, Json
 from grid.worlds.sparql import reading
 from grid.worlds.sparql.expressions import Value
 from grid.worlds.sparql.lookups import NAME

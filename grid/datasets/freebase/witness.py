@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
+from grid.core.seeds import derive_seed
 from grid.datasets.freebase.decoys import add_decoys
 from grid.datasets.freebase.facts import Node
 from grid.datasets.freebase.literals import Literals
@@ -26,7 +27,6 @@ from grid.datasets.freebase.noise import Noise
 from grid.datasets.freebase.ontology import TOPIC, Ontology
 from grid.datasets.freebase.records import Question
 from grid.datasets.freebase.shards import Shard, spread
-from grid.seeds import derive_seed
 from grid.worlds.sparql import reading
 from grid.worlds.sparql.expressions import ENTITY, Value
 from grid.worlds.sparql.graph import Limits

@@ -16,19 +16,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Answering, Equivalence, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, REFERENCES, Answering, Equivalence, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.gta.answers import Alike, Lists, answer_score, image_score
 from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta.records import FILE, Record, read
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError
 from grid.metrics.closed_set import PlanF1, closed_set_scores
-from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.sources import fingerprint as model_fingerprint
-from grid.strict import STRICT
-from grid.types import Case, Observation, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 from grid.worlds.lookup import Entry, LookupSimulator, build_entries
 
 ADAPTER = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grid.types import Step, ToolCall
+from grid.core.types import Step, ToolCall
 
 CATEGORIES = {
     "perception": ("OCR", "ImageDescription", "RegionAttributeDescription", "TextToBbox"),

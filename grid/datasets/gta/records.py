@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grid.core.errors import DataError
+from grid.core.types import RESULT, Json, Parameter, Skipped, ToolCall, ToolSpec
 from grid.datasets.files import read_json
 from grid.datasets.gta.answers import Lists, Wanted
 from grid.datasets.gta.metrics import category_of
-from grid.errors import DataError
-from grid.types import RESULT, Json, Parameter, Skipped, ToolCall, ToolSpec
 
 FILE = "dataset.json"
 _MAX_BYTES = 100_000_000

@@ -8,9 +8,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.untrusted import shown_lines
 from grid.datasets.gta_generated.dataset import GtaGenerated
 from grid.datasets.gta_generated.stats import named_tools, statistics
-from grid.text.untrusted import shown_lines
 
 
 def main() -> int:

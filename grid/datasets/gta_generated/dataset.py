@@ -15,16 +15,16 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Answering, Outline, Problem
+from grid.core.problem import BRANCHING, REFERENCES, Answering, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.datasets.gta.answers import answer_score
 from grid.datasets.gta.metrics import step_scores, tool_counts
 from grid.datasets.gta_generated import counting, lookups, pictures, prices, shelves, stock
 from grid.datasets.gta_generated.draft import Draft, Record
 from grid.datasets.sampling import Order, ordered
 from grid.metrics.closed_set import PlanF1, closed_set_scores
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, Step, Substep, ToolSpec, Trajectory, to_json
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneWorld
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from grid.core.types import Json, Observation, ToolCall
 from grid.datasets.gta.answers import Lists
 from grid.datasets.gta_generated.stock import Facts, words
 from grid.text.references import reference, resolve
-from grid.types import Json, Observation, ToolCall
 from grid.worlds.scenes.scene import Box, Line, Scene, Thing
 from grid.worlds.scenes.world import SceneState, SceneWorld
 

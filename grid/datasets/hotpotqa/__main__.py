@@ -8,11 +8,11 @@ import sys
 
 from rich.console import Console
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.stats import ceilings, easy, observed, overview, reasons, shapes
-from grid.errors import ConfigError, DataError
-from grid.text.untrusted import shown_lines
-from grid.types import to_json
 from grid.worlds.search.world import SEARCH
 
 

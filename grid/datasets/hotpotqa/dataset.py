@@ -12,7 +12,11 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, DEMONSTRATIONS, EXAMINED, HIDDEN, REFERENCES, SIMULATED, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Demonstration, Plan, Skipped, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint
 from grid.datasets.grading import NUMBERED, WITHOUT_AN_ANSWER
 from grid.datasets.hotpotqa.baselines import Constants
@@ -25,16 +29,12 @@ from grid.datasets.hotpotqa.synthesis import OF_DEMONSTRATIONS, Sample, bounds, 
 from grid.datasets.nearest import HoldOut, Nearest, question_words, sentence_model_folder
 from grid.datasets.sampling import Order, ordered
 from grid.engines.sources import Hub
-from grid.errors import ConfigError
-from grid.reference import Reference
 from grid.retrievers.embedding import embedder_of
 from grid.retrievers.scored import Scorer
 from grid.retrievers.sources import Wheel
 from grid.retrievers.sources import fingerprint as model_fingerprint
 from grid.retrievers.texts import bm25_texts, dense_texts
-from grid.strict import STRICT
 from grid.text.short_answers import exact_match, f1, parts_of
-from grid.types import Case, Demonstration, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.search.corpus import Corpus, Paragraph
 from grid.worlds.search.world import TOOLS, QuestionWorld
 

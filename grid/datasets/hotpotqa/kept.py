@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from grid.code_digest import digest_of
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import DataError
+from grid.core.types import Json, Skipped, to_json
+from grid.core.untrusted import loads
 from grid.datasets.files import fingerprint
 from grid.datasets.hotpotqa.parts import Part, PartStep
-from grid.errors import DataError
-from grid.text.untrusted import loads
-from grid.types import Json, Skipped, to_json
 from grid.worlds.search.corpus import Paragraph
 
 _LARGE = 100_000_000

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from grid.core.types import RESULT
 from grid.datasets.hotpotqa.records import BRIDGE, Context, Question
 from grid.datasets.hotpotqa.spans import described
 from grid.text.references import PATTERN, reference
 from grid.text.short_answers import normalised
 from grid.text.words import terms
-from grid.types import RESULT
 from grid.worlds.search.extraction import bare
 from grid.worlds.search.readers import Evidence
 from grid.worlds.search.world import COMMONSENSE, SEARCH

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from grid.core.errors import ConfigError
+from grid.core.types import Skipped
 from grid.datasets.files import read_jsonl
 from grid.datasets.hotpotqa.kept import Pool, kept
 from grid.datasets.hotpotqa.parts import Part, part_of
@@ -19,8 +21,6 @@ from grid.datasets.hotpotqa.records import (
     one_line,
     question,
 )
-from grid.errors import ConfigError
-from grid.types import Skipped
 from grid.worlds.search.corpus import Paragraph
 
 CORPUS = "dataset.corpus"

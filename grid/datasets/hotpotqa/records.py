@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grid.core.errors import DataError
 from grid.datasets.files import read_jsonl
 from grid.datasets.json_lists import read_json_list
-from grid.errors import DataError
 from grid.text.short_answers import normalised
 
 BRIDGE, COMPARISON = "bridge", "comparison"

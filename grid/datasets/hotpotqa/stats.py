@@ -10,14 +10,14 @@ from statistics import fmean
 
 from rich.table import Table
 
+from grid.core.reference import Reference
+from grid.core.types import FINISH, Json, Observation, ToolCall
 from grid.datasets.hotpotqa.baselines import always, guessed
 from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.records import KINDS
 from grid.datasets.hotpotqa.synthesis import Sample
 from grid.metrics.plan_shape import plan_shape
-from grid.reference import Reference
 from grid.text import references
-from grid.types import FINISH, Json, Observation, ToolCall
 from grid.worlds.search.world import QuestionWorld
 
 _QUOTED = re.compile(r"'.*'|\".*\"")

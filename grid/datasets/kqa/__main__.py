@@ -7,13 +7,13 @@ import sys
 
 from rich.console import Console
 
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
 from grid.datasets.kqa import stock
 from grid.datasets.kqa.dataset import Kqa, KqaPro, KqaSynthetic
 from grid.datasets.kqa.rules import problems
 from grid.datasets.kqa.stats import by_nodes, functions, overview, shapes
 from grid.datasets.kqa.words import load_words
-from grid.text.untrusted import shown_lines
-from grid.types import to_json
 
 
 def main() -> int:

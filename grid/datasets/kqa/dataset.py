@@ -11,9 +11,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError
+from grid.core.problem import Outline
+from grid.core.strict import STRICT
+from grid.core.types import Skipped, ToolSpec
 from grid.datasets.balance import balanced
-from grid.datasets.base import Outline
-from grid.datasets.cache import made_once
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.kqa.generate import generate
 from grid.datasets.kqa.program import Executor, executor
@@ -23,10 +26,7 @@ from grid.datasets.nearest import HoldOut
 from grid.datasets.question_answering import QuestionAnswering
 from grid.datasets.sampling import Order
 from grid.engines.sources import Hub
-from grid.errors import ConfigError
 from grid.retrievers.sources import Wheel
-from grid.strict import STRICT
-from grid.types import Skipped, ToolSpec
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.functions import TOOLS
 from grid.worlds.kopl.glossary import GLOSSARY

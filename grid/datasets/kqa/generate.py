@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
+from grid.core.seeds import derive_seed
 from grid.datasets.balance import KQA, balanced, bin_of, bins
 from grid.datasets.kqa import stock, world
 from grid.datasets.kqa.clauses import Dead
@@ -17,7 +18,6 @@ from grid.datasets.kqa.program import Executor, Program, depth, executor
 from grid.datasets.kqa.questions import Draft, Questions
 from grid.datasets.kqa.records import KB, TEST, TRAIN, Question
 from grid.datasets.kqa.words import load_words
-from grid.seeds import derive_seed
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.reading import parse
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from grid.core.types import RESULT, Json, ToolCall, to_json
 from grid.text import references
-from grid.types import RESULT, Json, ToolCall, to_json
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import ProgramError
 from grid.worlds.kopl.functions import FUNCTIONS

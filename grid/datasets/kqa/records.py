@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from grid.core.errors import DataError
+from grid.core.types import Skipped, ToolCall
 from grid.datasets.balance import balanced
 from grid.datasets.files import read_json
 from grid.datasets.kqa.program import Executor, Program, breadth, calls, depth, masked, merged, read_program
-from grid.errors import DataError
-from grid.types import Skipped, ToolCall
 from grid.worlds.kopl.errors import KoplError
 from grid.worlds.kopl.results import same_answer
 

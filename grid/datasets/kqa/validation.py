@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from grid.code_digest import digest_of
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import DataError
 from grid.datasets.files import fingerprint, read_json
 from grid.datasets.kqa.program import Executor, executor
 from grid.datasets.kqa.records import KB, Question, fault
-from grid.errors import DataError
 
 _FAULTS = "faults.json"
 _TOLD = 10_000

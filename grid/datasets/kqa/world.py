@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from grid.core.seeds import derive_seed
 from grid.datasets.kqa.stock import AttributeSpec, EntityClass, RelationSpec, ValueSpec, WorldStock
-from grid.seeds import derive_seed
 
 KnowledgeBase: TypeAlias = dict[str, dict[str, Any]]
 PRESENT = 2023

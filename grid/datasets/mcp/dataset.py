@@ -12,17 +12,17 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import HIDDEN, REFERENCES, Outline, Problem
+from grid.core.errors import ConfigError, GridError
+from grid.core.problem import HIDDEN, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint
 from grid.datasets.mcp.folders import contents
 from grid.datasets.mcp.tasks import Task, file_of, read_tasks, unusable
 from grid.datasets.mcp.tools import specs
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError, GridError
-from grid.reference import Reference
-from grid.strict import STRICT
 from grid.text.short_answers import exact_match, f1
-from grid.types import Case, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.mcp.listing import Listing, listed
 from grid.worlds.mcp.server import RefusedError, Server, ServerError
 from grid.worlds.mcp.world import McpWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 _FILES, _BYTES = 5_000, 64 * 2**20
 

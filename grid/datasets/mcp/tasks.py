@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import PydanticCustomError
 
+from grid.core.errors import ConfigError, DataError, one_line
+from grid.core.types import ToolCall, ToolSpec
 from grid.datasets.files import read_jsonl
-from grid.errors import ConfigError, DataError, one_line
 from grid.text import references
 from grid.text.arguments import misfit
-from grid.types import ToolCall, ToolSpec
 
 _MOST = 100_000
 """Tasks of a file."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from grid.core.errors import one_line
+from grid.core.types import RESULT, Parameter, Skipped, ToolSpec, to_json
 from grid.datasets.alternatives import choices, flat, type_text, whole
 from grid.datasets.grounding import children, listed, required
 from grid.datasets.parameters import details
-from grid.errors import one_line
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import RESULT, Parameter, Skipped, ToolSpec, to_json
 
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _SCHEMA = 50_000  # characters of a schema

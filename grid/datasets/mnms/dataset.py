@@ -16,18 +16,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.mnms.metrics import Labels, labels_of, made_plan, nearest, plan_scores, step_scores
 from grid.datasets.mnms.records import Record, Split, as_references, read_records
 from grid.datasets.mnms.tools import SPECS
 from grid.datasets.mnms.world import MadeState, MnmsWorld
 from grid.datasets.sampling import Order, ordered
-from grid.errors import ConfigError
 from grid.metrics.closed_set import PlanF1, closed_set_scores
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, Step, Substep, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""

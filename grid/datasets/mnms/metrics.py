@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from grid.core.types import Json, Step, ToolCall, to_json
 from grid.datasets.mnms.records import Calls, as_links
 from grid.datasets.mnms.tools import TOOLS
-from grid.types import Json, Step, ToolCall, to_json
 
 _KINDS = {name.replace(" ", "_"): name for name in TOOLS}
 _LINK = re.compile(r"<node-\d+>\.\w+")

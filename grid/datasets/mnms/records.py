@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from grid.core.errors import DataError
+from grid.core.types import Json, ToolCall, to_json
+from grid.core.untrusted import loads_storable
 from grid.datasets.files import read_jsonl
 from grid.datasets.mnms.tools import TOOLS
-from grid.errors import DataError
 from grid.text.references import PATTERN, reference
-from grid.text.untrusted import loads_storable
-from grid.types import Json, ToolCall, to_json
 
 Split: TypeAlias = Literal["test_human_verified_filtered", "test_human_verified", "test_raw"]
 Calls: TypeAlias = tuple[ToolCall, ...]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from grid.types import Parameter, ToolSpec
+from grid.core.types import Parameter, ToolSpec
 
 Kind: TypeAlias = Literal["text", "image", "audio", "integer", "objects", "object"]
 """What an argument takes or a field holds. `objects` is a list of what was found, `object` one of them."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from grid.core.types import Json, Observation, Step, Substep, ToolCall, to_json
+from grid.core.world import State, own_state
 from grid.datasets.mnms.records import SUFFIXES, Calls, as_references
 from grid.datasets.mnms.tools import TOOLS, Kind
 from grid.text import references
-from grid.types import Json, Observation, Step, Substep, ToolCall, to_json
-from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 
 _FIELDS = "|".join(sorted({field for tool in TOOLS.values() for field in tool.gives}))

@@ -15,18 +15,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, Evaluator, Outline, Problem
+from grid.core.engine import Prompt, ScoreAnswer, Section
+from grid.core.errors import ConfigError, DataError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Evaluator, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolSpec, Trajectory
 from grid.datasets.examining import WHOLE, done_section, query_section
 from grid.datasets.files import fingerprint, folder, read_json
 from grid.datasets.restbench.reference import derive
 from grid.datasets.restbench.spec import Service, read_service
 from grid.datasets.sampling import Order, ordered
-from grid.engines.base import Prompt, ScoreAnswer, Section
-from grid.errors import ConfigError, DataError
-from grid.reference import Reference
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, ToolSpec, Trajectory
 from grid.worlds.rest.world import RestWorld
 
 ADAPTER = 1

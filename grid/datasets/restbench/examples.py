@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from grid.types import RESULT, Json
+from grid.core.types import RESULT, Json
 
 MOST_ITEMS = 8
 """Of a list that are kept."""

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import cycle
 from typing import NamedTuple
 
+from grid.core.types import Json, ToolCall
 from grid.text.words import stems
-from grid.types import Json, ToolCall
 from grid.worlds.rest.endpoint import Input
 from grid.worlds.rest.world import RestState, RestWorld
 

@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from referencing import Registry, Specification
 from referencing.exceptions import Unresolvable
 
+from grid.core.errors import DataError
+from grid.core.types import Json, Parameter, Skipped, ToolSpec
 from grid.datasets.files import read_json
 from grid.datasets.grounding import described, listed
 from grid.datasets.restbench.examples import Examples, kind_of
-from grid.errors import DataError
-from grid.types import Json, Parameter, Skipped, ToolSpec
 from grid.worlds.rest.endpoint import Endpoint, Input
 
 MAX_BYTES = 60_000_000

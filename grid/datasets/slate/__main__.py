@@ -10,14 +10,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from grid.core.errors import GridError, one_line
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
 from grid.datasets.slate import stock
 from grid.datasets.slate.checking import contradictions, problems, repeated
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import Category, categories, statistics
-from grid.errors import GridError, one_line
-from grid.text.untrusted import shown_lines
-from grid.types import to_json
 
 
 def main() -> int:

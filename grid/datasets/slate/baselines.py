@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from statistics import mean
 
+from grid.core.types import Case, ToolCall
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.scoring import METRICS, Calls, Estimate, ScoredCase, Verdict, estimated, judged
 from grid.retrievers.bm25 import BM25
 from grid.text.references import needed
-from grid.types import Case, ToolCall
 
 OFFERED = 50
 """Tools that are offered at a substep, as in the default setting; `no tool` stands beside them."""

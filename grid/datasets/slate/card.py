@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from grid.core.types import to_json
+from grid.core.untrusted import shown
 from grid.datasets.slate.baselines import OFFERED, Baseline, baselines, ceiling, offers
 from grid.datasets.slate.checking import contradictions
 from grid.datasets.slate.dataset import Slate
@@ -24,8 +26,6 @@ from grid.datasets.slate.scoring import Estimate
 from grid.datasets.slate.shop import shop
 from grid.datasets.slate.stats import categories, statistics
 from grid.datasets.slate.stock import load_all
-from grid.text.untrusted import shown
-from grid.types import to_json
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _AGAIN = "contradictions to the shop: outcomes computed again, people and their orders"

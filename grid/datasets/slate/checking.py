@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from grid.core.types import ToolCall
 from grid.datasets.slate import values
 from grid.datasets.slate.drafts import OUTPUT, SLOT, Draft, DraftError
 from grid.datasets.slate.expressions import ExpressionError
@@ -24,7 +25,6 @@ from grid.datasets.slate.stock import (
     Workflow,
 )
 from grid.text.references import resolve
-from grid.types import ToolCall
 
 DRAFTS = 3
 """Cases that are drawn of each workflow to see that it can be made."""

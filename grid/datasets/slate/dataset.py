@@ -16,8 +16,11 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.code_digest import digest_of
-from grid.datasets.base import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
-from grid.datasets.cache import made_once
+from grid.core.cache import made_once
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, OUTLINE, REFERENCES, Equivalence, Outline, Problem, Resolution
+from grid.core.strict import STRICT
+from grid.core.types import Case, Skipped, ToolCall, ToolSpec
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.slate import stock
@@ -25,10 +28,7 @@ from grid.datasets.slate.cases import build_cases
 from grid.datasets.slate.library import build_library
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord, read_cases, read_tools
 from grid.datasets.slate.shop import shop
-from grid.errors import ConfigError
-from grid.strict import STRICT
 from grid.text.references import final_steps
-from grid.types import Case, Skipped, ToolCall, ToolSpec
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries
 
 

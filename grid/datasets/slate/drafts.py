@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from grid.core.types import ToolCall
 from grid.datasets.slate import values
 from grid.datasets.slate.expressions import ExpressionError
 from grid.datasets.slate.outcomes import Ledger, Outcome, type_of
@@ -15,7 +16,6 @@ from grid.datasets.slate.shop import Scene, Shop
 from grid.datasets.slate.stock import Stock, StockTool, Substep, Workflow
 from grid.datasets.slate.values import Value
 from grid.text.references import final_steps, found_in, reference
-from grid.types import ToolCall
 
 DRAWS = 300
 """How often a workflow's values are drawn anew until its conditions hold."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from grid.code_digest import digest_of
+from grid.core.errors import ConfigError
+from grid.core.types import Parameter, to_json
 from grid.datasets.slate import scoring
 from grid.datasets.slate.dataset import Slate, generate
 from grid.datasets.slate.scoring import DATA_FILES, MANIFEST, ScoredCase, scored_case, verified
 from grid.datasets.slate.standalone import standalone
-from grid.errors import ConfigError
-from grid.types import Parameter, to_json
 from grid.worlds.lookup import LookupSimulator, default_outcome
 
 CARD, SCORER = "README.md", "score.py"

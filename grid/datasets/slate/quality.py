@@ -14,12 +14,12 @@ from statistics import mean
 
 import numpy as np
 
+from grid.core.types import Case, ToolCall
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.records import CaseRecord, SubstepRecord, ToolRecord
 from grid.retrievers.bm25 import BM25
 from grid.text.references import found_in
 from grid.text.words import stems
-from grid.types import Case, ToolCall
 
 FOLDS = 5
 _LIKE_ID = re.compile(r"(?=.*\d)[A-Za-z0-9][A-Za-z0-9_.-]+")

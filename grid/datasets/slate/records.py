@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from grid.core.errors import DataError
+from grid.core.reference import Reference
+from grid.core.types import Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.datasets.files import read_jsonl
-from grid.errors import DataError
-from grid.reference import Reference
 from grid.text import references
-from grid.types import Json, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.worlds.lookup import build_entries
 
 TOOLS, CASES = "tools.jsonl", "cases.jsonl"

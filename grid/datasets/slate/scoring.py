@@ -30,11 +30,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from grid.core.errors import DataError
+from grid.core.types import Json, Observation, Parameter, ToolCall
+from grid.core.untrusted import shown
 from grid.datasets.files import read_json, read_jsonl
-from grid.errors import DataError
 from grid.text.references import resolve
-from grid.text.untrusted import shown
-from grid.types import Json, Observation, Parameter, ToolCall
 from grid.worlds.lookup import Entry, SameFunction, by_reference_names, by_rules, candidates
 
 DATA_FILES = ("tools.jsonl", "cases.jsonl", "simulator.jsonl")

@@ -13,7 +13,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, SIMULATED, SOLVED_FIRST, Answering, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, SIMULATED, SOLVED_FIRST, Answering, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.stabletoolbench import names
@@ -32,10 +36,6 @@ from grid.datasets.stabletoolbench.records import (
     reference_call,
 )
 from grid.datasets.stabletoolbench.server import ApiServer
-from grid.errors import ConfigError
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Parameter, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.simulated import ServedWorld
 
 ADAPTER = 1

@@ -12,10 +12,10 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from grid.datasets.base import Evaluator
+from grid.core.engine import Prompt, Section, TextAnswer
+from grid.core.problem import Evaluator
+from grid.core.types import Trajectory
 from grid.datasets.examining import done_section, query_section
-from grid.engines.base import Prompt, Section, TextAnswer
-from grid.types import Trajectory
 
 RUNS = 3
 TEMPERATURE = 0.2

@@ -10,8 +10,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from grid.text.untrusted import loads_storable
-from grid.types import Json, ToolCall, to_json
+from grid.core.types import Json, ToolCall, to_json
+from grid.core.untrusted import loads_storable
 
 _MOST_VALUES, _MOST_ITEMS, _DEEPEST = 24, 2, 6
 _LENGTH = "_list_length"

@@ -14,12 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from grid.core.errors import DataError
+from grid.core.types import Json, Skipped, to_json
+from grid.core.untrusted import loads, loads_storable
 from grid.datasets.files import folder
 from grid.datasets.stabletoolbench import names
 from grid.datasets.stabletoolbench.records import Api
-from grid.errors import DataError
-from grid.text.untrusted import loads, loads_storable
-from grid.types import Json, Skipped, to_json
 from grid.worlds.simulated import Response
 
 _LONGEST_INPUT = 10_000

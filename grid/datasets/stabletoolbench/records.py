@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Json, Skipped, ToolCall, to_json
 from grid.datasets.files import folder, read_json
-from grid.errors import ConfigError, DataError
 from grid.text import references
-from grid.types import Json, Skipped, ToolCall, to_json
 
 Group = Literal["G1_instruction", "G1_category", "G1_tool", "G2_instruction", "G2_category", "G3_instruction"]
 """One tool's APIs (G1), or those of several of a category (G2) or a collection (G3)."""

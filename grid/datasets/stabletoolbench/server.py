@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from grid.core.types import ToolCall, to_json
 from grid.datasets.stabletoolbench.made_up import made_up, shape_of
 from grid.datasets.stabletoolbench.recorded import Recorded
 from grid.datasets.stabletoolbench.records import Api, Argument, Definition
-from grid.types import ToolCall, to_json
 from grid.worlds.simulated import Documentation, Response
 
 _MOST = 2048

@@ -16,19 +16,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import TaskKind
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, TALKS, Outline, Problem
+from grid.core.chains import TaskKind
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, TALKS, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.tau2 import records, users
 from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders, UnusableError
 from grid.datasets.tau2.scoring import baselines, examine, measure
 from grid.datasets.tau2.tools import library
-from grid.errors import ConfigError
 from grid.metrics.plan_judging import JudgedTask, executed_examine
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec
 from grid.worlds.tau2.databases import Version
 from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged
 from grid.worlds.tau2.running import run

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.types import Json
 from grid.datasets.files import folder, read_json
-from grid.errors import ConfigError, DataError
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import Json
 from grid.worlds.tau2.package import Domain, DomainName, Requestor
 from grid.worlds.tau2.tasks import BASES, Action, Assertion, Basis, FunctionCall, Task
 

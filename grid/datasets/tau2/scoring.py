@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grid.datasets.base import Evaluator, Examine
-from grid.engines.base import Prompt, ScoreAnswer, Section
-from grid.text.untrusted import shown_lines
-from grid.types import ToolCall, Trajectory, to_json
-from grid.worlds.base import own_state
+from grid.core.engine import Prompt, ScoreAnswer, Section
+from grid.core.problem import Evaluator, Examine
+from grid.core.types import ToolCall, Trajectory, to_json
+from grid.core.untrusted import shown_lines
+from grid.core.world import own_state
 from grid.worlds.tau2.reward import Parts, reward, same_databases
 from grid.worlds.tau2.state import Talk
 from grid.worlds.tau2.world import TRANSFER, Tau2World

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from grid.core.types import RESULT, Parameter, ToolSpec
 from grid.datasets.alternatives import json_type
 from grid.datasets.grounding import children, described, listed, required, type_of
 from grid.datasets.parameters import details
-from grid.types import RESULT, Parameter, ToolSpec
 from grid.worlds.tau2.package import Domain, specs
 from grid.worlds.tau2.world import SAY
 

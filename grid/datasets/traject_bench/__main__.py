@@ -7,10 +7,10 @@ import sys
 
 from rich.console import Console
 
+from grid.core.errors import ConfigError, DataError
+from grid.core.untrusted import shown_lines
 from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.datasets.traject_bench.stats import queries_tables, tools_table
-from grid.errors import ConfigError, DataError
-from grid.text.untrusted import shown_lines
 
 
 def main() -> int:

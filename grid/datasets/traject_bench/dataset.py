@@ -24,7 +24,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, EXAMINED, REFERENCES, Answering, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, EXAMINED, REFERENCES, Answering, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.traject_bench.examine import examined
@@ -41,11 +45,7 @@ from grid.datasets.traject_bench.records import (
 )
 from grid.datasets.traject_bench.tools import Tools, library, respelled
 from grid.datasets.traject_bench.world import arguments, called, world
-from grid.errors import ConfigError
 from grid.metrics.failure_patterns import Likeness, failure_patterns
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 
 ADAPTER = 1
 """Raise when the same files give other cases, tools or outcomes."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from grid.datasets.base import Evaluator
-from grid.engines.base import Prompt, ScoreAnswer, Section
-from grid.types import MAX_SCORE, ToolSpec, Trajectory
+from grid.core.engine import Prompt, ScoreAnswer, Section
+from grid.core.problem import Evaluator
+from grid.core.types import MAX_SCORE, ToolSpec, Trajectory
 
 DESCRIBED = 120
 """Characters of a tool's description that the evaluator is shown."""

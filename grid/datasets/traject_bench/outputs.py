@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import math
 
-from grid.text.untrusted import loads_storable
-from grid.types import Json, Observation
+from grid.core.types import Json, Observation
+from grid.core.untrusted import loads_storable
 
 OUTPUT = "output"
 """The field of an outcome that is no object."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from grid.core.errors import DataError
+from grid.core.types import Json, Skipped
 from grid.datasets.files import read_json
-from grid.errors import DataError
-from grid.types import Json, Skipped
 
 Kind: TypeAlias = Literal["parallel", "sequential"]
 Level: TypeAlias = Literal["simple", "hard"]

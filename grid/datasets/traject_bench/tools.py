@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from grid.core.types import Parameter, ToolSpec
 from grid.datasets.traject_bench.records import Record, Recorded, parameters, plain
-from grid.types import Parameter, ToolSpec
 
 _TYPES = {"number": "number", "string": "string", "enum": "string", "boolean": "boolean", "date": "date"}
 

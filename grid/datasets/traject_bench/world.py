@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from grid.core.types import Json, Observation, ToolCall, ToolSpec, to_json
 from grid.datasets.traject_bench.outputs import outcome
 from grid.datasets.traject_bench.records import Recorded
-from grid.types import Json, Observation, ToolCall, ToolSpec, to_json
 from grid.worlds.lookup import Entry, LookupSimulator
 
 ERROR, MESSAGE = "error", "message"

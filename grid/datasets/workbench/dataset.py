@@ -15,14 +15,14 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.errors import ConfigError
+from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
+from grid.core.reference import Reference
+from grid.core.strict import STRICT
+from grid.core.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.datasets.files import fingerprint, folder
 from grid.datasets.sampling import Order, ordered
 from grid.datasets.workbench.records import FILES, QUERIES, Query, read_queries, read_workplace
-from grid.errors import ConfigError
-from grid.reference import Reference
-from grid.strict import STRICT
-from grid.types import Case, Plan, Skipped, ToolCall, ToolSpec, Trajectory
 from grid.worlds.workbench.tool import NOW, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond
 

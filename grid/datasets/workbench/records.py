@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from grid.errors import DataError
-from grid.types import ToolCall
+from grid.core.errors import DataError
+from grid.core.types import ToolCall
 from grid.worlds.workbench import analytics, calendar, customers, email, projects
 from grid.worlds.workbench.table import Cell, Table
 from grid.worlds.workbench.tool import Workplace

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from grid.engines.base import Source
+from grid.core.engine import Source
 
 _MAX_NAME = 200  # characters that are kept of a name
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from grid.core.engine import FunctionsAnswer, JsonAnswer, Prompt
 from grid.engines.answer_schema import answer_schema
-from grid.engines.base import FunctionsAnswer, JsonAnswer, Prompt
 from grid.engines.http.beside import Beside
 from grid.engines.http.content import Content, read_content
 from grid.engines.http.strict import strict_schema, without_nulls

@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
+from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
+from grid.core.types import to_json
+from grid.core.untrusted import loads
 from grid.engines.http.content import read_content
 from grid.engines.http.reasons import Complaint, complaint, room, whose
 from grid.engines.spans import Span
-from grid.errors import ConfigError, ContextError, EngineError, ModelError
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
-from grid.text.untrusted import loads
-from grid.types import to_json
 
 MAX_BYTES = 16 * 2**20  # of an answer
 _MAX_MESSAGE, _MAX_READ = 200, 2000  # characters of a server's message: in an error, and looked at

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from grid.types import Usage
+from grid.core.types import Usage
 
 _MOST = 2**27  # tokens: more than any model's context
 

@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines import names
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     NATIVE,
     SAMPLE,
@@ -30,6 +29,12 @@ from grid.engines.base import (
     Tools,
     option_numbers,
 )
+from grid.core.errors import ConfigError, ContextError, EngineError, ModelError
+from grid.core.roles import ACTOR
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Usage
+from grid.engines import names
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.functions import handed_over
 from grid.engines.hosted import Occupancy
@@ -40,13 +45,8 @@ from grid.engines.http.counts import counts
 from grid.engines.http.token_server import TokenServer
 from grid.engines.language_model import Labels, check_labels, number_search
 from grid.engines.probe import CHOICE_PROBE, CLOCK, Probe
-from grid.engines.roles import ACTOR
 from grid.engines.spans import Span, covered
-from grid.errors import ConfigError, ContextError, EngineError, ModelError
-from grid.seeds import derive_seed
-from grid.strict import STRICT
 from grid.text.http import is_loopback
-from grid.types import Usage
 
 _SEED_BITS = 31  # servers take no more
 _LABELS = 100  # of which load() asks the tokens

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from grid.errors import ConfigError
-from grid.types import to_json
+from grid.core.errors import ConfigError
+from grid.core.types import to_json
 
 Sampling = Literal["plain", "top_p", "server"]
 _KEYS: Mapping[str, dict[str, float]] = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from grid.text.untrusted import loads
-from grid.types import Json, to_json
+from grid.core.types import Json, to_json
+from grid.core.untrusted import loads
 
 _NULL = {"type": "null"}
 

@@ -8,15 +8,15 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field
 
+from grid.core.engine import Source
+from grid.core.errors import ContextError
+from grid.core.types import Usage
 from grid.engines import names
-from grid.engines.base import Source
 from grid.engines.choice import Prefix
 from grid.engines.http.beside import Beside
 from grid.engines.http.client import HTTPClient, RefusedError, gathered
 from grid.engines.http.counts import Counts, counts
 from grid.engines.spans import Span
-from grid.errors import ContextError
-from grid.types import Usage
 
 _BLOCK, _MAX_VOCABULARY = 2048, 2**20  # token ids of one /detokenize, and of all
 _BREAK = "\n@~|~@\n"  # between two tokens' texts; no token holds it

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.types import RESULT, Json, Parameter, ToolSpec
 from grid.engines.lexical.extraction import Found, Kind, fields_in, labelled_in, unlabelled, values_in
 from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import RESULT, Json, Parameter, ToolSpec
 
 _KINDS_OF_TYPE: dict[str, frozenset[Kind]] = {
     "date": frozenset({"date", "field"}),

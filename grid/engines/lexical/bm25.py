@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT
 from grid.engines.places import name_of
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT
 
 K1, B = 1.2, 0.6  # saturation and length normalisation
 _NO_WORDS: tuple[Counter[str], int] = (Counter(), 0)

@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -40,6 +40,10 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.strict import STRICT
+from grid.core.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
+from grid.core.verdicts import VerdictAnswer
 from grid.engines.lexical import judge, plan_judge, points, reflecting, remembering
 from grid.engines.lexical.arguments import fill
 from grid.engines.lexical.bm25 import bm25, documents
@@ -47,15 +51,11 @@ from grid.engines.lexical.extraction import unlabelled
 from grid.engines.lexical.needs import needs_none
 from grid.engines.lexical.plans import Call, arguments_of, last_result, plans_left
 from grid.engines.places import name_of, takes_answer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.engines.verdicts import VerdictAnswer
-from grid.strict import STRICT
 from grid.text.arguments import take_results
 from grid.text.references import reference
 from grid.text.words import stems
-from grid.types import FINISH, NO_TOOL, REJECT, RESULT, UNKNOWN, Usage, to_json
 
 T = TypeVar("T")
 MOST_AHEAD = 64

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from grid.text.untrusted import loads
+from grid.core.types import Json, hashed_once
+from grid.core.untrusted import loads
 from grid.text.words import STOPWORDS, stems
-from grid.types import Json, hashed_once
 
 Kind = Literal["identifier", "email", "path", "date", "time", "money", "number", "quoted", "name", "field"]
 MAX_CHARACTERS = 20_000  # of a text; what follows is not read

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from math import floor
 
-from grid.engines.base import ChoiceAnswer, Prompt
-from grid.text.untrusted import loads
+from grid.core.engine import ChoiceAnswer, Prompt
+from grid.core.types import FINISH, MAX_SCORE, Json, to_json
+from grid.core.untrusted import loads
 from grid.text.words import stems
-from grid.types import FINISH, MAX_SCORE, Json, to_json
 
 _FINISH = f'{{"tool": "{FINISH}"'
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from grid.chains import ERRORS
-from grid.engines.base import Prompt
+from grid.core.chains import ERRORS
+from grid.core.engine import Prompt
+from grid.core.types import Json, to_json
+from grid.core.untrusted import DECODER
+from grid.core.verdicts import PLAN, VerdictAnswer
 from grid.engines.places import name_of
-from grid.engines.verdicts import PLAN, VerdictAnswer
 from grid.text.references import PATTERN
-from grid.text.untrusted import DECODER
 from grid.text.words import stems
-from grid.types import Json, to_json
 
 _STEP = re.compile(r"Step (\d{1,9}): (?=\{)")
 _PARAMETER = re.compile(r"([^\s,()*:]+)(\*?): ")

@@ -15,13 +15,13 @@ from typing import cast
 
 import numpy as np
 
-from grid.engines.base import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.types import RESULT, Json
 from grid.engines.lexical import points
 from grid.text.answers import read_call, read_plan
 from grid.text.arguments import allowed
 from grid.text.objects import UnreadableError
 from grid.text.references import PATTERN, reference
-from grid.types import RESULT, Json
 
 Call = dict[str, Json]
 _TOKEN = re.compile(r"\w+|[^\w\s]")

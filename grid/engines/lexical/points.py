@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from grid.engines.base import Prompt, Section
+from grid.core.engine import Prompt, Section
+from grid.core.types import USER
 from grid.text.arguments import RESULT_REFERENCE
 from grid.text.words import stems
-from grid.types import USER
 
 _CLAUSE = re.compile(r"(?<=[.!?;])\s+|\n+|,? (?:and )?then |, and (?=[a-z])")
 _MOST = 20

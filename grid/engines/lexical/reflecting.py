@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grid.engines.base import Prompt, ThoughtAnswer
+from grid.core.engine import Prompt, ThoughtAnswer
 from grid.engines.lexical import points
 from grid.text.chains import Predicted, read_draft
 from grid.text.words import stems

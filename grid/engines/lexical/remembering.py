@@ -8,10 +8,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.types import NO_TOOL
 from grid.engines.places import name_of
 from grid.text.words import stems
-from grid.types import NO_TOOL
 
 _STEP = re.compile(r"[\d.]+ (?P<text>.+?) -> (?:.*?\{\"tool\": \"(?P<tool>[^\"]+)\"|.*no tool$)")
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grid.engines.base import Prompt
+from grid.core.engine import Prompt
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
 from grid.text.arguments import misfit, misplaced
 from grid.text.references import found_in, reference
-from grid.types import FINISH, GIVE_UP, NO_TOOL, RESULT, UNKNOWN, Json, Parameter, ToolCall, ToolSpec
 
 _NUMBER = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,4})*(?= )")
 _TEXTS = ("string", "date")

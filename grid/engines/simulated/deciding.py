@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
+from grid.core.seeds import derive_seed
+from grid.core.types import FINISH, GIVE_UP, REJECT, ToolSpec
 from grid.engines.places import Place
 from grid.engines.simulated.difficulty import Difficulty, chance
-from grid.seeds import derive_seed
 from grid.text.words import stems
-from grid.types import FINISH, GIVE_UP, REJECT, ToolSpec
 
 Shares = dict[str, float]
 """The probability of each option that has any."""

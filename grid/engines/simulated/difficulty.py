@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from grid.seeds import derive_seed
+from grid.core.seeds import derive_seed
 
 LESSON = 2.0
 """What a lesson that names the step adds to both skills there, on the logit scale: odds 7.4 times as good."""

@@ -19,8 +19,12 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.chains import Verdict
-from grid.engines.base import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
+from grid.core.chains import Verdict
+from grid.core.engine import CHOOSE, SAMPLE, Choice, Engine, Home, Prompt, Sampled
+from grid.core.reference import Reference
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import ToolSpec
 from grid.engines.informed import SinglePass
 from grid.engines.recovering import places_of
 from grid.engines.simulated.deciding import Deciding
@@ -29,10 +33,6 @@ from grid.engines.simulated.plan_judge import PlantedVerdicts
 from grid.engines.simulated.policy import Policy
 from grid.engines.simulated.refining import Planted
 from grid.engines.simulated.theory import Skill, expected_success
-from grid.reference import Reference
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import ToolSpec
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Logits = Annotated[float, Field(ge=0, le=100)]

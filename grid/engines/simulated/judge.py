@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist
 
-from grid.types import MAX_SCORE
+from grid.core.types import MAX_SCORE
 
 _STEP = 0.5  # between two thresholds
 _FARTHEST = 20.0  # of d; no AUC that a double tells from 1 needs more

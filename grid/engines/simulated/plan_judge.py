@@ -11,13 +11,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from grid.chains import ERRORS, Verdict
-from grid.engines.base import SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.chains import ERRORS, Verdict
+from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled
+from grid.core.types import MAX_SCORE, Json, Usage, to_json
+from grid.core.verdicts import VerdictAnswer
 from grid.engines.simulated.difficulty import uniforms
 from grid.engines.simulated.judge import shares
 from grid.engines.tokens import count_tokens, prompt_tokens
-from grid.engines.verdicts import VerdictAnswer
-from grid.types import MAX_SCORE, Json, Usage, to_json
 
 UNREADABLE = "The plan looks good to me on the whole."
 _FLAWED = 0.6  # the grade of a right plan in which it finds an error

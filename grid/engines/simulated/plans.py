@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from grid.engines.base import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, GIVE_UP, NO_TOOL, REJECT, Json
 from grid.engines.places import Place, takes_answer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.plan_writing import plan_text, refusal_text
 from grid.engines.simulated.calls import results
 from grid.engines.simulated.difficulty import uniforms
 from grid.engines.simulated.refining import CANNOT, REASON, UNFOUNDED, Draft, faults, numbers, says
-from grid.types import FINISH, GIVE_UP, NO_TOOL, REJECT, Json
 
 if TYPE_CHECKING:
     from grid.engines.simulated.policy import Policy

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from grid.engines.base import (
+from grid.core.engine import (
     CHOOSE,
     SAMPLE,
     Choice,
@@ -23,8 +23,9 @@ from grid.engines.base import (
     ToolCallAnswer,
     VoteAnswer,
 )
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, Usage, to_json
 from grid.engines.places import Place, Places, in_memory, is_right, lesson, name_of, named_in_lessons, takes_answer
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
 from grid.engines.simulated import judge, plans
 from grid.engines.simulated.calls import Writer, results, told
 from grid.engines.simulated.deciding import Deciding
@@ -33,7 +34,6 @@ from grid.engines.simulated.plans import Arguments
 from grid.engines.simulated.refining import REASON, Draft, Planted, critique
 from grid.engines.tokens import count_tokens, prompt_tokens
 from grid.text.misspelling import listed, misspelt
-from grid.types import FINISH, GIVE_UP, MAX_SCORE, NO_TOOL, REJECT, Json, Usage, to_json
 
 UNREADABLE = (
     "I would first look at what is known of this request, and then do what fits it.",

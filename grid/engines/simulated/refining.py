@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grid.chains import ChainCall
-from grid.engines.base import Prompt
+from grid.core.chains import ChainCall
+from grid.core.engine import Prompt
+from grid.core.types import FINISH, NO_TOOL, REJECT, Json
+from grid.core.untrusted import loads
 from grid.engines.places import Place, Places
 from grid.engines.simulated.difficulty import uniforms
 from grid.text.chains import Predicted, read_draft
-from grid.text.untrusted import loads
-from grid.types import FINISH, NO_TOOL, REJECT, Json
 
 CANNOT = "The request cannot be carried out with these tools."
 UNFOUNDED = "The refusal is unfounded."

@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from grid.core.errors import EngineDiedError, EngineError, GridError
 from grid.engines.hosted import Occupancy
 from grid.engines.progress import Progress
-from grid.errors import EngineDiedError, EngineError, GridError
 
 
 class Answered(NamedTuple):

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import CHOOSE, SAMPLE, Choice, JsonAnswer, Prompt, Sampled
+from grid.core.engine import CHOOSE, SAMPLE, Choice, JsonAnswer, Prompt, Sampled
+from grid.core.errors import ConfigError, EngineDiedError, GridError
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Usage
 from grid.engines.choice import ChoiceSearch
 from grid.engines.hosted import Occupancy
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.transformers.batches import Batches, Ongoing
-from grid.errors import ConfigError, EngineDiedError, GridError
-from grid.seeds import derive_seed
-from grid.strict import STRICT
 from grid.text.objects import whole
-from grid.types import Usage
 
 if TYPE_CHECKING:
     from grid.engines.rendering import Renderer

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grid.core.engine import JsonAnswer
+from grid.core.errors import ConfigError
 from grid.engines.answer_schema import SEPARATORS, answer_schema
-from grid.engines.base import JsonAnswer
-from grid.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from grid.core.errors import ConfigError, ModelError
 from grid.engines.choice import ChoiceSearch, Prefix
 from grid.engines.transformers.batches import Ongoing
 from grid.engines.transformers.cache import group_heads
 from grid.engines.transformers.forest import FULL, SLIDING, Forest, Node, attention_kinds, lineage
 from grid.engines.transformers.grammar import forbid
-from grid.errors import ConfigError, ModelError
 
 NOT_NUMBERS = "the model's logits are not numbers (NaN)"
 

@@ -15,17 +15,17 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from grid.core.engine import Choice, FunctionsAnswer, JsonAnswer, Prompt, Sampled
+from grid.core.errors import EngineDiedError, EngineError, ModelError
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
+from grid.core.types import Usage
 from grid.engines.answer_schema import SEPARATORS, answer_schema
-from grid.engines.base import Choice, FunctionsAnswer, JsonAnswer, Prompt, Sampled
 from grid.engines.hosted import Occupancy
 from grid.engines.language_model import LanguageModel
 from grid.engines.progress import Progress
 from grid.engines.spans import Span, covered
 from grid.engines.vllm.start import LastStep, Started, request_errors, start
-from grid.errors import EngineDiedError, EngineError, ModelError
-from grid.seeds import derive_seed
-from grid.strict import STRICT
-from grid.types import Usage
 
 if TYPE_CHECKING:
     from grid.engines.rendering import Renderer

@@ -10,11 +10,11 @@ from multiprocessing import active_children
 from pathlib import Path
 from typing import Any, get_args
 
+from grid.core.errors import ConfigError, EngineDiedError
 from grid.engines import own_log
 from grid.engines.hosted import Occupancy
 from grid.engines.progress import Progress
 from grid.engines.vllm.offspring import Offspring
-from grid.errors import ConfigError, EngineDiedError
 
 _TAIL_LINES = 15
 _ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR"}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grid.engines.base import Prompt, ScoreAnswer, Section
+from grid.core.engine import Prompt, ScoreAnswer, Section
+from grid.core.types import NO_TOOL, Observation
 from grid.planners import prompts
 from grid.planners.acting import Action
 from grid.planners.base import Episode
 from grid.planners.judging import outcome_section, proposal_section
 from grid.planners.view import View
-from grid.types import NO_TOOL, Observation
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
 BEFORE = Section(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
+from grid.core.types import ToolCall
 from grid.planners.acting import Action
 from grid.planners.search.tree import Node, Pruned
 from grid.planners.view import View
 from grid.text.arguments import misfit
-from grid.types import ToolCall
 
 Repeats = Literal["path", "state"]
 """Which calls are not admissible any more: all that the path has made, or those that it made from this very state."""

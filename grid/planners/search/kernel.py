@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from grid.core.types import Step, ToolCall, Trajectory, Usage
+from grid.core.world import State
 from grid.planners.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
 from grid.planners.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
 from grid.planners.base import Episode
@@ -23,8 +25,6 @@ from grid.planners.side_by_side import every
 from grid.planners.view import Path, View
 from grid.planners.votes import entropy
 from grid.text import references
-from grid.types import Step, ToolCall, Trajectory, Usage
-from grid.worlds.base import State
 
 
 class Search:

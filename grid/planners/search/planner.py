@@ -9,17 +9,17 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import BRANCHING
-from grid.engines.base import SAMPLE
-from grid.engines.roles import JUDGE
-from grid.errors import BudgetError
+from grid.core.engine import SAMPLE
+from grid.core.errors import BudgetError
+from grid.core.problem import BRANCHING
+from grid.core.roles import JUDGE
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.planners.acting import Acting
 from grid.planners.base import Episode
 from grid.planners.search.gate import Repeats
 from grid.planners.search.kernel import Search
 from grid.planners.view import View
-from grid.strict import STRICT
-from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,13 +11,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.errors import BudgetError
+from grid.core.errors import BudgetError
+from grid.core.seeds import derive_seed
+from grid.core.strict import STRICT
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.plateau import Plateau, Since, Window
 from grid.planners.search.tree import Node, backup, finish
-from grid.seeds import derive_seed
-from grid.strict import STRICT
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

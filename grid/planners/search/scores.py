@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from grid.engines.base import Prompt, Section
-from grid.errors import VerdictError
+from grid.core.engine import Prompt, Section
+from grid.core.errors import VerdictError
 from grid.planners.base import Episode
 
 T = TypeVar("T")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from grid.core.types import Usage
 from grid.planners.acting import Action
 from grid.planners.view import Path
-from grid.types import Usage
 
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not gone on from.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from grid.types import Skipped
+from grid.core.types import Skipped
 from grid.worlds.kopl.sets import EntitySet, Fact, KeyIndex, Relation, RelationIndex
 from grid.worlds.schema import Vocabulary
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
+from grid.core.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.text.references import reference
-from grid.types import RESULT, Json, Parameter, ToolSpec, to_json
 from grid.worlds.kopl import filters, queries
 from grid.worlds.kopl.results import Answer, Result, Texts, Values
 from grid.worlds.kopl.sets import EntitySet

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from grid.errors import DataError
-from grid.text.untrusted import loads_storable
-from grid.types import Skipped
+from grid.core.errors import DataError
+from grid.core.types import Skipped
+from grid.core.untrusted import loads_storable
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.concepts import ancestors, cycles
 from grid.worlds.kopl.sets import DIRECTIONS, Attribute, EntitySet, KeyIndex, Qualifiers, Relation, RelationIndex

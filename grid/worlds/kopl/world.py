@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from grid.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, ToolSpec
-from grid.worlds.base import State, own_state
+from grid.core.types import BETWEEN, FINISH, RESULT, Observation, ToolCall, ToolSpec
+from grid.core.world import State, own_state
 from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.errors import KoplError

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
-from grid.errors import one_line
+from grid.core.errors import one_line
 from grid.worlds.mcp.server import MESSAGE_BYTES, Server, ServerError
 
 _KEPT = 4_000  # bytes of what it writes to its standard error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from grid.core.types import RESULT, Json, Observation, ToolCall, to_json
 from grid.text.objects import MAX_DEPTH, depth
-from grid.types import RESULT, Json, Observation, ToolCall, to_json
 from grid.worlds.schema import ERROR
 
 if TYPE_CHECKING:

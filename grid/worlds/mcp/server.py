@@ -6,7 +6,7 @@ import os
 import shutil
 from dataclasses import dataclass
 
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
 
 MESSAGE_BYTES = 4 * 2**20
 """Of one message of a server's."""

@@ -14,8 +14,8 @@ from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from grid.errors import ConfigError, one_line
-from grid.text.untrusted import loads_storable
+from grid.core.errors import ConfigError, one_line
+from grid.core.untrusted import loads_storable
 from grid.worlds.mcp.process import ServerProcess
 from grid.worlds.mcp.server import MESSAGES, RefusedError, Server, ServerError
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from grid.errors import ToolError
+from grid.core.errors import ToolError
+from grid.core.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to_json
+from grid.core.world import State, own_state
 from grid.text import references
 from grid.text.objects import MAX_CHARACTERS, objects
 from grid.text.short_answers import exact_match
-from grid.types import FINISH, RESULT, Json, Observation, ToolCall, ToolSpec, to_json
-from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 from grid.worlds.lookup import Entry, means
 from grid.worlds.mcp.results import called, failed, observation

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from grid.chains import ChainCall
+from grid.core.chains import ChainCall
 from grid.worlds.programs.model import Applied, Fact, Task, TypedTool
 from grid.worlds.programs.resolving import Is, Meaning, resolve
 from grid.worlds.programs.steps import Slot, Steps, is_stray, stray

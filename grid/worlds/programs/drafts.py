@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from grid.chains import Chain, ChainCall
+from grid.core.chains import Chain, ChainCall
+from grid.core.types import Json
 from grid.text.references import PATTERN, reference
-from grid.types import Json
 from grid.worlds.programs.model import Applied, Fact, Task, TypedTool
 from grid.worlds.programs.universe import inputs_of, wiring_of
 

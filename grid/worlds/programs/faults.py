@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from grid.errors import one_line, shown_value
+from grid.core.errors import one_line, shown_value
 from grid.worlds.programs.attempts import Attempt, Reading
 from grid.worlds.programs.model import Applied, Fact, TypedTool
 from grid.worlds.programs.resolving import Is, Meaning

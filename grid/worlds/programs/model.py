@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from grid.types import Json, ToolSpec, hashed_once
+from grid.core.types import Json, ToolSpec, hashed_once
 
 
 @hashed_once

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from grid.chains import Chain, TaskKind
-from grid.seeds import derive_seed
+from grid.core.chains import Chain, TaskKind
+from grid.core.seeds import derive_seed
 from grid.worlds.programs.breaking import (
     Made,
     break_order,

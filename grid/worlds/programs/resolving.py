@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from grid.core.types import UNKNOWN
 from grid.text.references import PATTERN
-from grid.types import UNKNOWN
 from grid.worlds.equivalence import equivalent
 from grid.worlds.programs.describing import bag, describes, empty, folded
 from grid.worlds.programs.model import Fact

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from grid.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
+from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY, Chain, ChainCall, TaskKind
 from grid.text.refusals import asks_back, declines, passes
 from grid.worlds.programs.attempts import Reading, done_slots
 from grid.worlds.programs.faults import (

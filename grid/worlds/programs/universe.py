@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from grid.types import FINISH, GIVE_UP, REJECT
+from grid.core.types import FINISH, GIVE_UP, REJECT
 from grid.worlds.programs.model import Applied, Constant, Fact, Function, Task, TypedTool
 from grid.worlds.programs.values import value
 

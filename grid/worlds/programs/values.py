@@ -18,7 +18,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from grid.seeds import derive_seed
+from grid.core.seeds import derive_seed
 from grid.worlds.programs.model import Applied, Constant, Fact, Function
 
 LONGEST = 40

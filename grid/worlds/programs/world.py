@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
+from grid.core.types import REJECT, Json, Observation, ToolCall, to_json
+from grid.core.world import State, own_state
 from grid.text import references
-from grid.types import REJECT, Json, Observation, ToolCall, to_json
-from grid.worlds.base import State, own_state
 from grid.worlds.equivalence import equivalent
 from grid.worlds.programs.model import Applied, Fact, Task
 from grid.worlds.programs.rules import Kept, Rules

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from grid.types import Json, ToolSpec
+from grid.core.types import Json, ToolSpec
 
 _IDENTIFIER = re.compile(r"(?:.*[_\W])?(?:id|uri)s?", re.I)
 _CAMEL = re.compile(r".*[a-z](?:Id|Uri|URI|ID)s?")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from grid.seeds import derive_seed
-from grid.types import Json, to_json
+from grid.core.seeds import derive_seed
+from grid.core.types import Json, to_json
 from grid.worlds.rest.endpoint import Endpoint, is_identifier
 
 ITEMS = 3

@@ -6,8 +6,8 @@ import re
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from grid.text.untrusted import shown
-from grid.types import Json, ToolCall
+from grid.core.types import Json, ToolCall
+from grid.core.untrusted import shown
 from grid.worlds.scenes.scene import Box, Scene, part_of
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.web import Web

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from grid.types import to_json
+from grid.core.types import to_json
 from grid.worlds.scenes.code import MAX_CHARACTERS, CodeError, Function, shown, solution
 from grid.worlds.scenes.given import CallError, Given, Outcome
 from grid.worlds.scenes.scene import SIZE, Chart, Line, Mark, Scene, Thing, Written

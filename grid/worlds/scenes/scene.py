@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from grid.core.types import hashed_once
 from grid.text.words import stems
-from grid.types import hashed_once
 from grid.worlds.equivalence import equivalent
 
 Box: TypeAlias = tuple[int, int, int, int]

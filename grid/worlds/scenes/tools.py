@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from grid.types import Parameter, ToolSpec
+from grid.core.types import Parameter, ToolSpec
 
 PERCEPTION, OPERATION, LOGIC, CREATIVITY = "perception", "operation", "logic", "creativity"
 _IMAGE = Parameter("image", "string", "the name of an image: one of the request's, or one that a tool returned")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
-from grid.types import Observation, ToolCall
-from grid.worlds.base import State, own_state
+from grid.core.types import Observation, ToolCall
+from grid.core.world import State, own_state
 from grid.worlds.scenes import making, reckoning, seeing
 from grid.worlds.scenes.given import CallError, Given, Outcome
 from grid.worlds.scenes.scene import Scene, same_picture

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from grid.types import Json, to_json
+from grid.core.types import Json, to_json
 from grid.worlds.search.corpus import Paragraph
 from grid.worlds.search.extraction import extracted
 from grid.worlds.search.reasoning import concluded

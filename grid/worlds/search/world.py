@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from grid.core.types import FINISH, RESULT, Observation, Parameter, ToolCall, ToolSpec
+from grid.core.world import State, own_state
 from grid.text.references import PATTERN, numbered
 from grid.text.short_answers import exact_match, parts_of
-from grid.types import FINISH, RESULT, Observation, Parameter, ToolCall, ToolSpec
-from grid.worlds.base import State, own_state
 from grid.worlds.schema import ERROR
 from grid.worlds.search.corpus import Corpus
 from grid.worlds.search.readers import ByModel, ByReference, ByRules, Evidence, Found, Reader

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from grid.errors import ConfigError, EngineError, one_line
+from grid.core.errors import ConfigError, EngineError, one_line
+from grid.core.untrusted import loads
 from grid.text.http import PASSING, is_loopback, plain_url, retry_after
-from grid.text.untrusted import loads
 from grid.worlds.schema import Vocabulary
 from grid.worlds.sparql import lookups
 from grid.worlds.sparql.errors import SparqlError

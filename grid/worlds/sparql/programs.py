@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from grid.core.types import RESULT, Json, ToolCall
 from grid.text.references import reference
-from grid.types import RESULT, Json, ToolCall
 from grid.worlds.sparql import tools
 from grid.worlds.sparql.expressions import (
     SIGNS,

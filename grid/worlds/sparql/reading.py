@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pyoxigraph as ox
 
-from grid.errors import DataError
-from grid.types import Skipped
+from grid.core.errors import DataError
+from grid.core.types import Skipped
 from grid.worlds.sparql.literals import wrong
 
 MAX_LINE_BYTES = 100_000

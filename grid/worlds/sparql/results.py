@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grid.errors import one_line
-from grid.types import BETWEEN
+from grid.core.errors import one_line
+from grid.core.types import BETWEEN
 from grid.worlds.kopl.results import SHOWN, same_answer
 from grid.worlds.sparql.errors import SparqlError
 from grid.worlds.sparql.expressions import Entity, Expression, Value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from grid.core.types import RESULT, Parameter, ToolSpec, to_json
 from grid.text.references import reference
-from grid.types import RESULT, Parameter, ToolSpec, to_json
 from grid.worlds.sparql.expressions import NOW
 
 EXTRACT, FIND, MERGE, ORDER = "extract_entity", "find_relation", "merge", "order"

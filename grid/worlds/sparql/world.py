@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
-from grid.types import FINISH, RESULT, Observation, ToolCall, ToolSpec
-from grid.worlds.base import State, own_state
+from grid.core.types import FINISH, RESULT, Observation, ToolCall, ToolSpec
+from grid.core.world import State, own_state
 from grid.worlds.handles import ANSWER, CallError, answer_of, handle, place, shown, texts_of
 from grid.worlds.schema import ERROR, Expected
 from grid.worlds.sparql import expecting

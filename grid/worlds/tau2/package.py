@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
-from grid.errors import ConfigError
-from grid.text.untrusted import loads
+from grid.core.errors import ConfigError
+from grid.core.untrusted import loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

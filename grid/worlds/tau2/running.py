@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from grid.text.untrusted import loads
-from grid.types import RESULT, Json, Observation, to_json
+from grid.core.types import RESULT, Json, Observation, to_json
+from grid.core.untrusted import loads
 from grid.worlds.instances import MOST_ARGUMENTS, MOST_SHOWN
 from grid.worlds.schema import ERROR
 from grid.worlds.tau2.arithmetic import calculate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-from grid.types import ToolCall
+from grid.core.types import ToolCall
 from grid.worlds.talking import Said
 from grid.worlds.tau2.databases import Version
 

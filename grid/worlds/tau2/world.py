@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from grid.types import Observation, Parameter, ToolCall, ToolSpec
-from grid.worlds.base import State, own_state
+from grid.core.types import Observation, Parameter, ToolCall, ToolSpec
+from grid.core.world import State, own_state
 from grid.worlds.instances import MOST_SHOWN
 from grid.worlds.talking import Said, User
 from grid.worlds.tau2 import reward

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from grid.types import Json, Parameter
+from grid.core.types import Json, Parameter
 from grid.worlds.workbench.table import Cell, shown
 from grid.worlds.workbench.tool import Outcome, RefusedError, Workplace, needed, one_of, require, text, tool
 

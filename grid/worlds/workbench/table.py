@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from grid.types import Json, hashed_once
+from grid.core.types import Json, hashed_once
 
 MOST_ROWS = 5_000
 MOST_COLUMNS = 40

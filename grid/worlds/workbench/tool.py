@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from grid.types import Json, Parameter, ToolSpec, hashed_once
+from grid.core.types import Json, Parameter, ToolSpec, hashed_once
 from grid.worlds.workbench.table import Table, shown
 
 NOW = datetime(2023, 11, 30)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from grid.types import Json, Observation, ToolCall
-from grid.worlds.base import State, own_state
+from grid.core.types import Json, Observation, ToolCall
+from grid.core.world import State, own_state
 from grid.worlds.schema import ERROR
 from grid.worlds.workbench import analytics, calendar, customers, email, projects
 from grid.worlds.workbench.table import FullError, alike

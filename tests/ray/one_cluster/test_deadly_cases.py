@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.errors import UnfinishedError
+from grid.core.errors import UnfinishedError
 from grid.replicas.fleet import Fleet
 from grid.runner import batch
 from grid.runner.check import check_sweep

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.engines.roles import ACTOR, JUDGE
-from grid.errors import ConfigError
+from grid.core.errors import ConfigError
+from grid.core.roles import ACTOR, JUDGE
+from grid.core.types import Usage
 from grid.replicas.fleet import Fleet
 from grid.runner import batch, make
 from grid.runner.check import Job, check_sweep
 from grid.runner.costs import spent_by_columns
 from grid.runner.plan import Plan
 from grid.runner.worker import Report
-from grid.types import Usage
 from tests.configs import LABELS, job
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.http_server import models as known

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.engines.base import PLAIN_SAMPLER
+from grid.core.engine import PLAIN_SAMPLER
+from grid.core.errors import ConfigError, EngineError
 from grid.engines.probe import MUCH, unassigned
 from grid.engines.transformers.engine import HuggingFace
-from grid.errors import ConfigError, EngineError
 from grid.replicas.fleet import Fleet, Totals
 from grid.runner import batch
 from grid.runner.check import check_sweep

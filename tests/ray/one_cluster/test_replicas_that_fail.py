@@ -16,9 +16,9 @@ from typing import Any, cast
 import pytest
 import ray
 
-from grid.engines.base import Prompt, Section, TextAnswer
+from grid.core.engine import Prompt, Section, TextAnswer
+from grid.core.errors import EngineError
 from grid.engines.hosted import HostedEngine
-from grid.errors import EngineError
 from grid.replicas import pool
 from grid.replicas.fleet import LOST_SECONDS, Fleet
 from grid.replicas.pool import Pool
@@ -175,7 +175,7 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
         textwrap.dedent("""
             import sys, ray
             from grid.runner.build import build_engine
-            from grid.errors import ConfigError
+            from grid.core.errors import ConfigError
             from grid.replicas import gpus, pool
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
             model = {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": "x", "device": "cuda"}

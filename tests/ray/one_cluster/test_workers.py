@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.engines.base import Prompt, Sampled, Section, TextAnswer
+from grid.core.engine import Prompt, Sampled, Section, TextAnswer
+from grid.core.errors import UnfinishedError
+from grid.core.types import Usage
 from grid.engines.null import Null
-from grid.errors import UnfinishedError
 from grid.replicas.client import NAMESPACE, PooledEngine
 from grid.replicas.fleet import Fleet
 from grid.runner import batch
@@ -26,7 +27,6 @@ from grid.runner.deadline import run as run_timed
 from grid.runner.keeping import Keep
 from grid.runner.plan import Plan
 from grid.runner.worker import Report
-from grid.types import Usage
 from tests.clusters import wait_for
 from tests.configs import job
 from tests.deadly import (

@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
-from grid.datasets.base import Problem
+from grid.core.metric import Metric
+from grid.core.problem import Problem
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.datasets.functions import FunctionTasks
-from grid.metrics.metric import Metric
-from grid.strict import STRICT
-from grid.types import Trajectory
 from grid.worlds.functions import Function
 
 Branch = Literal["Harbour", "Mill", "Station"]

@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from grid.engines.base import SAMPLE
+from grid.core.engine import SAMPLE
+from grid.core.strict import STRICT
+from grid.core.types import Trajectory
 from grid.planners.acting import Acting, Action, Decision, begin, rollout, trajectory
 from grid.planners.asking import sample_actions
 from grid.planners.base import Episode
 from grid.planners.view import View
 from grid.planners.votes import vote
-from grid.strict import STRICT
-from grid.types import Trajectory
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -16,9 +16,9 @@ from functools import partial
 
 from rich.console import Console
 
+from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError, one_line
+from grid.core.untrusted import shown_lines
 from grid.datasets.slate.construct.config import Construction, read
-from grid.errors import ConfigError, EngineError, GridError, UnfinishedError, one_line
-from grid.text.untrusted import shown_lines
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 
@@ -48,11 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(wanted: Construction) -> None:
     # Not before all keys are known to be right: what follows takes longer to import.
+    from grid.core.engine import SAMPLE
+    from grid.core.roles import ACTOR, SIMULATOR
     from grid.datasets.slate.construct import tables
     from grid.datasets.slate.construct.pipeline import construct, expect_same, held
-    from grid.engines.base import SAMPLE
     from grid.engines.probe import Probe
-    from grid.engines.roles import ACTOR, SIMULATOR
     from grid.replicas.answering import Answering, loaded
     from grid.runner.build import build_engine
     from grid.runner.make import unpriced

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from grid.core.engine import Engine, Prompt
+from grid.core.errors import ContextError, ModelError, UnfinishedError, one_line
+from grid.core.roles import ACTOR
+from grid.core.seeds import derive_seed
+from grid.core.types import Usage, to_json
 from grid.datasets.slate.construct.items import Checked, Item, prompt_of, read
 from grid.datasets.slate.construct.journal import Broken, Journal, Key, Line
-from grid.engines.base import Engine, Prompt
-from grid.engines.roles import ACTOR
-from grid.errors import ContextError, ModelError, UnfinishedError, one_line
 from grid.runner.prices import Price, money
-from grid.seeds import derive_seed
-from grid.types import Usage, to_json
 
 T = TypeVar("T")
 R = TypeVar("R")

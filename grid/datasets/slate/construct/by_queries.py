@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
+from grid.core.errors import UnfinishedError
 from grid.datasets.slate.construct import (
     grounding,
     merging,
@@ -26,7 +27,6 @@ from grid.datasets.slate.construct.plans import Workflow
 from grid.datasets.slate.construct.queries import Query
 from grid.datasets.slate.construct.wishes import Wish
 from grid.datasets.slate.records import CaseRecord, ToolRecord
-from grid.errors import UnfinishedError
 
 Say = Callable[[str], None]
 

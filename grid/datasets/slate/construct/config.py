@@ -14,12 +14,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from yaml import YAMLError
 
 from grid import CONF
+from grid.core.errors import ConfigError
+from grid.core.untrusted import shown
 from grid.datasets.slate.stock import Complexity
-from grid.errors import ConfigError
 from grid.runner.config import ClusterConfig
 from grid.runner.make import config_error
 from grid.text.plain_yaml import LOADER
-from grid.text.untrusted import shown
 
 _MOST_BYTES = 100_000
 _GROUPS = ("model", "domain", "cluster", "retriever")

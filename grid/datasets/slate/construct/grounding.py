@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.checking import names_tool
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
@@ -32,8 +34,6 @@ from grid.datasets.slate.construct.tools import (
 )
 from grid.datasets.slate.records import ToolRecord
 from grid.engines.answer_schema import object_schema
-from grid.engines.base import Section
-from grid.types import Json, to_json
 
 _CHOICE = (
     "- A tool of the list is used again wherever it does what a substep needs. Only for what none of them does is a "

@@ -8,13 +8,13 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
+from grid.core.engine import Prompt, SchemaAnswer, Section
+from grid.core.errors import one_line
+from grid.core.types import Json, to_json
+from grid.core.untrusted import shown
 from grid.datasets.slate.construct.journal import Broken
-from grid.engines.base import Prompt, SchemaAnswer, Section
-from grid.errors import one_line
 from grid.text.answers import only_one
 from grid.text.objects import UnreadableError
-from grid.text.untrusted import shown
-from grid.types import Json, to_json
 
 T = TypeVar("T")
 NO_JSON, CHARACTERS, FORM = "JSON", "characters", "form"

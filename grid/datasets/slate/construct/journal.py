@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from grid.errors import DataError, StoreError
-from grid.text.untrusted import loads
+from grid.core.errors import DataError, StoreError
+from grid.core.untrusted import loads
 
 Key = tuple[str, int, str]
 """Item, attempt, prompt."""

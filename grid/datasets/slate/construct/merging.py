@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import Checked, Item
@@ -19,8 +21,6 @@ from grid.datasets.slate.construct.rules import broken
 from grid.datasets.slate.construct.tools import RULES, SHOWN, Written, line, notes, tool_problems, tool_schema
 from grid.datasets.slate.records import ToolRecord
 from grid.engines.answer_schema import object_schema
-from grid.engines.base import Section
-from grid.types import Json, to_json
 
 AT_A_TIME = 15
 """Tools that are categorised in one answer: 10 to 20 (figure 14)."""

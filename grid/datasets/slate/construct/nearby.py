@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from grid.core.errors import ConfigError
 from grid.datasets.slate.records import ToolRecord
-from grid.errors import ConfigError
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.dense import Dense
 from grid.retrievers.embedding import Embedder

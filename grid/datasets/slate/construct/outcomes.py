@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from grid.core.engine import Section
+from grid.core.types import Json, ToolCall, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import Checked, Item
@@ -17,9 +19,7 @@ from grid.datasets.slate.construct.substeps import Outlined
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import CallRecord, CaseRecord, StepRecord, SubstepRecord, ToolRecord, check_case
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
 from grid.text.references import PATTERN, resolve
-from grid.types import Json, ToolCall, to_json
 from grid.worlds.lookup import build_entries, means
 
 _VALUE = 120

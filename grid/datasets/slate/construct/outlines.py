@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import FORM, Checked, Item
@@ -16,8 +18,6 @@ from grid.datasets.slate.construct.shapes import Shape
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.construct.wishes import Wish
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
-from grid.types import Json, to_json
 
 _RULES = (
     "Rules:",

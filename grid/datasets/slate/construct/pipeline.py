@@ -11,17 +11,17 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError, StoreError, UnfinishedError
+from grid.core.seeds import derive_seed
+from grid.core.untrusted import loads
 from grid.datasets.slate.construct import by_queries, outcomes, plans, queries, shapes, substeps, tools
 from grid.datasets.slate.construct.asking import Asker, How, kept
 from grid.datasets.slate.construct.config import Construction
 from grid.datasets.slate.construct.journal import as_line, write
 from grid.datasets.slate.records import CASES, TOOLS, CaseRecord, ToolRecord
-from grid.engines.base import Engine
-from grid.errors import ConfigError, StoreError, UnfinishedError
 from grid.runner.make import unpriced
 from grid.runner.prices import Price
-from grid.seeds import derive_seed
-from grid.text.untrusted import loads
 
 STAGES = "stages"
 """The folder of the stages' files."""

@@ -10,6 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grid.core.engine import Section
+from grid.core.types import NO_TOOL, Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import FORM, Checked, Item
@@ -20,9 +22,7 @@ from grid.datasets.slate.construct.tools import line, notes
 from grid.datasets.slate.records import ToolRecord
 from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
 from grid.retrievers.bm25 import BM25
-from grid.types import NO_TOOL, Json, to_json
 
 OFFERED = 30
 """Tools that a plan may use: the topic's own, then the nearest of the others (figure 10)."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
 from grid.datasets.slate.construct.items import Checked, Item
@@ -18,9 +20,7 @@ from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import ArgumentRecord, ToolRecord
 from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
 from grid.text.words import stems
-from grid.types import Json, to_json
 
 WORDS: Mapping[Complexity, tuple[int, str]] = {
     "simple": (10, "one wish with its details, in one or two sentences"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from grid.core.types import Json
 from grid.datasets.slate.construct.journal import Broken
 from grid.text.words import stems
-from grid.types import Json
 from grid.worlds.equivalence import equivalent
 
 NAME = r"[a-z][a-z0-9]*(_[a-z0-9]+){1,4}"

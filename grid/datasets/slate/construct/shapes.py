@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from grid.core.seeds import derive_seed
 from grid.datasets.slate.stock import SHAPES, Complexity
-from grid.seeds import derive_seed
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
+from grid.core.engine import Section
+from grid.core.types import Json, ToolCall, to_json
 from grid.datasets.slate.checking import names_tool
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain
@@ -19,9 +21,7 @@ from grid.datasets.slate.construct.rules import broken, copied, fits, normal, st
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.records import ToolRecord
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
 from grid.text.references import PATTERN, found_in, reference, unreadable
-from grid.types import Json, ToolCall, to_json
 
 _LENGTH = 200
 _LEAST_WORDS = 4

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import Checked, Item
@@ -16,9 +18,7 @@ from grid.datasets.slate.construct.journal import Broken
 from grid.datasets.slate.construct.rules import FIELD, LONGEST, NAME, TYPES, broken, name_problems, normal
 from grid.datasets.slate.records import ArgumentRecord, SameFunctionRecord, ToolRecord
 from grid.engines.answer_schema import object_schema, text_schema
-from grid.engines.base import Section
 from grid.text.words import stems
-from grid.types import Json, to_json
 
 AT_A_TIME = 5
 _MOST = 3  # arguments, and result fields

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from grid.core.engine import Section
+from grid.core.types import Json, to_json
 from grid.datasets.slate.construct.asking import Asker, Settled
 from grid.datasets.slate.construct.config import Domain, slug
 from grid.datasets.slate.construct.items import Checked, Item
@@ -17,8 +19,6 @@ from grid.datasets.slate.construct.shapes import Shape
 from grid.datasets.slate.construct.tools import notes
 from grid.datasets.slate.stock import Complexity
 from grid.engines.answer_schema import object_schema
-from grid.engines.base import Section
-from grid.types import Json, to_json
 
 _LEAST_DETAILS: Mapping[Complexity, int] = {"simple": 1, "moderate": 2, "complex": 3, "advanced": 4}
 """Different identifiers, dates, amounts and quantities: words with a digit."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from grid.reference import Reference
-from grid.types import Case, Substep, ToolSpec
+from grid.core.reference import Reference
+from grid.core.types import Case, Substep, ToolSpec
 
 Mode: TypeAlias = Literal["static", "dynamic", "thought"]
 """When tools are retrieved (traject_bench §4.1, §4.4), and what they are sought by.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from grid.metrics.metric import Better, Kind, Metric
+from grid.core.metric import Better, Kind, Metric
 
 _FILE = Path(__file__).with_name("declared.txt")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from grid.errors import ConfigError, shown_value
+from grid.core.errors import ConfigError, shown_value
 
 Kind = Literal["flag", "count", "tokens", "number", "text", "list"]
 """What its values are: true or false, whole numbers (`tokens`: large ones), numbers, texts, lists of texts."""
@@ -68,7 +68,7 @@ def declared_by(part: object) -> tuple[Metric, ...]:
     found, owner = tuple(getattr(part, "metrics", ())), type(part).__qualname__
     names = [getattr(metric, "name", None) for metric in found if isinstance(metric, Metric)]
     if len(names) != len(found) or len(found) > MOST or len({*names}) != len(names):
-        raise ConfigError(f"{owner}.metrics", found, f"at most {MOST} values of grid.metrics.metric.Metric, each once")
+        raise ConfigError(f"{owner}.metrics", found, f"at most {MOST} values of grid.core.metric.Metric, each once")
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from grid.types import ToolCall
+from grid.core.types import ToolCall
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
-from grid.engines.plan_answers import ChainAnswer, MessagesAnswer
-from grid.engines.verdicts import VerdictAnswer
-from grid.once import kept
-from grid.types import ToolSpec, Usage
+from grid.core.once import kept
+from grid.core.plan_answers import ChainAnswer, MessagesAnswer
+from grid.core.types import ToolSpec, Usage
+from grid.core.verdicts import VerdictAnswer
 
 SectionKind = Literal[
     "role", "notes", "task", "plan", "demonstrations", "memory", "lessons", "history", "tools", "request", "siblings",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from grid.chains import ERRORS, GRADES
+from grid.core.chains import ERRORS, GRADES
 
 PLAN, STEPS = "Plan:", "Predicted steps:"
 """What stands above a whole plan that is judged, and above the next steps of a work that has begun."""
@@ -13,7 +13,7 @@ PLAN, STEPS = "Plan:", "Predicted steps:"
 
 @dataclass(frozen=True)
 class VerdictAnswer:
-    """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.chains.Verdict`.
+    """A JSON object `{"reasoning", "E1", ..., "E6", "grade", "is_correct"}` is wanted: a `grid.core.chains.Verdict`.
 
     Without `errors` it is `{"reasoning", "is_correct"}` alone. The reasoning comes first, so that what is concluded can
     follow from it.

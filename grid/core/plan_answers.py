@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from grid.types import ToolSpec
+from grid.core.types import ToolSpec
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from grid.types import Observation, Step, ToolCall
+from grid.core.types import Observation, Step, ToolCall
 
 State: TypeAlias = Hashable
 """Immutable, hashable and picklable; equal states behave alike. Planners keep it, hand it back and do not look."""

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from grid.chains import TaskKind, Verdict
-from grid.engines.base import Prompt
-from grid.reference import Reference
-from grid.retrievers.base import Mode
-from grid.types import Case, Demonstration, Skipped, Substep, ToolSpec, Trajectory
-from grid.worlds.base import World
+from grid.core.chains import TaskKind, Verdict
+from grid.core.engine import Prompt
+from grid.core.reference import Reference
+from grid.core.retriever import Mode
+from grid.core.types import Case, Demonstration, Skipped, Substep, ToolSpec, Trajectory
+from grid.core.world import World
 
 OUTLINE, DEMONSTRATIONS, BRANCHING, REFERENCES = "outline", "demonstrations", "branching", "references"
 EXAMINED, SIMULATED, SOLVED_FIRST = "examined", "simulated", "solved_first"

@@ -6,7 +6,7 @@ import reprlib
 from enum import StrEnum
 from pathlib import Path
 
-from grid.text.untrusted import shown as escaped
+from grid.core.untrusted import shown as escaped
 
 _LINE = 2_000  # characters
 _VALUE = 120

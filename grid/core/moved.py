@@ -1,0 +1,47 @@
+"""Modules that have another name today: old names still load, with one warning that tells the new one.
+
+The table `moved.txt` has a line for each: the old name and the new one. `python launch/renamed.py FOLDER` writes the
+new names into a plugin's files.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+
+def table() -> Mapping[str, str]:
+    """New names by old ones."""
+    lines = (Path(__file__).with_suffix(".txt")).read_text(encoding="utf-8").splitlines()
+    return dict(line.split() for line in lines if line)
+
+
+MOVED = table()
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Finds modules by their old names; asked after all others, as it is the last of `sys.meta_path`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        warnings.warn(f"{spec.name} is {MOVED[spec.name]} now", FutureWarning, stacklevel=2)
+        module = import_module(MOVED[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = module.__spec__.loader_state if module.__spec__ else None
+
+
+if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
+    sys.meta_path.append(_Moved())

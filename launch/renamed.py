@@ -1,0 +1,86 @@
+"""Write today's names of modules into Python, YAML and text files: `python launch/renamed.py FOLDER...`.
+
+For plugins that were written against names of before (`grid/core/moved.txt`): imports, `_target_`, names in texts, and
+paths of files. Files that git ignores in a checkout are left alone; what is written is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grid.core.moved import MOVED
+
+_ENDINGS = frozenset({".py", ".pyi", ".yaml", ".yml", ".toml", ".md", ".txt", ".cfg", ".ipynb", ".html", ".run", ""})
+_OWN = frozenset({"moved.txt", "CHANGELOG.md"})
+"""Files that tell of old names."""
+
+
+def main() -> int:
+    """Exit status 0."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    for path in sorted({path for folder in parser.parse_args().folders for path in _files(folder)}):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (UnicodeDecodeError, OSError):
+            continue
+        found = renamed(text, python=path.suffix in (".py", ".pyi"))
+        if found != text:
+            path.write_text(found, encoding="utf-8")
+            print(path)
+    return 0
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
+        cwd=folder, capture_output=True, check=False,
+    )  # fmt: skip
+    names = listed.stdout.decode().split("\0") if not listed.returncode else map(str, folder.rglob("*"))
+    paths = (folder / name for name in names if name)
+    yield from (path for path in paths if path.suffix in _ENDINGS and path.name not in _OWN and path.is_file())
+
+
+def renamed(text: str, python: bool, moved: Mapping[str, str] = MOVED) -> str:
+    """A file's text with today's names."""
+    if python:
+        text = _imports(text, moved)
+    for old, new in moved.items():
+        text = re.sub(rf"(?<![\w.]){re.escape(old)}(?!\w)", new, text)
+        text = re.sub(rf"(?<![\w/]){re.escape(old.replace('.', '/'))}\.py\b", new.replace(".", "/") + ".py", text)
+    return text
+
+
+def _imports(text: str, moved: Mapping[str, str]) -> str:
+    """`from grid.datasets import base` names a module too; the name by which the file knows it stays."""
+    try:
+        statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
+    except SyntaxError:
+        return text
+    lines = text.splitlines(keepends=True)
+    for node in sorted(statements, key=lambda node: -node.lineno):
+        gone = [name for name in node.names if f"{node.module}.{name.name}" in moved]
+        if not gone:
+            continue
+        indent = " " * node.col_offset
+        kept = [_alias(name) for name in node.names if name not in gone]
+        written = [f"{indent}from {node.module} import {', '.join(kept)}\n"] * bool(kept)
+        for name in gone:
+            package, _, last = moved[f"{node.module}.{name.name}"].rpartition(".")
+            known = name.asname or name.name
+            written.append(f"{indent}from {package} import {last}{f' as {known}' if known != last else ''}\n")
+        lines[node.lineno - 1 : node.end_lineno] = written
+    return "".join(lines)
+
+
+def _alias(name: ast.alias) -> str:
+    return f"{name.name} as {name.asname}" if name.asname else name.name
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""Modules that have another name today: a plugin of before runs, is told the new names, and can be rewritten."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from grid.core.moved import MOVED
+from launch.renamed import renamed
+
+ROOT = Path(__file__).parents[2]
+BEFORE = ROOT / "tests/data/mylab_before.tar.gz"
+"""`examples/mylab` as it was before any module moved."""
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_an_old_name_is_the_same_module_and_tells_the_new_one(old: str) -> None:
+    sys.modules.pop(old, None)
+    with pytest.warns(FutureWarning, match=f"{old} is {MOVED[old]} now"):
+        module = import_module(old)
+    new = import_module(MOVED[old])
+    assert module is new
+    assert new.__spec__ is not None
+    assert (new.__name__, new.__spec__.name) == (MOVED[old], MOVED[old])
+    assert not (ROOT / old.replace(".", "/")).with_suffix(".py").exists()
+
+
+def test_new_names_are_no_old_ones() -> None:
+    assert not MOVED.keys() & set(MOVED.values())
+    assert all(find_spec(new) for new in MOVED.values())
+
+
+def test_a_plugin_of_before_runs_and_once_rewritten_without_a_warning(tmp_path: Path) -> None:
+    folder = tmp_path / "mylab"
+    with tarfile.open(BEFORE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    told = own_tests(folder)
+    assert "FutureWarning: grid.types is grid.core.types now" in told
+    program = [sys.executable, str(ROOT / "launch/renamed.py"), str(folder)]
+    written = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert str(folder / "mylab/planners/two_minds.py") in written
+    assert "FutureWarning" not in own_tests(folder)
+    assert subprocess.run(program, capture_output=True, text=True, check=True).stdout == ""
+
+
+def own_tests(folder: Path) -> str:
+    """What a plugin's own tests print."""
+    found = subprocess.run(
+        [sys.executable, "-W", "always", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "always", "tests"],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"},
+    )  # fmt: skip
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout + found.stderr
+
+
+TABLE = {"grid.a.base": "grid.core.thing", "grid.types": "grid.core.types"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from grid.types import X\n", "from grid.core.types import X\n"),
+        ("import grid.types as t\n", "import grid.core.types as t\n"),
+        ("from grid import types\n", "from grid.core import types\n"),
+        ("    from grid.a import base, b as c\n",
+         "    from grid.a import b as c\n    from grid.core import thing as base\n"),
+        ("# grid/types.py, grid.types_of, my.grid.types\n", "# grid/core/types.py, grid.types_of, my.grid.types\n"),
+        ("from grid.types import (\n    X,\n    Y,\n)\n", "from grid.core.types import (\n    X,\n    Y,\n)\n"),
+        ("'grid.types.Usage'\n", "'grid.core.types.Usage'\n"),
+    ],
+)  # fmt: skip
+def test_names_are_rewritten(before: str, after: str) -> None:
+    text = f"if x:\n{before}" if before.startswith(" ") else before
+    assert renamed(text, python=True, moved=TABLE) == text.replace(before, after)
+    assert renamed(after, python=True, moved=TABLE) == after
+
+
+def test_a_file_that_is_no_python_is_rewritten_by_its_words() -> None:
+    assert renamed("_target_: grid.types.A  # (", python=True, moved=TABLE) == "_target_: grid.core.types.A  # ("
