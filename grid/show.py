@@ -20,7 +20,7 @@ from grid.core.errors import ConfigError, GridError
 from grid.core.problem import Problem
 from grid.core.roles import ASKED, JUDGE
 from grid.core.untrusted import shown_lines
-from grid.planners.requests import Message
+from grid.episode.requests import Message
 from grid.runner import deadline
 from grid.runner.build import Built, build
 from grid.runner.cell import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells

@@ -21,7 +21,7 @@ from grid.core.problem import Dataset
 from grid.core.roles import EVALUATOR
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe, Probed
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.replicas.answering import Answering, answering
 from grid.runner.check import git_commit
 from grid.runner.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of

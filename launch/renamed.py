@@ -16,7 +16,7 @@ from pathlib import Path
 from grid.core.moved import MOVED
 
 _ENDINGS = frozenset({".py", ".pyi", ".yaml", ".yml", ".toml", ".md", ".txt", ".cfg", ".ipynb", ".html", ".run", ""})
-_OWN = frozenset({"moved.txt", "CHANGELOG.md"})
+_OWN = frozenset({"moved.txt", "CHANGELOG.md", "test_moved.py"})
 """Files that tell of old names."""
 
 

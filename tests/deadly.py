@@ -13,7 +13,7 @@ from grid import store
 from grid.core.errors import UnfinishedError
 from grid.core.types import Trajectory
 from grid.datasets.slate.dataset import Slate
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 from grid.planners.react import ReAct
 from grid.runner import worker
 from grid.runner.worker import Chunk, Report

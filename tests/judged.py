@@ -16,13 +16,13 @@ from grid.core.engine import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, 
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.types import Case, Observation, ToolCall, ToolSpec, Trajectory
-from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
-from grid.planners.asking import sample_actions
-from grid.planners.base import Episode
-from grid.planners.judging import Judging, outcome_section, proposal_section
-from grid.planners.progress import Budget
-from grid.planners.view import View
+from grid.episode import prompts
+from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
+from grid.episode.asking import sample_actions
+from grid.episode.episode import Episode
+from grid.episode.judging import Judging, outcome_section, proposal_section
+from grid.episode.progress import Budget
+from grid.episode.view import View
 from grid.runner import make, worker
 from grid.runner.worker import Chunk, Report
 from tests.teacher_forcing import teacher_forced

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from grid.core.engine import NATIVE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.types import Case, Json, Plan, ToolSpec, Usage, to_json
-from grid.planners.base import Episode
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from tests.world import PLAN, TOOLS, Counting, small_world
 
 HERMES = (

@@ -26,9 +26,9 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.world import State, own_state
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.planners.fh import FullHorizon
-from grid.planners.progress import Budget
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.text.references import reference

@@ -13,7 +13,7 @@ from typing import Literal
 from grid.core.engine import Prompt
 from grid.core.types import FINISH, GIVE_UP, NO_TOOL, Json, Parameter, Step, ToolCall, ToolSpec, to_json
 from grid.core.untrusted import loads
-from grid.planners.search.tree import Node
+from grid.episode.tree import Node
 
 Kind = Literal["pre", "post", "value"]
 _CALL = re.compile(r'\{"tool": .*?\}\}')

@@ -11,8 +11,8 @@ from grid.core.reference import Reference
 from grid.core.roles import CRITIC
 from grid.core.types import Case, Observation, Plan, Step, Substep, ToolCall, Usage
 from grid.engines.simulated.engine import Simulated
-from grid.planners.base import Episode
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.worlds.rejecting import REJECT_TOOL
 from tests.world import TOOLS, small_world
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from grid.core.engine import SAMPLE
-from grid.planners.acting import Acting, begin, rollout, trajectory
-from grid.planners.asking import single_pass
+from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.asking import single_pass
 from mylab.told import told
 
 

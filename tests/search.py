@@ -39,10 +39,10 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.world import State, own_state
-from grid.planners.base import Episode, Planner
-from grid.planners.judging import Judging
-from grid.planners.progress import Budget
-from grid.planners.search.tree import Node
+from grid.episode.episode import Episode, Planner
+from grid.episode.judging import Judging
+from grid.episode.progress import Budget
+from grid.episode.tree import Node
 from tests.engines import asks_for_arguments
 from tests.places import (
     Kind,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from grid.core.engine import Engine
 from grid.core.types import Case, Json, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec
 from grid.core.world import State
-from grid.planners.base import Episode
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.worlds.lookup import LookupSimulator, build_entries
 
 CALLS = {

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from grid import CONF
 from grid.core.problem import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.core.roles import ASKED
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.plugins import allowed
 from grid.runner.cell import Setting
 from grid.runner.make import make

@@ -26,7 +26,7 @@ from grid.core.problem import (
     Dataset,
 )
 from grid.core.roles import JUDGE
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.robustness.base import Robustness
 from grid.runner.make import ROOMS, load_class, make, unpriced
 

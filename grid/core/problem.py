@@ -35,7 +35,7 @@ Answering: TypeAlias = Literal["after", "none"]
 """What counts as a query's answer where it is scored: `none`, what the planner told at its end.
 
 `after`: whoever ends without one, or wrote it before the calls were run, is asked for it once behind them
-(`grid.planners.answering`; tooltree, figure 2; traject_bench §4.1).
+(`grid.episode.answering`; tooltree, figure 2; traject_bench §4.1).
 """
 
 JUDGED = "judge"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grid.core.engine import Section
 from grid.core.types import Trajectory
-from grid.planners.prompts import history_section, step_text
+from grid.episode.prompts import history_section, step_text
 
 OBSERVED = 2_000
 """Characters of each outcome that are shown."""

@@ -16,11 +16,11 @@ from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
 from grid.core.strict import STRICT
 from grid.core.types import FINISH, NO_TOOL
+from grid.episode.planning import plan_prompt, read_plan_of
+from grid.episode.tree import Node
 from grid.planners.memory import OTHER_HALF, Memory, SolvedPlans
-from grid.planners.planning import plan_prompt, read_plan_of
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 
 Frontier = list[tuple[float, float, int, Node]]

@@ -17,13 +17,13 @@ from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.types import GIVE_UP
-from grid.planners import prompts
+from grid.episode import prompts
+from grid.episode.tree import Node
+from grid.episode.view import View
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
-from grid.planners.view import View
 
 NOT_RUN = {
     "unreadable": "an answer that could not be read",

@@ -19,11 +19,11 @@ from grid.core.engine import CHOOSE, SAMPLE
 from grid.core.problem import BRANCHING
 from grid.core.strict import STRICT
 from grid.core.types import OptionProbability, Trajectory, Usage
-from grid.planners.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
-from grid.planners.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
-from grid.planners.base import Episode
+from grid.episode.acting import Acting, Decision, Rollout, begin, perform, rollout, trajectory
+from grid.episode.asking import OptionLabels, choice_prompt, fill_arguments, sample_actions, single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import Path, View
 from grid.planners.side_by_side import until
-from grid.planners.view import Path, View
 from grid.planners.votes import entropy, vote
 
 

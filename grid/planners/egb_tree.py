@@ -11,10 +11,10 @@ from grid.core.engine import CHOOSE, SAMPLE
 from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
-from grid.planners.asking import OptionLabels
+from grid.episode.asking import OptionLabels
+from grid.episode.tree import Node
 from grid.planners.search.kernel import Search
 from grid.planners.search.rewarded import RewardedSearch, Share
-from grid.planners.search.tree import Node
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,11 +10,11 @@ from pydantic.dataclasses import dataclass
 from grid.core.chains import Chain
 from grid.core.strict import STRICT
 from grid.core.types import Json, Trajectory, to_json
-from grid.planners.acting import Action, begin, trajectory
-from grid.planners.base import Episode
-from grid.planners.drafting import Refine
+from grid.episode.acting import Action, begin, trajectory
+from grid.episode.drafting import Refine
+from grid.episode.episode import Episode
+from grid.episode.planning import chain_written, plan_ahead, run_plan, whole_view, written_action
 from grid.planners.horizon import Horizon, failed
-from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view, written_action
 
 FAILED = "Step {step} failed."
 REST = "The rest of its plan was not run: {rest}"

@@ -10,13 +10,13 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import SAMPLE
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory, Usage
-from grid.planners.acting import Acting, Action, begin, trajectory
-from grid.planners.base import Episode
-from grid.planners.drafting import Refine
-from grid.planners.planning import run_plan, whole_view
+from grid.episode.acting import Acting, Action, begin, trajectory
+from grid.episode.drafting import Refine
+from grid.episode.episode import Episode
+from grid.episode.planning import run_plan, whole_view
+from grid.episode.view import Path, View
 from grid.planners.predicting import Plan, as_predicted
 from grid.planners.tool_chain import plan_chain
-from grid.planners.view import Path, View
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,9 +9,9 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.engine import SAMPLE
 from grid.core.strict import STRICT
-from grid.planners.acting import Acting
-from grid.planners.base import Episode
-from grid.planners.view import Path
+from grid.episode.acting import Acting
+from grid.episode.episode import Episode
+from grid.episode.view import Path
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,9 +10,9 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.strict import STRICT
+from grid.episode.tree import Node, backup
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.tree import Node, backup
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -10,13 +10,13 @@ from pydantic.dataclasses import dataclass
 from grid.core.strict import STRICT
 from grid.core.types import Usage
 from grid.core.untrusted import shown
-from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, rollout
-from grid.planners.asking import single_pass
-from grid.planners.base import Episode
+from grid.episode import prompts
+from grid.episode.acting import Acting, Decision, rollout
+from grid.episode.asking import single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import Path, View
 from grid.planners.holistic import Holistic
 from grid.planners.predicting import Plan, imagined
-from grid.planners.view import Path, View
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -13,13 +13,13 @@ from grid.core.chains import Chain, ChainCall
 from grid.core.engine import Section
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import FINISH, REJECT, ToolCall, ToolSpec, Trajectory, Usage
-from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, imagine, trajectory
-from grid.planners.asking import in_form, read_action
-from grid.planners.base import Episode
-from grid.planners.drafting import Asking
-from grid.planners.requests import Answers
-from grid.planners.view import Path, View
+from grid.episode import prompts
+from grid.episode.acting import Acting, Action, Decision, imagine, trajectory
+from grid.episode.asking import in_form, read_action
+from grid.episode.drafting import Asking
+from grid.episode.episode import Episode
+from grid.episode.requests import Answers
+from grid.episode.view import Path, View
 from grid.text.calls import Call
 from grid.text.chains import Predicted
 from grid.text.objects import UnreadableError

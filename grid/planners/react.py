@@ -11,10 +11,10 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import SAMPLE
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory
-from grid.planners.acting import Acting, begin, rollout, trajectory
-from grid.planners.asking import single_pass
-from grid.planners.base import Episode
-from grid.planners.prompts import Seen
+from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.asking import single_pass
+from grid.episode.episode import Episode
+from grid.episode.prompts import Seen
 from grid.planners.thinking import thought_first
 
 

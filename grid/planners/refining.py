@@ -20,9 +20,9 @@ from grid.core.roles import ACTOR, CRITIC, Role
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory, Usage
 from grid.core.untrusted import shown_lines
-from grid.planners import prompts
-from grid.planners.base import Episode, Planner
-from grid.planners.drafting import Asking, Read, WritesPlans
+from grid.episode import prompts
+from grid.episode.drafting import Asking, Read, WritesPlans
+from grid.episode.episode import Episode, Planner
 
 Mode = Literal["none", "self", "critic"]
 NOT_REFINED: Mode = "none"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from grid.core.engine import Section, TextAnswer
-from grid.planners import prompts
-from grid.planners.base import Episode
-from grid.planners.view import Path
+from grid.episode import prompts
+from grid.episode.episode import Episode
+from grid.episode.view import Path
 
 ASK_REFLECTION = (
     "The attempt above did not resolve the request. In two or three sentences, say which step most likely went "

@@ -8,10 +8,10 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from grid.core.strict import STRICT
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
+from grid.episode.view import Path
 from grid.planners.reflecting import reflect
 from grid.planners.retry import Retry
-from grid.planners.view import Path
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -9,9 +9,9 @@ from pydantic.dataclasses import dataclass
 from grid.core.chains import Chain
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, ToolCall, Trajectory, Usage
-from grid.planners.acting import Acting, Action, Decision, begin, rollout, trajectory
-from grid.planners.base import Episode
-from grid.planners.view import View
+from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
+from grid.episode.episode import Episode
+from grid.episode.view import View
 
 REASON = "Whatever is asked is refused."
 

@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from grid.core.strict import STRICT
 from grid.core.types import Step
-from grid.planners import prompts
+from grid.episode import prompts
 
 Mode = Literal["none", "traces"]
 Kept = Literal["resolved", "all"]

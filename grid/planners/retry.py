@@ -12,10 +12,10 @@ from grid.core.engine import SAMPLE
 from grid.core.problem import BRANCHING
 from grid.core.strict import STRICT
 from grid.core.types import Step, Trajectory
-from grid.planners.acting import Acting, begin, rollout, trajectory
-from grid.planners.asking import single_pass
-from grid.planners.base import Episode
-from grid.planners.view import Path
+from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.asking import single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import Path
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -16,12 +16,12 @@ from grid.core.errors import ConfigError
 from grid.core.problem import BRANCHING
 from grid.core.strict import STRICT
 from grid.core.types import RESULT, Trajectory, to_json
-from grid.planners import prompts
-from grid.planners.acting import Acting, Decision, begin, rollout, trajectory
-from grid.planners.asking import sample_actions, single_pass
-from grid.planners.base import Episode
+from grid.episode import prompts
+from grid.episode.acting import Acting, Decision, begin, rollout, trajectory
+from grid.episode.asking import sample_actions, single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import Path, View
 from grid.planners.side_by_side import every
-from grid.planners.view import Path, View
 from grid.planners.votes import vote
 
 

@@ -9,11 +9,11 @@ from pydantic.dataclasses import dataclass
 from grid.core.errors import ModelError
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory
-from grid.planners.acting import Decision, begin, rollout, trajectory
-from grid.planners.asking import single_pass
-from grid.planners.base import Episode
+from grid.episode.acting import Decision, begin, rollout, trajectory
+from grid.episode.asking import single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import View
 from grid.planners.horizon import Horizon
-from grid.planners.view import View
 
 
 @dataclass(frozen=True, config=STRICT)

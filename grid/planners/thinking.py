@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from grid.core.engine import Section, ThoughtAnswer
 from grid.core.types import Usage
-from grid.planners import prompts
-from grid.planners.acting import Acting, Decision
-from grid.planners.asking import sections, single_pass
-from grid.planners.base import Episode
-from grid.planners.view import View
+from grid.episode import prompts
+from grid.episode.acting import Acting, Decision
+from grid.episode.asking import sections, single_pass
+from grid.episode.episode import Episode
+from grid.episode.view import View
 from grid.text.objects import UnreadableError
 
 ASK = (

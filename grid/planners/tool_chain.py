@@ -6,11 +6,11 @@ from functools import partial
 
 from grid.core.plan_answers import ChainAnswer
 from grid.core.types import FINISH, NO_TOOL, ToolSpec, Usage
-from grid.planners.acting import Acting, decisions_left
-from grid.planners.base import Episode
-from grid.planners.drafting import Drafted, Refine, drafted
+from grid.episode.acting import Acting, decisions_left
+from grid.episode.drafting import Drafted, Refine, drafted
+from grid.episode.episode import Episode
+from grid.episode.view import View
 from grid.planners.predicting import Form, Plan, as_predicted, asking, chain_of, may_refuse, tools_of
-from grid.planners.view import View
 from grid.text.chains import Predicted, chain_text, read_chain
 from grid.text.objects import UnreadableError
 

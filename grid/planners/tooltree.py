@@ -13,10 +13,10 @@ from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.types import FINISH
-from grid.planners.asking import OptionLabels
+from grid.episode.asking import OptionLabels
+from grid.episode.tree import Node
 from grid.planners.search.kernel import Search
 from grid.planners.search.rewarded import RewardedSearch, Share
-from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 
 

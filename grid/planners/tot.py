@@ -14,10 +14,10 @@ from grid.core.errors import BudgetError
 from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
+from grid.episode.tree import Node
 from grid.planners.search import evaluating
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
-from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from grid.core.types import OptionProbability, Usage
-from grid.planners.acting import Action, Decision
+from grid.episode.acting import Action, Decision
 
 
 def entropy(probabilities: Iterable[float]) -> float:

@@ -13,11 +13,11 @@ from grid.core.engine import SAMPLE
 from grid.core.errors import ConfigError
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory
-from grid.planners.acting import Acting, begin, rollout, trajectory
-from grid.planners.asking import single_pass
-from grid.planners.base import Episode
-from grid.planners.drafting import Refine
-from grid.planners.planning import chain_written, plan_ahead, run_plan, whole_view
+from grid.episode.acting import Acting, begin, rollout, trajectory
+from grid.episode.asking import single_pass
+from grid.episode.drafting import Refine
+from grid.episode.episode import Episode
+from grid.episode.planning import chain_written, plan_ahead, run_plan, whole_view
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -16,7 +16,7 @@ from grid.core.problem import Problem
 from grid.core.retriever import Index
 from grid.core.strict import STRICT
 from grid.core.types import ToolSpec
-from grid.planners.options import Retrieved
+from grid.episode.options import Retrieved
 from grid.pools.base import used
 from grid.pools.distractors import distractors, fingerprint
 from grid.retrievers.bm25 import BM25

@@ -18,7 +18,7 @@ from grid.core.retriever import Index
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
 from grid.core.types import REJECT, Case, Step, Substep, ToolSpec, Trajectory
-from grid.metrics.chains import chain_of
+from grid.episode.chains import chain_of
 from grid.robustness.offering import (
     each_step,
     first_turn,

@@ -11,7 +11,7 @@ from grid import store
 from grid.core.errors import Status
 from grid.core.roles import Role
 from grid.core.types import Usage
-from grid.planners.requests import Message
+from grid.episode.requests import Message
 from grid.runner.cell import Setting
 from grid.runner.costs import spent_in
 from grid.runner.prices import Prices, money

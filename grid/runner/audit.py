@@ -9,8 +9,8 @@ from grid.core.engine import Prompt
 from grid.core.errors import VerdictError
 from grid.core.roles import Role
 from grid.engines.places import Places, calls_nothing, is_right, is_whole
-from grid.planners.judging import Scoring
-from grid.planners.requests import Requests
+from grid.episode.judging import Scoring
+from grid.episode.requests import Requests
 from grid.planners.restoring import Bounds, Restoring
 
 

@@ -22,12 +22,12 @@ from grid.core.seeds import derive_seed
 from grid.core.types import Case, Plan
 from grid.engines.informed import Informed
 from grid.engines.recovering import places_of
+from grid.episode.episode import Episode, Planner
+from grid.episode.judging import Judging
+from grid.episode.outline import draft
+from grid.episode.progress import Budget
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import score
-from grid.planners.base import Episode, Planner
-from grid.planners.judging import Judging
-from grid.planners.outline import draft
-from grid.planners.progress import Budget
 from grid.planners.refining import Refining
 from grid.planners.restoring import Restoring
 from grid.robustness.base import Robustness

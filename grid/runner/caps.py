@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 
 
 def cut(engine: Engine, planner: Planner, labels: Mapping[str, str]) -> str | None:

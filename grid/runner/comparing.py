@@ -15,8 +15,8 @@ from grid.core.roles import EVALUATOR
 from grid.core.seeds import derive_seed
 from grid.core.types import Usage
 from grid.datasets.examining import query_section
-from grid.planners.judging import Judging
-from grid.planners.requests import Requests
+from grid.episode.judging import Judging
+from grid.episode.requests import Requests
 
 COMPARING = 1
 """Raise when the same two trajectories are compared by another prompt or rule; part of every comparison's id."""

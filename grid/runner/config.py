@@ -12,7 +12,7 @@ from grid import plugins
 from grid.core.errors import ConfigError
 from grid.core.roles import ASKED
 from grid.datasets.sampling import Part
-from grid.planners.requests import MOST_CHARACTERS
+from grid.episode.requests import MOST_CHARACTERS
 from grid.runner.cell import FURTHER, GROUPS, OPTIONS
 from grid.runner.keeping import Keep
 from grid.runner.make import config_error

@@ -12,8 +12,8 @@ from grid.core.errors import ModelError
 from grid.core.roles import USER
 from grid.core.types import to_json
 from grid.core.untrusted import shown_lines
-from grid.planners.judging import Retries, readable
-from grid.planners.requests import Requests
+from grid.episode.judging import Retries, readable
+from grid.episode.requests import Requests
 from grid.runner.asked_once import AskedOnce
 from grid.runner.simulation import Simulating
 from grid.text.objects import UnreadableError

@@ -9,7 +9,7 @@ from typing import Any
 from grid.core.engine import Source
 from grid.core.errors import ErrorKind, Status
 from grid.core.types import BETWEEN, Trajectory
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 
 _CANCELLED = ("llm_calls", "forward_passes", "input_tokens", "output_tokens")
 SOURCE = ("answered_by", "system_fingerprint", "provider")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from grid.core.errors import ModelError
 from grid.core.problem import Problem
 from grid.core.world import ComparesTexts
-from grid.planners.requests import Message, Requests
+from grid.episode.requests import Message, Requests
 from grid.robustness.schema_matching import MatchingWorld
 from grid.runner.build import Built
 from grid.runner.cell import Cell

@@ -12,8 +12,8 @@ from grid.core.errors import ContextError, VerdictError
 from grid.core.roles import EVALUATOR, Role
 from grid.core.world import Argument
 from grid.engines.informed import Knowing
-from grid.planners.judging import Judging
-from grid.planners.requests import Requests
+from grid.episode.judging import Judging
+from grid.episode.requests import Requests
 from grid.runner.asked_once import AskedOnce
 
 ROLE = Section(

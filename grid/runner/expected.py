@@ -11,9 +11,9 @@ from grid.core.roles import SIMULATOR
 from grid.core.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
 from grid.core.world import World
 from grid.engines.informed import Informed, SinglePass, Stage
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
+from grid.episode.options import Retrieved
 from grid.planners.fh import FullHorizon
-from grid.planners.options import Retrieved
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.sh import SingleStepHorizon
 from grid.robustness.schema_matching import MatchingWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from grid.core.errors import ContextError, ErrorKind, GridError, ModelError, ToolError
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 from grid.runner.build import Built
 
 UNRESOLVED = {ErrorKind.MODEL, ErrorKind.CONTEXT, ErrorKind.TIMEOUT}

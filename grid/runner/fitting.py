@@ -8,7 +8,7 @@ from grid.core.engine import CHOOSE, NATIVE, SAMPLE, Engine
 from grid.core.problem import DIAGNOSED, GIVEN, JUDGED, OUTLINE, REFERENCES, Dataset, Stating
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed, Knowing
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.planners.refining import NOT_REFINED, writes_plans
 from grid.planners.restoring import NOT_RESTORED
 from grid.robustness.base import Robustness

@@ -10,8 +10,8 @@ from grid.core.engine import Engine, Prompt, Section, TextAnswer
 from grid.core.errors import ContextError, ModelError
 from grid.core.roles import JUDGE
 from grid.core.types import ToolCall
-from grid.planners.judging import Judging
-from grid.planners.requests import Requests
+from grid.episode.judging import Judging
+from grid.episode.requests import Requests
 from grid.runner.asked_once import AskedOnce
 
 ROLE = Section(

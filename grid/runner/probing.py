@@ -9,7 +9,7 @@ from grid.core.engine import SAMPLE
 from grid.core.problem import DRAFTED
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE
 from grid.engines.probe import Probe
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.planners.refining import Refining
 from grid.runner.cell import REFINE, Setting
 from grid.runner.make import load_class, make

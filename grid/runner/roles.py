@@ -13,8 +13,8 @@ from grid.core.errors import ConfigError
 from grid.core.problem import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
 from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
 from grid.engines.informed import Informed
-from grid.planners.base import Planner
-from grid.planners.judging import Judging
+from grid.episode.episode import Planner
+from grid.episode.judging import Judging
 from grid.planners.refining import NOT_REFINED, Criticising, Refining
 from grid.planners.restoring import NOT_RESTORED, Restoring
 from grid.runner.cell import GROUPS, REFINE

@@ -11,10 +11,10 @@ from grid.core.problem import Problem
 from grid.core.reference import Reference
 from grid.core.types import FINISH, NO_TOOL, Observation, Step, Substep, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.untrusted import loads
+from grid.episode.options import Retrieved
 from grid.metrics.replaced import replacements
 from grid.metrics.scores import SUCCESS
 from grid.metrics.stepwise import tool_matches
-from grid.planners.options import Retrieved
 from grid.store.schema import SCORES, TEXT
 
 Ranked = Callable[[Step], Sequence[ToolSpec]]

@@ -24,14 +24,14 @@ from grid.core.seeds import derive_seed
 from grid.core.types import Trajectory, to_json
 from grid.core.world import resolved_by
 from grid.engines.informed import Informed
+from grid.episode.answering import answered_after
+from grid.episode.episode import Episode
+from grid.episode.outline import draft
+from grid.episode.turns import all_turns
 from grid.metrics.plan_shape import plan_shape
 from grid.metrics.scores import SUCCESS, UNSCORED
 from grid.metrics.solvable import solvable
 from grid.metrics.stepwise import scored
-from grid.planners.answering import answered_after
-from grid.planners.base import Episode
-from grid.planners.outline import draft
-from grid.planners.turns import all_turns
 from grid.runner.attempts import ChunkResult, Outcome
 from grid.runner.audit import Audit
 from grid.runner.build import Built

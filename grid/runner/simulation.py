@@ -15,8 +15,8 @@ from grid.core.errors import ContextError, ModelError
 from grid.core.roles import SIMULATOR
 from grid.core.strict import STRICT
 from grid.core.types import ToolCall, to_json
-from grid.planners.judging import Retries, readable
-from grid.planners.requests import Requests
+from grid.episode.judging import Retries, readable
+from grid.episode.requests import Requests
 from grid.runner.asked_once import AskedOnce
 from grid.text.answers import read_response
 from grid.worlds.simulated import Documentation, Response

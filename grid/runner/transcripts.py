@@ -11,7 +11,7 @@ from typing import Any
 
 from grid import store
 from grid.core.engine import Section
-from grid.planners.requests import Message
+from grid.episode.requests import Message
 from grid.runner.keeping import Keep
 
 Row = dict[str, Any]

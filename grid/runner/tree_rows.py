@@ -7,8 +7,8 @@ from typing import Any
 
 from grid.core.types import Step, Trajectory, Usage
 from grid.core.world import State
-from grid.planners.progress import Improvement
-from grid.planners.search.tree import Node
+from grid.episode.progress import Improvement
+from grid.episode.tree import Node
 
 
 def node_rows(

@@ -28,7 +28,7 @@ from grid.core.seeds import derive_seed
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
 from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.engines.hosted import HostedEngine
-from grid.metrics.plan_judging import JudgedTask, plan_prompt
+from grid.episode.plan_judging import JudgedTask, plan_prompt
 from grid.replicas.answering import answering
 from grid.runner.evaluation import Evaluation
 from grid.worlds.programs.mutations import mutations, right

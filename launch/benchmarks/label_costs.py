@@ -15,7 +15,7 @@ from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section
 from grid.datasets.slate.dataset import Slate
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
-from grid.planners.asking import ASK_CALL, ASK_SUBSTEP
+from grid.episode.asking import ASK_CALL, ASK_SUBSTEP
 from grid.runner.build import build_engine
 from launch.benchmarks.choose import prefill, seconds, spread
 from launch.benchmarks.prompts import choice_prompt

@@ -15,10 +15,10 @@ from rich.table import Table
 from grid.core.engine import Choice, Prompt
 from grid.core.seeds import derive_seed
 from grid.core.types import NO_TOOL, Usage
-from grid.planners.acting import Acting, Action, Decision, begin, perform
-from grid.planners.asking import OptionLabels, choice_prompt
-from grid.planners.options import Options
-from grid.planners.view import View
+from grid.episode.acting import Acting, Action, Decision, begin, perform
+from grid.episode.asking import OptionLabels, choice_prompt
+from grid.episode.options import Options
+from grid.episode.view import View
 from grid.planners.votes import entropy
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting

@@ -19,9 +19,9 @@ from grid.core.engine import Choice, Prompt
 from grid.core.types import NO_TOOL
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import Labels
-from grid.planners.acting import Acting, begin
-from grid.planners.asking import choice_prompt
-from grid.planners.view import View
+from grid.episode.acting import Acting, begin
+from grid.episode.asking import choice_prompt
+from grid.episode.view import View
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting
 from grid.runner.config import BudgetConfig

@@ -15,9 +15,9 @@ from grid.core.engine import CHOOSE, SAMPLE, Choice, ChoiceAnswer, Home, Prompt,
 from grid.core.roles import JUDGE
 from grid.core.types import Case, Observation, Parameter, Plan, ToolCall, ToolSpec, Usage
 from grid.core.world import State, own_state
-from grid.planners.base import Episode
-from grid.planners.judging import Judging
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.judging import Judging
+from grid.episode.progress import Budget
 from grid.planners.search.planner import TreeSearch
 from launch.benchmarks.prompts import group_config
 

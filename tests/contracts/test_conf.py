@@ -17,7 +17,7 @@ from grid.contracts.test_conf import (
     test_the_first_line_says_what_it_is,
 )
 from grid.core.engine import Engine
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.runner.config import ClusterConfig
 from grid.runner.make import make
 from tests.configs import CONF, names, solvers, yaml

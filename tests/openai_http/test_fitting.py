@@ -13,8 +13,8 @@ from grid.core.errors import ContextError
 from grid.core.roles import ACTOR, JUDGE, Role
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.http.reasons import room
+from grid.episode.requests import Requests
 from grid.planners.refining import Refined, Refining
-from grid.planners.requests import Requests
 from grid.runner.build import build
 from grid.runner.config import BudgetConfig
 from grid.runner.run import episode_of

@@ -12,7 +12,7 @@ from grid.core.roles import JUDGE
 from grid.core.types import Usage
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.engine import OpenAIHTTP
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 from tests.http_server import LocalServer, TinyModel, completion
 from tests.judged import ASKED, asking
 from tests.openai_engine import CHAT, after_load, engine

@@ -13,7 +13,7 @@ from grid.core.errors import ConfigError
 from grid.core.types import FINISH, Trajectory
 from grid.engines.functions import handed_over
 from grid.engines.http.engine import OpenAIHTTP
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 from grid.planners.react import ReAct
 from grid.planners.zero_shot import ZeroShot
 from grid.runner.fitting import invalid_reason

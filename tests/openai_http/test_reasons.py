@@ -11,7 +11,7 @@ import pytest
 from grid.core.engine import Sampled
 from grid.core.errors import ContextError, EngineError, ModelError
 from grid.engines.http.client import RefusedError, WithheldError
-from grid.planners.requests import Requests
+from grid.episode.requests import Requests
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

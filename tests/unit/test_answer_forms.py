@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from grid.core.types import NO_TOOL, Json, Parameter, ToolSpec
-from grid.planners.asking import to_action
+from grid.episode.asking import to_action
 from grid.text.answers import read_call, read_outline, read_plan, read_score
 from grid.text.calls import Call
 from grid.text.objects import MAX_CHARACTERS, UnreadableError

@@ -13,7 +13,7 @@ from grid.core.engine import Choice, Prompt, Sampled, ScoreAnswer, TextAnswer, T
 from grid.core.roles import EVALUATOR, JUDGE
 from grid.core.types import FINISH, Usage, to_json
 from grid.engines.places import takes_answer
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig

@@ -15,7 +15,7 @@ from grid.core.problem import Problem
 from grid.core.types import REJECT, Step, Substep, ToolCall, Trajectory
 from grid.datasets.apb.dataset import Apb
 from grid.engines.lexical.engine import Lexical
-from grid.metrics.chains import chain_of
+from grid.episode.chains import chain_of
 from grid.runner.build import build
 from grid.runner.cell import Setting, cells
 from grid.runner.check import Job, check_sweep

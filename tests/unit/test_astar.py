@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from grid.core.engine import PlanAnswer, Prompt
 from grid.core.types import Demonstration, Plan, Substep, ToolCall, to_json
 from grid.core.untrusted import loads
+from grid.episode.progress import Budget
 from grid.planners.astar import AStar
 from grid.planners.memory import Memory, alike
-from grid.planners.progress import Budget
 from tests.places import place_of, written
 from tests.search import Letters, Script, Searched, searched
 

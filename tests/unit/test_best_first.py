@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import Step, Substep
+from grid.episode.prompts import step_text
 from grid.planners.best_first import BestFirst
-from grid.planners.prompts import step_text
 from tests.search import Letters, Score, Script, Searched, drawn_game, searched
 
 PROPOSED = {"": "aabbc", "a": "bbbcc", "a b": ["c", "finish"], "a c": ["b", "b", "finish"]}

@@ -15,7 +15,7 @@ from grid.core.errors import ContextError, ModelError, ToolError
 from grid.core.problem import OUTLINE, Dataset, Outline, Problem
 from grid.core.types import Observation, Skipped, ToolCall, ToolSpec
 from grid.core.world import State, World
-from grid.planners.progress import Budget
+from grid.episode.progress import Budget
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
 from grid.runner.build import Built, build

@@ -13,7 +13,7 @@ from grid.core.errors import ContextError, EngineError, ErrorKind, ModelError
 from grid.core.problem import Judged
 from grid.core.roles import EVALUATOR
 from grid.engines.lexical.engine import Lexical
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig

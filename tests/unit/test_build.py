@@ -114,7 +114,7 @@ def test_a_key_of_robustness_names_its_part() -> None:
         "grid.plannersx.Egb",
         "grid.planners.nosuch.Planner",
         "grid.planners.egb.NoSuch",
-        "grid.planners.base.derive_seed",
+        "grid.episode.episode.derive_seed",
         "grid.planners.egb.",
         "grid.planners..store.write",
         "",

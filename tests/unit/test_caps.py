@@ -12,7 +12,7 @@ from analysis import heading
 from grid import store
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.runner import cluster
 from grid.runner.caps import cut
 from grid.runner.check import check_sweep

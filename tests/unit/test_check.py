@@ -61,8 +61,8 @@ def test_a_group_that_is_missing_or_no_mapping_is_named(tmp_path: Path, group: s
     ("group", "target"),
     [
         ("model", "grid.core.engine.Engine"),
-        ("planner", "grid.planners.progress.Budget"),
-        ("planner", "grid.planners.base.Planner"),
+        ("planner", "grid.episode.progress.Budget"),
+        ("planner", "grid.episode.episode.Planner"),
         ("retriever", "grid.retrievers.bm25.BM25Index"),
     ],
 )

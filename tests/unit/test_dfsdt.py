@@ -11,8 +11,8 @@ import pytest
 from grid.core.engine import ToolCallAnswer
 from grid.core.roles import JUDGE
 from grid.core.types import GIVE_UP, NO_TOOL, Plan, Substep
+from grid.episode.progress import Budget
 from grid.planners.dfsdt import DFSDT
-from grid.planners.progress import Budget
 from tests.search import Letters, Script, Searched, searched
 
 TREE = {

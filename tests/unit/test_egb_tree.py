@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from grid.core.roles import ACTOR, JUDGE
 from grid.core.seeds import derive_seed
 from grid.core.types import Plan, Substep
+from grid.episode.progress import Budget
 from grid.planners.egb_tree import EGBTree
-from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from grid.planners.votes import entropy
 from grid.runner.make import make

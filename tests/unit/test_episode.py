@@ -18,9 +18,9 @@ from grid.core.reference import Reference
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State
 from grid.datasets.slate.dataset import Slate
-from grid.planners.base import Episode, Planner
+from grid.episode.episode import Episode, Planner
+from grid.episode.progress import Budget
 from grid.planners.egb import EGBLogits
-from grid.planners.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.self_consistency import SelfConsistency

@@ -22,11 +22,11 @@ from grid.core.types import Case, Json, Observation, Parameter, Plan, Substep, T
 from grid.core.world import Argument
 from grid.datasets.slate.dataset import Slate
 from grid.engines.lexical.engine import Lexical
+from grid.episode.judging import Judging
+from grid.episode.progress import Budget
+from grid.episode.requests import Message, Requests
 from grid.planners.egb import EGBLogits
-from grid.planners.judging import Judging
-from grid.planners.progress import Budget
 from grid.planners.react import ReAct
-from grid.planners.requests import Message, Requests
 from grid.pools.whole import Whole
 from grid.runner.attempts import Outcome
 from grid.runner.build import Built, build

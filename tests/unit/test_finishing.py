@@ -11,14 +11,14 @@ import pytest
 from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
 from grid.core.reference import Reference
 from grid.core.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
+from grid.episode.acting import Acting, begin
+from grid.episode.asking import sections
+from grid.episode.episode import Episode, Planner
+from grid.episode.planning import whole_view
+from grid.episode.progress import Budget
 from grid.metrics.stepwise import score
-from grid.planners.acting import Acting, begin
-from grid.planners.asking import sections
 from grid.planners.astar import AStar
-from grid.planners.base import Episode, Planner
 from grid.planners.fh import FullHorizon
-from grid.planners.planning import whole_view
-from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon

@@ -23,8 +23,8 @@ from grid.core.types import NO_TOOL, Parameter, Substep, ToolSpec
 from grid.engines.functions import LONGEST, handed_over, safe_names
 from grid.engines.rendering import Renderer
 from grid.engines.transformers.engine import HuggingFace
-from grid.planners.acting import Acting, begin
-from grid.planners.asking import (
+from grid.episode.acting import Acting, begin
+from grid.episode.asking import (
     ASK_SEVERAL,
     ASK_SUBSTEP,
     ASK_WITHOUT,
@@ -33,10 +33,10 @@ from grid.planners.asking import (
     index_prompt,
     native_calls,
 )
-from grid.planners.base import Episode
-from grid.planners.planning import ASK_AT_ONCE, plan_prompt
-from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT
-from grid.planners.view import View
+from grid.episode.episode import Episode
+from grid.episode.planning import ASK_AT_ONCE, plan_prompt
+from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT
+from grid.episode.view import View
 from tests.configs import yaml
 from tests.models import CONTROL, make_model, make_tokenizer
 from tests.native import HERMES, Native, episode, tagged

@@ -15,7 +15,7 @@ from grid.core.engine import Prompt, Sampled
 from grid.core.errors import ConfigError
 from grid.core.roles import JUDGE
 from grid.core.types import ToolCall, Usage
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

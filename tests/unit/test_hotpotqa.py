@@ -22,7 +22,7 @@ from grid.datasets.hotpotqa.dataset import HotpotQAMulti
 from grid.datasets.hotpotqa.stats import replayed
 from grid.engines.lexical.plans import plans_left
 from grid.engines.places import Places, is_right
-from grid.planners import prompts
+from grid.episode import prompts
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells
 from grid.runner.config import BudgetConfig

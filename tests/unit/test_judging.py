@@ -18,8 +18,8 @@ from grid.core.roles import ASKED, JUDGE
 from grid.core.types import Observation, Usage
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.planners.judging import SCORES
-from grid.planners.progress import Budget
+from grid.episode.judging import SCORES
+from grid.episode.progress import Budget
 from grid.planners.restoring import Restoring
 from grid.runner import make
 from grid.runner.build import build

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from grid.core.engine import ScoreAnswer, ToolCallAnswer
+from grid.episode.tree import Node
 from grid.planners.lats import LATS
-from grid.planners.search.tree import Node
 from tests.places import place_of
 from tests.search import Letters, Score, Script, Searched, drawn_game, searched
 

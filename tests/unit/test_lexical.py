@@ -22,7 +22,7 @@ from grid.engines.lexical.needs import FOR_NONE, FOR_TOOL, needs_none
 from grid.engines.null import Null
 from grid.engines.places import name_of
 from grid.engines.tokens import count_tokens
-from grid.planners.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
+from grid.episode.prompts import FINISH_TOOL, NO_TOOL_TEXT, tool_text
 from grid.text.words import stems
 from launch.benchmarks.needs import learned, sayings
 

@@ -15,7 +15,7 @@ from grid.core.types import Parameter, ToolCall, ToolSpec
 from grid.datasets.mcp.dataset import Mcp
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
-from grid.planners.prompts import tool_text
+from grid.episode.prompts import tool_text
 from grid.runner.build import build
 from grid.runner.config import BudgetConfig
 from grid.runner.fitting import invalid_reason

@@ -21,7 +21,7 @@ import pytest
 from grid.core.errors import ToolError
 from grid.core.types import Observation, ToolCall, ToolSpec, Trajectory
 from grid.datasets.mcp.tools import specs
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 from grid.runner import deadline
 from grid.runner.build import build
 from grid.runner.cell import cells

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from grid.episode.progress import Budget
 from grid.planners.mcts import MCTS
-from grid.planners.progress import Budget
 from tests.search import Letters, Script, searched
 
 PROPOSED = {"": ["a", "b"], "a": ["c", "b", "c"], "b": ["a", "a", "c"]}

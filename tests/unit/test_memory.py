@@ -22,7 +22,7 @@ from grid.core.types import Step, ToolCall
 from grid.datasets.sampling import part_of
 from grid.engines.informed import Informed
 from grid.engines.simulated.policy import Policy
-from grid.planners import prompts
+from grid.episode import prompts
 from grid.planners.remembering import Remembering, Trace, step_lines
 from grid.runner.build import build
 from grid.runner.cell import Setting

@@ -13,10 +13,10 @@ from grid import store
 from grid.core.engine import FunctionsAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage
-from grid.planners.acting import Rollout, begin, rollout
-from grid.planners.asking import sample_actions, single_pass
+from grid.episode.acting import Rollout, begin, rollout
+from grid.episode.asking import sample_actions, single_pass
+from grid.episode.prompts import FINISH_TOOL
 from grid.planners.fh import FullHorizon
-from grid.planners.prompts import FINISH_TOOL
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.search.kernel import Search
 from grid.planners.sh import SingleStepHorizon

@@ -18,8 +18,8 @@ from scipy import stats
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
 from grid.core.types import FINISH, NO_TOOL, ToolSpec
-from grid.planners import asking, planning, prompts
-from grid.planners.options import in_order
+from grid.episode import asking, planning, prompts
+from grid.episode.options import in_order
 from grid.runner.build import Built, build
 from grid.runner.cell import Cell, Setting, cells
 from grid.runner.check import check_sweep

@@ -13,7 +13,7 @@ import pytest
 
 from grid.core.engine import Choice, Prompt, Sampled
 from grid.core.types import Trajectory, Usage
-from grid.planners.base import Episode, Planner
+from grid.episode.episode import Episode, Planner
 from grid.planners.egb import EGBLogits, EGBSampling
 from grid.planners.self_consistency import SelfConsistency
 from grid.runner.build import build

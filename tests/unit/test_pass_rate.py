@@ -13,7 +13,7 @@ from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.roles import EVALUATOR
 from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
 from grid.datasets.stabletoolbench.judging import RUNS, TEMPERATURE, VERDICTS, pass_rate
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.runner.build import build
 from grid.runner.cell import cells
 from grid.runner.config import BudgetConfig

@@ -11,9 +11,9 @@ import pytest
 from grid.core.types import Trajectory
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.planners.plan_first import PlanFirst
-from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.refining import Refining
 from grid.runner.build import Built, build

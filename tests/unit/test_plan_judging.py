@@ -21,8 +21,9 @@ from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.simulated.engine import Simulated
 from grid.engines.simulated.plan_judge import accuracy
-from grid.metrics import plan_text
-from grid.metrics.plan_judging import (
+from grid.episode import plan_text
+from grid.episode.judging import Judging
+from grid.episode.plan_judging import (
     JudgedTask,
     behaviour_by_rule,
     executed_examine,
@@ -30,8 +31,7 @@ from grid.metrics.plan_judging import (
     plan_prompt,
     unsolvable_prompt,
 )
-from grid.metrics.plan_prompts import UNSOLVABLE
-from grid.planners.judging import Judging
+from grid.episode.plan_prompts import UNSOLVABLE
 from grid.runner.evaluation import Evaluation
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict

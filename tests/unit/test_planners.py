@@ -10,8 +10,8 @@ from grid.core.engine import TextAnswer
 from grid.core.errors import BudgetError
 from grid.core.seeds import derive_seed
 from grid.core.types import NO_TOOL, ToolCall, Usage
-from grid.planners.acting import Action
-from grid.planners.progress import Budget
+from grid.episode.acting import Action
+from grid.episode.progress import Budget
 from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.reflexion import Reflexion
 from grid.planners.retry import Retry

@@ -19,9 +19,9 @@ from grid.core.types import NO_TOOL, Parameter, Step, ToolSpec, Trajectory
 from grid.datasets.slate.dataset import Slate
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.planners.base import Episode, Planner
+from grid.episode.episode import Episode, Planner
+from grid.episode.progress import Budget
 from grid.planners.egb import EGBLogits
-from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25

@@ -17,7 +17,7 @@ from grid.engines.answer_schema import answer_schema
 from grid.engines.http.strict import strict_schema
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.planners.holistic import Holistic
 from grid.planners.stepwise import Stepwise
 from grid.text.chains import read_chain, read_messages

@@ -12,9 +12,9 @@ import pytest
 from grid.core.engine import TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines.lexical.engine import Lexical
+from grid.episode.progress import Budget
 from grid.planners.fh import FullHorizon
 from grid.planners.holistic import Holistic
-from grid.planners.progress import Budget
 from grid.planners.react import ReAct
 from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
 from grid.planners.stepwise import Stepwise

@@ -11,8 +11,8 @@ import pytest
 
 from grid.core.chains import REFUSE, Chain, ChainCall
 from grid.datasets.apb_synthetic.dataset import ApbSynthetic
+from grid.episode.judging import Judging
 from grid.planners.holistic import Holistic
-from grid.planners.judging import Judging
 from grid.planners.stepwise import Stepwise
 from grid.runner.evaluation import Evaluation
 from grid.text.refusals import MISSING_INFORMATION, declines, may_pass, passes

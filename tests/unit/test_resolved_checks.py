@@ -12,7 +12,7 @@ from grid.core.problem import Problem
 from grid.core.retriever import Index
 from grid.core.types import Observation, ToolCall
 from grid.core.world import State, World
-from grid.planners.base import Planner
+from grid.episode.episode import Planner
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.retry import Retry
 from grid.runner.build import build

@@ -12,7 +12,7 @@ import pytest
 
 from grid.core.reference import Reference
 from grid.core.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
-from grid.planners.options import SOUGHT, Retrieved
+from grid.episode.options import SOUGHT, Retrieved
 from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
 from grid.retrievers.scored import LONGEST, best, document, fused

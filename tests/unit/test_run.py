@@ -15,8 +15,8 @@ from grid.core.errors import ContextError, ToolError
 from grid.core.problem import GIVEN, Problem
 from grid.core.reference import Reference
 from grid.core.types import Trajectory
-from grid.planners.base import Episode
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
 from grid.runner.build import Built

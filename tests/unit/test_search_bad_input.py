@@ -13,8 +13,8 @@ import pytest
 
 from grid.core.errors import ModelError
 from grid.core.types import Parameter, Plan, Substep, ToolSpec
+from grid.episode.progress import Budget
 from grid.planners.mcts import MCTS
-from grid.planners.progress import Budget
 from grid.planners.tooltree import ToolTree
 from tests.places import letter
 from tests.search import Letters, Script, episode, searched
@@ -135,7 +135,7 @@ def test_hardly_any_budget(planner: Any, part: str, most: int) -> None:
 
 LARGE = """
 import resource
-from grid.planners.progress import Budget
+from grid.episode.progress import Budget
 from grid.planners.tooltree import ToolTree
 from tests.search import Script, searched
 

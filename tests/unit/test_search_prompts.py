@@ -14,8 +14,8 @@ from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
 from grid.engines.places import Places
 from grid.engines.simulated.engine import Simulated
-from grid.planners import prompts
-from grid.planners.options import Options
+from grid.episode import prompts
+from grid.episode.options import Options
 from grid.planners.search.evaluating import PLANNED
 from grid.text.answers import read_call, read_vote
 from grid.text.objects import UnreadableError

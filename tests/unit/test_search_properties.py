@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.core.seeds import derive_seed
+from grid.episode.progress import Budget
+from grid.episode.tree import Node
 from grid.planners.mcts import MCTS
-from grid.planners.progress import Budget
-from grid.planners.search.tree import Node
 from grid.planners.tooltree import ToolTree
 from tests.search import Letters, Script, Searched, searched
 

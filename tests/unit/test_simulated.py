@@ -26,8 +26,8 @@ from grid.engines.simulated import judge
 from grid.engines.simulated.deciding import Deciding
 from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
-from grid.planners import prompts
-from grid.planners.judging import SCORES
+from grid.episode import prompts
+from grid.episode.judging import SCORES
 from grid.runner.fitting import invalid_reason
 from grid.runner.make import make
 from tests.configs import outlines, setting_of, solvers, yaml

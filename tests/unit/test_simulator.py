@@ -17,8 +17,8 @@ from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, SIMULATOR
 from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolCall, Usage, to_json
-from grid.planners.progress import Budget
-from grid.planners.requests import Message, Requests
+from grid.episode.progress import Budget
+from grid.episode.requests import Message, Requests
 from grid.runner.attempts import ChunkResult
 from grid.runner.build import Built, build
 from grid.runner.cell import Setting, cells

@@ -10,9 +10,9 @@ import pytest
 
 from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled, ThoughtAnswer, ToolCallAnswer
 from grid.core.types import FINISH, Case, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage, to_json
-from grid.planners.base import Episode
-from grid.planners.options import SOUGHT
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.options import SOUGHT
+from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.retrievers.bm25 import BM25
 from grid.runner.build import build

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import Plan, Substep
-from grid.planners.progress import Budget
-from grid.planners.search.tree import Node
+from grid.episode.progress import Budget
+from grid.episode.tree import Node
 from grid.planners.tooltree import ToolTree
 from tests.search import Letters, Script, Searched, searched
 

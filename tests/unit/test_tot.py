@@ -11,7 +11,7 @@ from grid.core.engine import Prompt, VoteAnswer
 from grid.core.errors import ModelError
 from grid.core.roles import JUDGE
 from grid.core.types import GIVE_UP, Plan, Substep
-from grid.planners.progress import Budget
+from grid.episode.progress import Budget
 from grid.planners.search.evaluating import PLANNED
 from grid.planners.tot import TreeOfThoughts
 from tests.search import Letters, Script, Searched, searched

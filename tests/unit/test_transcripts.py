@@ -16,9 +16,9 @@ from grid import store
 from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
 from grid.core.errors import ConfigError, StoreError, ToolError
 from grid.core.types import Usage
-from grid.planners.progress import Budget
+from grid.episode.progress import Budget
+from grid.episode.requests import Message
 from grid.planners.react import ReAct
-from grid.planners.requests import Message
 from grid.pools.whole import Whole
 from grid.runner.attempts import ChunkResult, Outcome
 from grid.runner.batch import Report

@@ -13,8 +13,8 @@ from grid.core.engine import Prompt, Sampled, ToolCallAnswer
 from grid.core.errors import ConfigError
 from grid.core.seeds import derive_seed
 from grid.core.types import Case, Json, ToolCall, Trajectory, Usage, to_json
-from grid.planners.base import Episode
-from grid.planners.progress import Budget
+from grid.episode.episode import Episode
+from grid.episode.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
 from grid.runner.make import make
 from tests.engines import RawText, UniformRandom, substep_of

@@ -25,7 +25,7 @@ from grid import store
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.core.errors import ConfigError, EngineError
 from grid.core.types import Usage, to_json
-from grid.planners.judging import Judging
+from grid.episode.judging import Judging
 from grid.replicas import answering
 from grid.runner.build import build
 from grid.runner.cell import cells

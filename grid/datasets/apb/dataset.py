@@ -26,7 +26,7 @@ from grid.core.types import REJECT, Case, Plan, Skipped, ToolCall, ToolSpec, Tra
 from grid.datasets.apb.records import Record, read
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
-from grid.metrics.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
+from grid.episode.plan_judging import UNSOLVED, JudgedTask, by_rule, plan_examine
 from grid.worlds.recording import RecordingWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

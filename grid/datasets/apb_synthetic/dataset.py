@@ -34,7 +34,7 @@ from grid.datasets.apb_synthetic.stock import STOCK, categories
 from grid.datasets.apb_synthetic.tools import instead_of, tool_of, useless
 from grid.datasets.files import fingerprint
 from grid.datasets.sampling import Order, ordered
-from grid.metrics.plan_judging import UNSOLVED, plan_examine
+from grid.episode.plan_judging import UNSOLVED, plan_examine
 from grid.worlds.programs.world import ProgramWorld
 from grid.worlds.rejecting import REJECT_TOOL
 

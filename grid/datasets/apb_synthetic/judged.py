@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from grid.core.chains import Chain, TaskKind, Verdict
 from grid.core.types import Step, ToolCall
-from grid.metrics.plan_judging import JudgedTask
+from grid.episode.plan_judging import JudgedTask
 from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import diagnose
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from grid.core.chains import TaskKind
 from grid.core.types import Trajectory
-from grid.metrics.chains import chain_of
+from grid.episode.chains import chain_of
 from grid.worlds.programs import search
 from grid.worlds.programs.model import Task
 from grid.worlds.programs.scoring import diagnose

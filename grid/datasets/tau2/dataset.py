@@ -28,7 +28,7 @@ from grid.datasets.tau2 import records, users
 from grid.datasets.tau2.records import BASE, FILES, GUIDELINES, Folders, UnusableError
 from grid.datasets.tau2.scoring import baselines, examine, measure
 from grid.datasets.tau2.tools import library
-from grid.metrics.plan_judging import JudgedTask, executed_examine
+from grid.episode.plan_judging import JudgedTask, executed_examine
 from grid.worlds.tau2.databases import Version
 from grid.worlds.tau2.package import Domain, DomainName, domain, installed, merged
 from grid.worlds.tau2.running import run

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from grid.core.engine import Prompt, ScoreAnswer, Section
 from grid.core.types import NO_TOOL, Observation
-from grid.planners import prompts
-from grid.planners.acting import Action
-from grid.planners.base import Episode
-from grid.planners.judging import outcome_section, proposal_section
-from grid.planners.view import View
+from grid.episode import prompts
+from grid.episode.acting import Action
+from grid.episode.episode import Episode
+from grid.episode.judging import outcome_section, proposal_section
+from grid.episode.view import View
 
 _WHO = "You judge the work of an agent that carries out a request by calling tools, one after another."
 BEFORE = Section(

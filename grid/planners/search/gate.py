@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from grid.core.types import ToolCall
-from grid.planners.acting import Action
-from grid.planners.search.tree import Node, Pruned
-from grid.planners.view import View
+from grid.episode.acting import Action
+from grid.episode.tree import Node, Pruned
+from grid.episode.view import View
 from grid.text.arguments import misfit
 
 Repeats = Literal["path", "state"]

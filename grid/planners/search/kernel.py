@@ -13,16 +13,16 @@ from functools import partial
 
 from grid.core.types import Step, ToolCall, Trajectory, Usage
 from grid.core.world import State
-from grid.planners.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
-from grid.planners.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
-from grid.planners.base import Episode
-from grid.planners.progress import Executed
+from grid.episode.acting import Acting, Action, Decision, begin, imagine, next_point, perform, trajectory
+from grid.episode.asking import OptionLabels, choice_prompt, draft_arguments, sample_actions, single_pass
+from grid.episode.episode import Episode
+from grid.episode.progress import Executed
+from grid.episode.tree import Node
+from grid.episode.view import Path, View
 from grid.planners.search import evaluating
 from grid.planners.search.gate import Repeats, unfit
 from grid.planners.search.scores import Scores, once, question
-from grid.planners.search.tree import Node
 from grid.planners.side_by_side import every
-from grid.planners.view import Path, View
 from grid.planners.votes import entropy
 from grid.text import references
 

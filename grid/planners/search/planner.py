@@ -15,11 +15,11 @@ from grid.core.problem import BRANCHING
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory
-from grid.planners.acting import Acting
-from grid.planners.base import Episode
+from grid.episode.acting import Acting
+from grid.episode.episode import Episode
+from grid.episode.view import View
 from grid.planners.search.gate import Repeats
 from grid.planners.search.kernel import Search
-from grid.planners.view import View
 
 
 @dataclass(frozen=True, config=STRICT)

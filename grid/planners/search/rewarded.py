@@ -14,10 +14,10 @@ from pydantic.dataclasses import dataclass
 from grid.core.errors import BudgetError
 from grid.core.seeds import derive_seed
 from grid.core.strict import STRICT
+from grid.episode.tree import Node, backup, finish
 from grid.planners.search.kernel import Search
 from grid.planners.search.planner import TreeSearch
 from grid.planners.search.plateau import Plateau, Since, Window
-from grid.planners.search.tree import Node, backup, finish
 
 Share = Annotated[float, Field(ge=0, le=1)]
 

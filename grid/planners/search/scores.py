@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from grid.core.engine import Prompt, Section
 from grid.core.errors import VerdictError
-from grid.planners.base import Episode
+from grid.episode.episode import Episode
 
 T = TypeVar("T")
 

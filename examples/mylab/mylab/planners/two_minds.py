@@ -10,10 +10,10 @@ from pydantic.dataclasses import dataclass
 from grid.core.engine import SAMPLE
 from grid.core.strict import STRICT
 from grid.core.types import Trajectory
-from grid.planners.acting import Acting, Action, Decision, begin, rollout, trajectory
-from grid.planners.asking import sample_actions
-from grid.planners.base import Episode
-from grid.planners.view import View
+from grid.episode.acting import Acting, Action, Decision, begin, rollout, trajectory
+from grid.episode.asking import sample_actions
+from grid.episode.episode import Episode
+from grid.episode.view import View
 from grid.planners.votes import vote
 
 

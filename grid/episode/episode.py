@@ -16,15 +16,15 @@ from grid.core.retriever import Mode
 from grid.core.roles import ACTOR, JUDGE, Role
 from grid.core.types import FINISH, Case, Demonstration, Step, Substep, ToolCall, ToolSpec, Trajectory, Usage
 from grid.core.world import Conversation, State, World, resolved_by
-from grid.planners.options import QUERY, SOUGHT, Options, Retrieved, in_order
-from grid.planners.progress import Before, Budget, Executed, Improvement, Plans
-from grid.planners.requests import Answers, Message, Requests
+from grid.episode.options import QUERY, SOUGHT, Options, Retrieved, in_order
+from grid.episode.progress import Before, Budget, Executed, Improvement, Plans
+from grid.episode.requests import Answers, Message, Requests
 from grid.text import references
 from grid.worlds import layers
 
 if TYPE_CHECKING:
-    from grid.planners.judging import Scoring
-    from grid.planners.search.tree import Node
+    from grid.episode.judging import Scoring
+    from grid.episode.tree import Node
 
 
 class Episode:

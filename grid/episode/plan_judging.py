@@ -17,9 +17,9 @@ from grid.core.engine import Prompt, Section
 from grid.core.problem import BOTH, Evaluator, Examine, Scorer
 from grid.core.types import REJECT, Step, ToolCall, ToolSpec, Trajectory, to_json
 from grid.core.verdicts import PLAN, STEPS, VerdictAnswer
-from grid.metrics import plan_prompts, plan_text
-from grid.metrics.chains import chain_of
-from grid.planners.prompts import tools_section
+from grid.episode import plan_prompts, plan_text
+from grid.episode.chains import chain_of
+from grid.episode.prompts import tools_section
 from grid.text.refusals import declines, may_pass
 
 SYMBOLIC = "symbolic"

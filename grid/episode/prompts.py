@@ -29,8 +29,8 @@ from grid.core.types import (
     ToolSpec,
     to_json,
 )
-from grid.planners.base import Episode
-from grid.planners.options import Options
+from grid.episode.episode import Episode
+from grid.episode.options import Options
 from grid.text.references import answering, reference
 
 Seen = Literal["all", "calls", "none"]

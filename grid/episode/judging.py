@@ -20,9 +20,9 @@ from grid.core.roles import Role
 from grid.core.strict import STRICT
 from grid.core.types import MAX_SCORE, Observation, ToolCall, ToolSpec
 from grid.core.verdicts import VerdictAnswer
-from grid.planners import prompts
-from grid.planners.again import again, rejected
-from grid.planners.requests import Requests
+from grid.episode import prompts
+from grid.episode.again import again, rejected
+from grid.episode.requests import Requests
 from grid.text.answers import read_score, read_vote
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from grid.core.types import Trajectory
-from grid.planners.base import Episode, Planner
+from grid.episode.episode import Episode, Planner
 
 
 async def all_turns(planner: Planner, episode: Episode) -> Trajectory:

@@ -30,11 +30,11 @@ from grid.core.types import (
     to_json,
 )
 from grid.core.world import State
-from grid.planners import prompts
-from grid.planners.base import Episode
-from grid.planners.progress import Executed
-from grid.planners.prompts import Seen
-from grid.planners.view import Path, View
+from grid.episode import prompts
+from grid.episode.episode import Episode
+from grid.episode.progress import Executed
+from grid.episode.prompts import Seen
+from grid.episode.view import Path, View
 from grid.text import references
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from grid.core.types import Usage
-from grid.planners.acting import Action
-from grid.planners.view import Path
+from grid.episode.acting import Action
+from grid.episode.view import Path
 
 Pruned = Literal["unreadable", "schema", "repeated", "given_up", "pre", "top_k", "post"]
 """Why a node is not gone on from.

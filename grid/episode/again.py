@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from grid.core.engine import Prompt, Section
 from grid.core.untrusted import shown
-from grid.planners.requests import Answers
+from grid.episode.requests import Answers
 
 MOST_SHOWN = 2000
 """Characters of a rejected answer that the next prompt shows."""

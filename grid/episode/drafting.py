@@ -10,10 +10,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from grid.core.engine import Prompt
 from grid.core.errors import ModelError
 from grid.core.types import Trajectory, Usage
-from grid.planners.acting import Acting
-from grid.planners.again import again, rejected
-from grid.planners.base import Episode, Planner
-from grid.planners.requests import Answers
+from grid.episode.acting import Acting
+from grid.episode.again import again, rejected
+from grid.episode.episode import Episode, Planner
+from grid.episode.requests import Answers
 
 T = TypeVar("T")
 P = TypeVar("P")

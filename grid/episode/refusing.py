@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from grid.core.types import RESULT, Step, ToolCall, ToolSpec
-from grid.planners.acting import Action
-from grid.planners.view import View
+from grid.episode.acting import Action
+from grid.episode.view import View
 from grid.text.arguments import misfit, misplaced, take_results
 from grid.text.references import reference
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from grid.core.chains import Chain, ChainCall
 from grid.core.engine import FunctionsAnswer, PlanAnswer, Prompt, Section
 from grid.core.types import FINISH, NO_TOOL, REJECT, Json, ToolCall, Usage, to_json
-from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision, decisions_left, next_point, perform
-from grid.planners.asking import ASK_WITHOUT, ASK_WORDS, in_form, native_calls, read_action, sections
-from grid.planners.base import Episode
-from grid.planners.drafting import Asking, Drafted, Refine, drafted
-from grid.planners.refusing import refused
-from grid.planners.requests import Answers
-from grid.planners.view import Path, View
+from grid.episode import prompts
+from grid.episode.acting import Acting, Action, Decision, decisions_left, next_point, perform
+from grid.episode.asking import ASK_WITHOUT, ASK_WORDS, in_form, native_calls, read_action, sections
+from grid.episode.drafting import Asking, Drafted, Refine, drafted
+from grid.episode.episode import Episode
+from grid.episode.refusing import refused
+from grid.episode.requests import Answers
+from grid.episode.view import Path, View
 from grid.text.answers import NO_CALL, read_plan
 from grid.text.calls import Call
 from grid.text.objects import UnreadableError

@@ -11,9 +11,9 @@ from dataclasses import replace
 from grid.core.engine import OutlineAnswer, Section
 from grid.core.errors import ModelError
 from grid.core.types import Plan, Substep
-from grid.planners import prompts
-from grid.planners.again import again, rejected
-from grid.planners.base import Episode
+from grid.episode import prompts
+from grid.episode.again import again, rejected
+from grid.episode.episode import Episode
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
 

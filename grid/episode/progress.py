@@ -10,7 +10,7 @@ from typing import NamedTuple
 from grid.core.chains import Chain
 from grid.core.types import Observation, Step, ToolCall, Trajectory, Usage
 from grid.core.world import State
-from grid.planners.requests import MOST_CHARACTERS
+from grid.episode.requests import MOST_CHARACTERS
 
 
 @dataclass(frozen=True)

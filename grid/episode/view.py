@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from grid.core.once import kept
 from grid.core.types import Step, Substep
 from grid.core.world import State
-from grid.planners import prompts
-from grid.planners.options import Options
-from grid.planners.prompts import Offer, Seen
+from grid.episode import prompts
+from grid.episode.options import Options
+from grid.episode.prompts import Offer, Seen
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Literal
 from grid.core.engine import ChoiceAnswer, FunctionsAnswer, Prompt, Section, ToolCallAnswer
 from grid.core.types import BETWEEN, FINISH, NO_TOOL, Json, ToolCall, ToolSpec, Usage, to_json
 from grid.engines.functions import Named
-from grid.planners import prompts
-from grid.planners.acting import Acting, Action, Decision
-from grid.planners.again import Rejected, again, rejected
-from grid.planners.base import Episode
-from grid.planners.refusing import checked, results
-from grid.planners.requests import Answers
-from grid.planners.view import View
+from grid.episode import prompts
+from grid.episode.acting import Acting, Action, Decision
+from grid.episode.again import Rejected, again, rejected
+from grid.episode.episode import Episode
+from grid.episode.refusing import checked, results
+from grid.episode.requests import Answers
+from grid.episode.view import View
 from grid.text.answers import NO_CALL, read_call
 from grid.text.arguments import misfit, normalised
 from grid.text.calls import Call
