@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 
 from analysis import load
+from grid.cells.endings import SOURCE
 from grid.core.roles import ACTOR, ASKED
 from grid.core.types import BETWEEN
-from grid.runner.endings import SOURCE
 from grid.store.schema import SPENT
 
 _LABELS = {ACTOR: "model", **{role: role for role in ASKED}}

@@ -16,20 +16,20 @@ from rich.console import Console
 from rich.text import Text
 
 from grid import CONF, plugins
+from grid.cells import deadline
+from grid.cells.environment import Environment, environment
+from grid.cells.run import episode_of, solve
 from grid.core.errors import ConfigError, GridError
 from grid.core.problem import Problem
 from grid.core.roles import ASKED, JUDGE
 from grid.core.untrusted import shown_lines
 from grid.episode.requests import Message
-from grid.runner import deadline
-from grid.runner.build import Built, build
-from grid.runner.cell import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.environment import Environment, environment
-from grid.runner.fitting import invalid_reason
-from grid.runner.ordering import with_ordering
-from grid.runner.roles import with_roles
-from grid.runner.run import episode_of, solve
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.ordering import with_ordering
+from grid.settings.roles import with_roles
+from grid.settings.setting import FURTHER, GROUPS, OPTIONS, Cell, Setting, cells
 from grid.store.transcripts import answer_lines
 from grid.worlds.layers import close
 

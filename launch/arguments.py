@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, Overri
 from hydra.errors import HydraException
 
 from grid.core.errors import ConfigError
-from grid.runner.cell import FURTHER, GROUPS
+from grid.settings.setting import FURTHER, GROUPS
 
 MAX_CHARACTERS = 10_000  # of an override; Hydra's parser takes seconds for longer ones
 MAX_DEPTH = 30

@@ -16,18 +16,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from grid import store
+from grid.cluster.answering import Answering, answering
 from grid.core.engine import SAMPLE, Engine
 from grid.core.problem import Dataset
 from grid.core.roles import EVALUATOR
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe, Probed
 from grid.episode.judging import Judging
-from grid.replicas.answering import Answering, answering
-from grid.runner.check import git_commit
-from grid.runner.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
-from grid.runner.config import ClusterConfig
-from grid.runner.make import make
-from grid.runner.roles import asked
+from grid.roles.comparing import Rule, Shown, Verdict, compare, comparison_id, rule_of
+from grid.settings.check import git_commit
+from grid.settings.config import ClusterConfig
+from grid.settings.make import make
+from grid.settings.roles import asked
 from launch.pairs import Pair, pairs, shown
 
 _AT_ONCE = 32

@@ -13,14 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from analysis.render import wide
+from grid.cells.forecast import Estimate, Forecast, forecast, total
+from grid.cells.pilot import CASES, Pilot, pilots_here
+from grid.cluster.pilot_batch import Side, pilots_on
 from grid.core.roles import ASKED
 from grid.core.untrusted import shown
-from grid.runner.cell import FURTHER, GROUPS
-from grid.runner.check import Checked
-from grid.runner.config import DryRun
-from grid.runner.forecast import Estimate, Forecast, forecast, total
-from grid.runner.pilot import CASES, Pilot, pilots_here
-from grid.runner.pilot_batch import Side, pilots_on
+from grid.settings.check import Checked
+from grid.settings.config import DryRun
+from grid.settings.setting import FURTHER, GROUPS
 from launch.session import announce, fleet_of, say
 
 UNKNOWN, _NOTHING = "unknown", "–"

@@ -191,8 +191,8 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
 
     from analysis import drawings
     from analysis.report import print_report
-    from grid.runner.cluster import held
-    from grid.runner.config import sweep_config
+    from grid.cluster.connection import held
+    from grid.settings.config import sweep_config
     from launch.api import settings_of
     from launch.jobs import run
     from launch.report import write_page
@@ -245,7 +245,7 @@ def _keep(path: Path, text: str) -> None:
 def _lines(entries: Sequence[Entry]) -> list[str]:
     """The head of the index: how many of what, how long, on what."""
     from analysis import gallery
-    from grid.runner.check import git_commit
+    from grid.settings.check import git_commit
 
     states = Counter(one.state for one in entries)
     told = ", ".join(f"{states[state]} {state}" for state in gallery.STATES if states[state])

@@ -13,10 +13,10 @@ from hydra.utils import instantiate
 from hydra_plugins.grid_sweeper import GridSweeper, register
 
 from grid import CONF
-from grid.runner.build import build
-from grid.runner.check import Job, check_sweep
-from grid.runner.plan import Plan
-from grid.runner.run import Stamp, run_chunk
+from grid.cells.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import Job, check_sweep
+from grid.settings.plan import Plan
 from launch.jobs import resolved
 
 

@@ -15,10 +15,10 @@ from grid.core.errors import ConfigError, GridError, UnfinishedError, one_line
 from grid.core.roles import ASKED, EVALUATOR, JUDGE
 from grid.core.untrusted import shown, shown_lines
 from grid.planners.restoring import NOT_RESTORED
-from grid.runner.cell import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
-from grid.runner.config import sweep_config
-from grid.runner.make import look_at
-from grid.runner.plain_values import check_plain
+from grid.settings.config import sweep_config
+from grid.settings.make import look_at
+from grid.settings.plain_values import check_plain
+from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
 from launch.composing import Composed
 from launch.folders import Folders, Setting
 from launch.stand_ins import one_retriever
@@ -52,7 +52,7 @@ def run(found: Sequence[Setting], report: bool = True) -> bool:
         GridError: it cannot run, or did not end.
     """
     # Not before all keys are known to be right: what follows takes seconds to import.
-    from grid.runner.check import Job, check_sweep
+    from grid.settings.check import Job, check_sweep
 
     checked = check_sweep([Job(config, labels) for config, labels in found])
     dry_run = sweep_config(found[0][0]).dry_run

@@ -6,9 +6,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from grid.runner.batch import Report
-from grid.runner.cell import GROUPS, Setting
-from grid.runner.meters import Meters
+from grid.cluster.batch import Report
+from grid.cluster.meters import Meters
+from grid.settings.setting import GROUPS, Setting
 
 COUNTERS = {
     "grid_sweep_cells_done": "cells that this run has given a row, failed ones included",

@@ -15,8 +15,8 @@ from grid import store
 from grid.core.errors import ConfigError
 from grid.core.types import Trajectory
 from grid.datasets.examining import told
-from grid.runner.comparing import Shown
-from grid.runner.rows import step_of
+from grid.roles.comparing import Shown
+from grid.store.steps import step_of
 
 _PLACE = ["model", "dataset", "dataset_version", "robustness", "retriever", "pool", "simulator", "user"]
 """In all of these the two of a pair agree, and in case and trial."""

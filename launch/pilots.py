@@ -21,7 +21,7 @@ from grid import store
 from grid.core.errors import ConfigError, GridError, one_line
 from grid.core.problem import Dataset
 from grid.metrics.scores import SUCCESS
-from grid.runner.make import make
+from grid.settings.make import make
 from grid.store.schema import LONG
 from launch import in_process
 from launch.power_arguments import PLACE

@@ -15,11 +15,11 @@ from typing import cast
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from grid.cluster.batch import Report
+from grid.cluster.fleet import Fleet
+from grid.cluster.signs import Sign
 from grid.core.untrusted import shown_lines
-from grid.replicas.fleet import Fleet
-from grid.runner.batch import Report
-from grid.runner.cell import Setting
-from grid.runner.signs import Sign
+from grid.settings.setting import Setting
 from launch.told import ENDED, FILE, RUNNING, Told, ToldSetting, line
 
 _FILE_EVERY = 2.0  # seconds between two states of the file

@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from grid.core.errors import ConfigError
-from grid.runner.cell import FURTHER, GROUPS
+from grid.settings.setting import FURTHER, GROUPS
 
 _WANTED = ("Input should be a valid string", "a folder")
 """How it is said that a value has to be a text: by pydantic, and of a data set's path."""

@@ -10,11 +10,11 @@ from importlib import metadata
 from pathlib import Path
 
 from grid import store
+from grid.cluster import connection as cluster
 from grid.core.untrusted import shown
-from grid.runner import cluster
-from grid.runner.cell import Setting
-from grid.runner.plan import Plan
-from grid.runner.roles import models
+from grid.settings.plan import Plan
+from grid.settings.roles import models
+from grid.settings.setting import Setting
 from launch import command
 
 _ALWAYS = ("agent-grid", "ray")

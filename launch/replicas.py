@@ -21,17 +21,17 @@ from rich.markup import escape
 
 from analysis.render import wide
 from grid import CONF
+from grid.cluster import connection as cluster
+from grid.cluster import gpus, pool
+from grid.cluster.fleet import Totals
+from grid.cluster.pool import Pool
+from grid.cluster.ready import wait
 from grid.core.errors import ConfigError, GridError
 from grid.core.untrusted import shown_lines
 from grid.engines.hosted import HostedEngine
-from grid.replicas import gpus, pool
-from grid.replicas.fleet import Totals
-from grid.replicas.pool import Pool
-from grid.replicas.ready import wait
-from grid.runner import cluster
-from grid.runner.build import build_engine
-from grid.runner.config import SweepConfig, sweep_config
-from grid.runner.make import unpriced
+from grid.settings.build import build_engine
+from grid.settings.config import SweepConfig, sweep_config
+from grid.settings.make import unpriced
 from launch.plugins import prepared
 from launch.refusals import refusal
 from launch.summary import replicas_table

@@ -18,16 +18,17 @@ from analysis import served, unreadable
 from analysis.render import wide
 from analysis.screen import print_screen
 from grid import store
+from grid.cells.transcripts import TABLES
+from grid.cluster import batch
+from grid.cluster import connection as cluster
+from grid.cluster.fleet import Fleet
 from grid.core.errors import ErrorKind, StoreError
 from grid.core.untrusted import shown
-from grid.replicas.fleet import Fleet
-from grid.runner import batch, cluster
-from grid.runner.cell import Setting
-from grid.runner.check import Checked
-from grid.runner.keeping import REST_SHARE
-from grid.runner.plan import Plan
-from grid.runner.prices import expect_counts
-from grid.runner.transcripts import TABLES
+from grid.settings.check import Checked
+from grid.settings.keeping import REST_SHARE
+from grid.settings.plan import Plan
+from grid.settings.prices import expect_counts
+from grid.settings.setting import Setting
 from launch.metrics import SweepMetrics
 from launch.progress import SweepProgress
 from launch.recording import record

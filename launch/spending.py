@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from grid import store
-from grid.runner.batch import Run
-from grid.runner.plan import Plan
-from grid.runner.worker import Report
+from grid.cluster.batch import Run
+from grid.cluster.worker import Report
+from grid.settings.plan import Plan
 
 
 class Spending:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from grid.runner.make import make
+from grid.settings.make import make
 from launch.folders import Setting
 
 

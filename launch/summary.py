@@ -8,9 +8,9 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from grid.cluster.batch import Report
+from grid.cluster.fleet import Totals
 from grid.core.untrusted import shown
-from grid.replicas.fleet import Totals
-from grid.runner.batch import Report
 
 
 def replicas_table(totals: Sequence[Totals]) -> Table:

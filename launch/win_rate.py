@@ -25,9 +25,9 @@ from grid import CONF, store
 from grid.core.errors import ConfigError, EngineError, GridError, UnfinishedError
 from grid.core.roles import EVALUATOR
 from grid.engines.informed import Informed
-from grid.runner.build import build_engine
-from grid.runner.config import sweep_config
-from grid.runner.roles import judging, models
+from grid.settings.build import build_engine
+from grid.settings.config import sweep_config
+from grid.settings.roles import judging, models
 from launch.comparing import Evaluating, compare_all
 from launch.refusals import refusal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from grid import CONF
 from grid.contracts.files import LEFT_OPEN, goes_together, names, outlines, setting_of, yaml
-from grid.runner.check import Job
+from grid.settings.check import Job
 from tests import mcp
 
 __all__ = [

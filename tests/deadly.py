@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
 from grid import store
+from grid.cluster import worker
+from grid.cluster.worker import Chunk, Report
 from grid.core.errors import UnfinishedError
 from grid.core.types import Trajectory
 from grid.datasets.slate.dataset import Slate
 from grid.episode.episode import Episode
 from grid.planners.react import ReAct
-from grid.runner import worker
-from grid.runner.worker import Chunk, Report
 
 DEADLY = Slate().case_ids()[3]  # the fourth that `limit` draws
 GO = "go"  # a file: what waiting chunks and cases wait for

@@ -15,7 +15,7 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.composites import Composite
 from grid.robustness.costs import PricedWorld
-from grid.runner.make import make
+from grid.settings.make import make
 from grid.text.references import answering, resolve
 from grid.worlds.layers import close, within
 from grid.worlds.simulated import Referenced

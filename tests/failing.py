@@ -10,11 +10,11 @@ from typing import Any
 
 from analysis.failures import read
 from grid import store
+from grid.cells.case_rows import case_row
+from grid.cells.rows import step_rows
 from grid.core.problem import Problem
 from grid.core.types import Json, Step, Substep, ToolCall, Trajectory, to_json
 from grid.metrics.stepwise import scored
-from grid.runner.case_rows import case_row
-from grid.runner.rows import step_rows
 from grid.text.references import resolve
 from tests.unit.test_store import episode
 

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import FINISH, RESULT
 from grid.datasets.freebase.dataset import AtomicKbqa
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.text import references
 from tests.oracle import oracle_of
 from tests.walks import Walk

@@ -12,6 +12,8 @@ from unittest.mock import patch
 import numpy as np
 from pydantic.dataclasses import dataclass
 
+from grid.cluster import worker
+from grid.cluster.worker import Chunk, Report
 from grid.core.engine import SAMPLE, ChoiceAnswer, Engine, Prompt, ScoreAnswer, Section
 from grid.core.roles import JUDGE
 from grid.core.strict import STRICT
@@ -23,8 +25,7 @@ from grid.episode.episode import Episode
 from grid.episode.judging import Judging, outcome_section, proposal_section
 from grid.episode.progress import Budget
 from grid.episode.view import View
-from grid.runner import make, worker
-from grid.runner.worker import Chunk, Report
+from grid.settings import make
 from tests.teacher_forcing import teacher_forced
 from tests.world import PLAN, TOOLS, small_world
 

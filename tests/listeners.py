@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from grid.runner import cluster
-from grid.runner.config import ClusterConfig
+from grid.cluster import connection as cluster
+from grid.settings.config import ClusterConfig
 
 _LISTENS = "0A"
 

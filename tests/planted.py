@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.roles import JUDGE
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of
 
 BUDGET = BudgetConfig()

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from grid.cluster.replica import Hosting, Replica
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.types import Usage
 from grid.engines.hosted import Occupancy
-from grid.replicas.replica import Hosting, Replica
 
 
 class Instant:

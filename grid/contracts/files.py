@@ -16,9 +16,9 @@ from grid.core.problem import BRANCHING, DRAFTED, GIVEN, OUTLINE, Dataset
 from grid.core.roles import ASKED
 from grid.episode.episode import Planner
 from grid.plugins import allowed
-from grid.runner.cell import Setting
-from grid.runner.make import make
-from grid.runner.roles import judges_plans, with_roles
+from grid.settings.make import make
+from grid.settings.roles import judges_plans, with_roles
+from grid.settings.setting import Setting
 
 LEFT_OPEN: dict[str, dict[str, Any]] = {}
 """By dataset what its file leaves open besides its path, such as a program: whoever runs the contracts says it."""

@@ -13,7 +13,7 @@ import pytest
 from grid.contracts.files import goes_together, names, outlines, yaml
 from grid.core.engine import Engine
 from grid.plugins import allowed
-from grid.runner.make import ROOMS, make, unpriced
+from grid.settings.make import ROOMS, make, unpriced
 
 GROUPS = tuple(ROOMS)
 _WITH_A_NEW_DATASET = ("react", "lats", "plan_first", "egb_logits")

@@ -28,7 +28,7 @@ from grid.core.problem import (
 from grid.core.roles import JUDGE
 from grid.episode.episode import Planner
 from grid.robustness.base import Robustness
-from grid.runner.make import ROOMS, load_class, make, unpriced
+from grid.settings.make import ROOMS, load_class, make, unpriced
 
 
 def parts(group: str, name: str) -> list[tuple[str, dict[str, Any]]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, episode_of, run_chunk
 from grid.contracts.files import setting_of, yaml
 from grid.contracts.subject import subject_of
 from grid.core.problem import DRAFTED, GIVEN
@@ -22,12 +23,11 @@ from grid.core.types import FINISH, NO_TOOL, Substep
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.search.planner import TreeSearch
 from grid.plugins import plugin_of
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.make import make
-from grid.runner.run import Stamp, episode_of, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.make import make
+from grid.settings.setting import Cell, Setting, cells
 from grid.store.schema import TABLES, TIMES
 from grid.store.writing import as_table
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from grid import plugins
+from grid.cells.run import Stamp, run_chunk
 from grid.contracts.files import setting_of
 from grid.core.problem import Problem
 from grid.core.types import Json
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting, cells
 from grid.text import references
 
 _BUDGET = BudgetConfig()

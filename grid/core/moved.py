@@ -26,7 +26,7 @@ MOVED = table()
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds modules by their old names; asked after all others, as it is the last of `sys.meta_path`."""
+    """Finds modules by their old names, before others would find them again in the folder of a package that moved."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -44,4 +44,4 @@ class _Moved(MetaPathFinder, Loader):
 
 
 if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
-    sys.meta_path.append(_Moved())
+    sys.meta_path.insert(0, _Moved())

@@ -176,7 +176,7 @@ class Dataset(Protocol):
     an engine can be told. EXAMINED: its problems have `examine`, for whoever names an evaluator. SIMULATED: its worlds
     are `grid.worlds.simulated.Played`, for whoever names a simulator. DIAGNOSED: what is true of a plan can be
     computed. SOLVED_FIRST: of two trajectories a sole one that passed is the better
-    (`grid.runner.comparing.SOLVED_FIRST_RULE`).
+    (`grid.roles.comparing.SOLVED_FIRST_RULE`).
     """
 
     @property

@@ -1,0 +1,12 @@
+"""Benchmarks: each reads its files, or makes its cases from a seed, and gives problems.
+
+A problem has a case, its tools, a world, a reference and a scorer.
+
+A folder or file a benchmark; `conf/dataset` names its class. `files` reads what nobody vouches for, `sampling` and
+`balance` say which cases are taken and in which order. Begin with `ultratool` (one file) or `functions` (a JSON Lines
+file and Python functions), then `slate`.
+
+`question_answering`, `nearest`, `constants` and `grading` are shared by questions over facts, `function_tools`,
+`parameters`, `alternatives` and `callstrings` by tools out of schemas, `grounding` and `examining` by benchmarks whose
+tools nobody has. It imports `metrics`, `episode`, `worlds` and what is below.
+"""

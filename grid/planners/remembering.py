@@ -1,7 +1,7 @@
 """What a planner did on other cases, shown in its prompts: the group `memory` (egb_slate B.1).
 
 A trace is one case: its request, every step on the path to the result, as a history shows them, and whether the case
-was resolved. Whose traces they are, and where they come from, the run layer decides (`grid.runner.remembered`).
+was resolved. Whose traces they are, and where they come from, the run layer decides (`grid.settings.remembered`).
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from grid.cells.run import Stamp, run_chunk
 from grid.engines.http.engine import OpenAIHTTP
-from grid.runner.build import Built, build
-from grid.runner.cell import GROUPS, Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import GROUPS, Setting, cells
 
 BUDGET = BudgetConfig()
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from grid.core.engine import Prompt
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
-from grid.runner.build import build_engine
+from grid.settings.build import build_engine
 from launch.benchmarks.prompts import as_text, choice_prompt, model_config
 
 OPTIONS = 100

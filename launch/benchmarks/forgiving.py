@@ -25,7 +25,7 @@ from grid.datasets.kqa.records import KB
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical, nearest
 from grid.robustness.tools_forgiving import ToolsForgiving
-from grid.runner.make import make
+from grid.settings.make import make
 from grid.worlds.kopl.base import KnowledgeBase
 from grid.worlds.kopl.reading import parse
 from grid.worlds.kopl.sets import DIRECTIONS, EntitySet

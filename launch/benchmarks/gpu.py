@@ -23,14 +23,14 @@ from typing import Any, cast
 from rich.console import Console
 
 from grid import store
+from grid.cluster import connection as ray_cluster
+from grid.cluster import pool
+from grid.cluster.fleet import Fleet
 from grid.core.engine import Prompt, ScoreAnswer
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
-from grid.replicas import pool
-from grid.replicas.fleet import Fleet
-from grid.runner import cluster as ray_cluster
-from grid.runner.build import build_engine
-from grid.runner.config import BudgetConfig, ClusterConfig
+from grid.settings.build import build_engine
+from grid.settings.config import BudgetConfig, ClusterConfig
 from launch.benchmarks import gpu_exact, gpu_kills, gpu_masks
 from launch.benchmarks.choose import spread
 from launch.benchmarks.gpu_model import SHAPES, Memory, make_shape
@@ -58,7 +58,7 @@ PARTS = {
     "kills": "SIGKILL of the engine's process and of the replica in a sweep, rows compared",
     "share": "two replicas on one GPU beside one",
 }
-_WORKER_CELLS = 16  # that a worker runs side by side (grid.runner.run.CONCURRENT_CELLS)
+_WORKER_CELLS = 16  # that a worker runs side by side (grid.cells.run.CONCURRENT_CELLS)
 _TOGETHER = 16  # prefills, and choices, at once
 _LABEL = "measured"
 

@@ -27,7 +27,7 @@ from grid.engines.choice import Prefix
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel, ending
 from grid.engines.rendering import Renderer
-from grid.runner.build import build_engine
+from grid.settings.build import build_engine
 from launch.benchmarks import prompts as made
 from launch.benchmarks.gpu_model import with_weights
 

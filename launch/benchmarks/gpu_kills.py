@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grid import store
-from grid.replicas import pool
-from grid.replicas.fleet import Fleet
-from grid.runner.config import BudgetConfig
+from grid.cluster import pool
+from grid.cluster.fleet import Fleet
+from grid.settings.config import BudgetConfig
 from launch.benchmarks.throughput import plan_of, setting, sweep
 
 if TYPE_CHECKING:

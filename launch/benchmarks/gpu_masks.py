@@ -16,7 +16,7 @@ from grid.datasets.slate.dataset import Slate
 from grid.engines.answer_schema import answer_schema
 from grid.engines.language_model import LanguageModel
 from grid.engines.vllm.engine import _grammar
-from grid.runner.build import build_engine
+from grid.settings.build import build_engine
 
 if TYPE_CHECKING:
     from launch.benchmarks.gpu import Bench

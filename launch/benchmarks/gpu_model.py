@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from grid.engines.language_model import LanguageModel
-from grid.runner.build import build_engine
+from grid.settings.build import build_engine
 from launch.benchmarks.prompts import model_config
 
 _QWEN = {"max_position_embeddings": 32768, "num_key_value_heads": 4, "num_hidden_layers": 28}

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from grid.cluster.replica import Hosting
 from grid.core.engine import Prompt
-from grid.replicas.replica import Hosting
 from launch.benchmarks.gpu_model import weightless
 from launch.benchmarks.throughput import RecordingReplica
 

@@ -22,6 +22,7 @@ from analysis.agreement.plans import Comparison
 from analysis.agreement.sheets import errors, overall
 from analysis.intervals import CLUSTER, share
 from analysis.render import Sheet, show
+from grid.cluster.answering import answering
 from grid.core.chains import ERRORS, Chain, Verdict
 from grid.core.engine import Engine
 from grid.core.seeds import derive_seed
@@ -29,8 +30,7 @@ from grid.datasets.apb_synthetic.dataset import ApbSynthetic, done_steps
 from grid.datasets.apb_synthetic.judged import judged_task, truth
 from grid.engines.hosted import HostedEngine
 from grid.episode.plan_judging import JudgedTask, plan_prompt
-from grid.replicas.answering import answering
-from grid.runner.evaluation import Evaluation
+from grid.roles.evaluation import Evaluation
 from grid.worlds.programs.mutations import mutations, right
 from launch.agreement import write
 from launch.comparing import Evaluating

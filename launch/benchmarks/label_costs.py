@@ -16,7 +16,7 @@ from grid.datasets.slate.dataset import Slate
 from grid.engines.hosted import HostedEngine
 from grid.engines.language_model import LanguageModel
 from grid.episode.asking import ASK_CALL, ASK_SUBSTEP
-from grid.runner.build import build_engine
+from grid.settings.build import build_engine
 from launch.benchmarks.choose import prefill, seconds, spread
 from launch.benchmarks.prompts import choice_prompt
 

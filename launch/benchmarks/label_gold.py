@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.table import Table
 
+from grid.cells.run import episode_of
 from grid.core.engine import Choice, Prompt
 from grid.core.seeds import derive_seed
 from grid.core.types import NO_TOOL, Usage
@@ -20,10 +21,9 @@ from grid.episode.asking import OptionLabels, choice_prompt
 from grid.episode.options import Options
 from grid.episode.view import View
 from grid.planners.votes import entropy
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting
-from grid.runner.config import BudgetConfig
-from grid.runner.run import episode_of
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting
 
 FORMS: tuple[OptionLabels, ...] = ("numbers", "names")
 COLUMNS = "data|labels|decisions|right|of tool steps|of steps without a tool|entropy|unassigned"

@@ -15,6 +15,7 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.table import Table
 
+from grid.cells.run import episode_of
 from grid.core.engine import Choice, Prompt
 from grid.core.types import NO_TOOL
 from grid.engines.hosted import HostedEngine
@@ -22,10 +23,9 @@ from grid.engines.language_model import Labels
 from grid.episode.acting import Acting, begin
 from grid.episode.asking import choice_prompt
 from grid.episode.view import View
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting
-from grid.runner.config import BudgetConfig
-from grid.runner.run import episode_of
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting
 from launch.benchmarks import label_costs, label_gold
 from launch.benchmarks.prompts import model_config
 

@@ -24,7 +24,7 @@ from grid.pools.distractors import real_tools
 from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import distinct
 from grid.retrievers.bm25 import BM25
-from grid.runner.pooled import Pooled
+from grid.settings.pooled import Pooled
 
 DISTRACTORS = (0, 10, 100, 1_000, 10_000)
 _KINDS = ("real", "varied")

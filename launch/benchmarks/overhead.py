@@ -17,16 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from grid import store
+from grid.cells.attempts import Outcome
+from grid.cells.run import Stamp, run_cell
+from grid.cluster import batch
+from grid.cluster import connection as ray_cluster
+from grid.cluster.fleet import Fleet
 from grid.core.problem import Problem
-from grid.replicas.fleet import Fleet
-from grid.runner import batch
-from grid.runner import cluster as ray_cluster
-from grid.runner.attempts import Outcome
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.config import BudgetConfig, ClusterConfig
-from grid.runner.plan import Plan
-from grid.runner.run import Stamp, run_cell
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig, ClusterConfig
+from grid.settings.plan import Plan
+from grid.settings.setting import Cell, Setting, cells
 from launch.benchmarks import versus
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from analysis.design import design
 from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
 from grid.core.errors import GridError
-from grid.runner.plan import Plan
+from grid.settings.plan import Plan
 from launch import in_process
 
 PRESET = "planning_horizon"

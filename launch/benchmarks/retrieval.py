@@ -20,7 +20,7 @@ from grid.core.types import Case, Plan, Substep, ToolSpec
 from grid.datasets.slate.dataset import Slate
 from grid.pools.distractors import distractors
 from grid.retrievers.scored import document
-from grid.runner.make import make
+from grid.settings.make import make
 from launch.benchmarks.library import resident
 from launch.measuring import ROOT
 

@@ -18,18 +18,17 @@ from typing import IO, Any, cast
 from rich.console import Console
 from rich.table import Table
 
+from grid.cluster import batch, pool
+from grid.cluster import connection as ray_cluster
+from grid.cluster.fleet import Fleet
+from grid.cluster.replica import Replica
 from grid.engines.hosted import HostedEngine
 from grid.engines.probe import Probe
 from grid.engines.vllm.engine import VLLM
-from grid.replicas import pool
-from grid.replicas.fleet import Fleet
-from grid.replicas.replica import Replica
-from grid.runner import batch
-from grid.runner import cluster as ray_cluster
-from grid.runner.build import build, build_engine
-from grid.runner.cell import Setting
-from grid.runner.config import BudgetConfig, ClusterConfig
-from grid.runner.plan import Plan
+from grid.settings.build import build, build_engine
+from grid.settings.config import BudgetConfig, ClusterConfig
+from grid.settings.plan import Plan
+from grid.settings.setting import Setting
 from launch.benchmarks.layers import cpu_seconds, in_hand
 from launch.benchmarks.prompts import model_config
 

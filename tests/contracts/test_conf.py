@@ -18,8 +18,8 @@ from grid.contracts.test_conf import (
 )
 from grid.core.engine import Engine
 from grid.episode.episode import Planner
-from grid.runner.config import ClusterConfig
-from grid.runner.make import make
+from grid.settings.config import ClusterConfig
+from grid.settings.make import make
 from tests.configs import CONF, names, solvers, yaml
 
 __all__ = [

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Choice, ChoiceAnswer, Prompt, Section, option_numbers
 from grid.core.errors import ConfigError, ContextError
 from grid.engines.http.chat import messages, plain
 from grid.engines.http.engine import OpenAIHTTP
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, refusal
 from tests.openai_engine import engine, failure, prompt

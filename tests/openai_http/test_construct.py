@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from grid.datasets.slate.construct import plans
-from grid.datasets.slate.construct.__main__ import main
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.cells.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
+from grid.synthesis.slate import plans
+from grid.synthesis.slate.__main__ import main
 from tests.configs import setting_of
 from tests.constructing import ANSWERS, arguments, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal
@@ -97,7 +97,7 @@ class Killing:
 def test_killed_in_a_stage_nothing_is_paid_twice(stage: str, tmp_path: Path) -> None:
     killing = Killing(stage, 2)
     with LocalServer(killing) as server:
-        command = [sys.executable, "-m", "grid.datasets.slate.construct"]
+        command = [sys.executable, "-m", "grid.synthesis.slate"]
         given = arguments(server.url, tmp_path, "killed", "at_once=1")
         killing.process = process = subprocess.Popen(
             [*command, *given], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -238,7 +238,7 @@ def test_a_server_that_stops_answering(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_two_at_once_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from grid.datasets.slate.construct.pipeline import held
+    from grid.synthesis.slate.pipeline import held
 
     with held(tmp_path / "out"):
         status, server = run_in(tmp_path, right())

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from grid.core.types import Json
-from grid.datasets.slate.construct import shapes
-from grid.datasets.slate.construct.__main__ import main
+from grid.synthesis.slate import shapes
+from grid.synthesis.slate.__main__ import main
 from tests.constructing import arguments, changed, lines, run_in
 from tests.http_server import LocalServer
 from tests.scripted_slate import STAGES, right, stage_of

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json
-from grid.datasets.slate.construct import shapes
-from grid.datasets.slate.construct.__main__ import main
 from grid.datasets.slate.dataset import Slate
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
+from grid.synthesis.slate import shapes
+from grid.synthesis.slate.__main__ import main
 from tests.configs import setting_of
 from tests.constructing import arguments, changed, contents, lines, of_stages, run_in
 from tests.http_server import Asked, LocalServer, Reply, refusal

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
+from grid.cells.run import episode_of
 from grid.core.errors import ContextError
 from grid.core.roles import ACTOR, JUDGE, Role
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.http.reasons import room
 from grid.episode.requests import Requests
 from grid.planners.refining import Refined, Refining
-from grid.runner.build import build
-from grid.runner.config import BudgetConfig
-from grid.runner.run import episode_of
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Play, Reply, completion, models, refusal
 from tests.openai_engine import CHAT, engine, prompt

@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 
 from analysis import provenance
+from grid.cluster.answering import Answering, loaded
+from grid.cluster.probing import probes_of
 from grid.core.engine import ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, CRITIC, EVALUATOR, JUDGE, USER
 from grid.engines.answer_schema import answer_schema
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.probe import Probe
-from grid.replicas.answering import Answering, loaded
-from grid.runner.build import build
-from grid.runner.check import Job, check_sweep
-from grid.runner.config import BudgetConfig, ClusterConfig
-from grid.runner.probing import probes_of
+from grid.settings.build import build
+from grid.settings.check import Job, check_sweep
+from grid.settings.config import BudgetConfig, ClusterConfig
 from tests.configs import LABELS, job, yaml
 from tests.http_server import Asked, LocalServer, Play, Reply, refusal
 from tests.judged import ASKED, asking

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Sampled
 from grid.core.errors import ContextError, EngineError, ModelError
 from grid.engines.http.client import RefusedError, WithheldError
 from grid.episode.requests import Requests
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.text.objects import UnreadableError
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, TinyModel, completion, refusal

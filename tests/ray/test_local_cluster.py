@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from grid.cluster.connection import connect
 from grid.core.errors import ConfigError
-from grid.runner.cluster import connect
-from grid.runner.config import ClusterConfig
+from grid.settings.config import ClusterConfig
 from tests.commands import Ended, launch
 
 ROOT = Path(__file__).parents[2]

@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from grid.cells.attempts import Outcome
+from grid.cells.run import Stamp, run_cell
 from grid.core.roles import ACTOR
 from grid.engines.http.engine import OpenAIHTTP, Serving
-from grid.runner.attempts import Outcome
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.keeping import Keep
-from grid.runner.prices import Price
-from grid.runner.run import Stamp, run_cell
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.keeping import Keep
+from grid.settings.prices import Price
+from grid.settings.setting import Setting, cells
 from tests import bfcl
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, models

@@ -14,12 +14,12 @@ import pytest
 from analysis import load
 from analysis.baselines import baselines
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import SAMPLE, Choice, Home, PlanAnswer, Prompt, Sampled
 from grid.core.types import Usage
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests import bfcl, workbench
 from tests.configs import setting_of
 

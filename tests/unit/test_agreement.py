@@ -22,12 +22,12 @@ from analysis.errors import AnalysisError
 from analysis.intervals import CLUSTER
 from analysis.render import show
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.core.chains import ERRORS
 from grid.core.errors import DataError
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from launch import agreement
 from launch.agreement import write
 from tests.apb import write as write_records

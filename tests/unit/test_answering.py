@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Choice, Prompt, Sampled, ScoreAnswer, TextAnswer, ToolCallAnswer, VoteAnswer
 from grid.core.roles import EVALUATOR, JUDGE
 from grid.core.types import FINISH, Usage, to_json
 from grid.engines.places import takes_answer
 from grid.episode.judging import Judging
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting, cells
 from tests.configs import setting_of, solvers
 from tests.oracle import Oracle, oracle_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from analysis.intervals import CLUSTER
 from analysis.search import anytime, sizes
-from grid.runner.config import BudgetConfig
+from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, by_planner, episode, improvements, nodes, only, sheets, write
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ConfigError
 from grid.core.problem import Problem
 from grid.core.types import REJECT, Step, Substep, ToolCall, Trajectory
 from grid.datasets.apb.dataset import Apb
 from grid.engines.lexical.engine import Lexical
 from grid.episode.chains import chain_of
-from grid.runner.build import build
-from grid.runner.cell import Setting, cells
-from grid.runner.check import Job, check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.roles import with_roles
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import Job, check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.roles import with_roles
+from grid.settings.setting import Setting, cells
 from tests.apb import BROKEN, CHAIN, ROWS, TOOLS, TRAP, row, stepwise, tool, write
 from tests.configs import LABELS, job, yaml
 

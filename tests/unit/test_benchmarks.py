@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("psutil")
 
 from grid import store
-from grid.runner.build import build
-from grid.runner.cell import cells
+from grid.settings.build import build
+from grid.settings.setting import cells
 from launch.benchmarks import null_search, overhead, search
 from launch.benchmarks.layers import cpu_seconds, in_hand
 

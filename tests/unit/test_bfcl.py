@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, episode_of, run_chunk
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.datasets.bfcl.dataset import BFCL
 from grid.datasets.parameters import details
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, episode_of, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests import bfcl
 from tests.bfcl import CATEGORIES, CLOCK, DEEP, OTHER_WEATHER, WEATHER, function, typed
 from tests.configs import setting_of

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Observation, ToolCall
 from grid.datasets.bfcl import classes
 from grid.datasets.bfcl.conversation import Conversation, Talk
 from grid.datasets.bfcl.multi_turn import ADDED
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.bfcl_turns import CATEGORIES, FILES, case_of, write
 from tests.configs import setting_of, solvers
 

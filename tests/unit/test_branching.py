@@ -32,9 +32,9 @@ from analysis.branching.mechanisms import (
 from analysis.render import Sheet
 from analysis.report import print_report
 from grid import store
+from grid.cells.rows import step_rows
 from grid.core.problem import Problem
 from grid.core.types import NO_TOOL, ToolCall, Trajectory
-from grid.runner.rows import step_rows
 from grid.worlds.layers import bare
 from grid.worlds.lookup import LookupSimulator
 from tests import planted, searched

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ContextError, ModelError, ToolError
 from grid.core.problem import OUTLINE, Dataset, Outline, Problem
 from grid.core.types import Observation, Skipped, ToolCall, ToolSpec
@@ -18,11 +19,10 @@ from grid.core.world import State, World
 from grid.episode.progress import Budget
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Setting, cells
 from tests.configs import setting_of
 
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, killed_cell, run_chunk
 from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.errors import ContextError, EngineError, ErrorKind, ModelError
 from grid.core.problem import Judged
 from grid.core.roles import EVALUATOR
 from grid.engines.lexical.engine import Lexical
 from grid.episode.judging import Judging
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, killed_cell, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting, cells
 from tests.configs import FOLDERS, setting_of
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -15,12 +15,12 @@ from grid.core.types import ToolSpec
 from grid.datasets import null
 from grid.engines.null import Null
 from grid.planners.egb import EGBSampling
-from grid.runner.build import build
-from grid.runner.cell import GROUPS, Setting
-from grid.runner.check import Job, check_sweep
-from grid.runner.config import BudgetConfig, sweep_config
-from grid.runner.fitting import invalid_reason
-from grid.runner.make import load_class, make
+from grid.settings.build import build
+from grid.settings.check import Job, check_sweep
+from grid.settings.config import BudgetConfig, sweep_config
+from grid.settings.fitting import invalid_reason
+from grid.settings.make import load_class, make
+from grid.settings.setting import GROUPS, Setting
 from tests.configs import SHARED, setting_of
 
 EGB = "grid.planners.egb.EGBSampling"
@@ -250,7 +250,7 @@ def test_a_tool_may_not_be_named_as_an_option_of_every_choice(monkeypatch: pytes
     shadowed = {name: ToolSpec(name, "", ())}
     dataset = SimpleNamespace(tools=dict(null.Null.tools) | shadowed)
     for module in ("build", "pooled"):
-        monkeypatch.setattr(f"grid.runner.{module}.dataset_of", lambda key: dataset)
+        monkeypatch.setattr(f"grid.settings.{module}.dataset_of", lambda key: dataset)
     setting = Setting(SETTING | {"dataset": {"named": name}}, LABELS, 0)
     error = refused(lambda: build(setting, BudgetConfig(llm_calls=1, steps=1)))
     assert (error.key, error.value) == ("dataset", [name])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from grid import store
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.keeping import Keep
-from grid.runner.run import Stamp, run_cell, run_chunk
+from grid.cells.run import Stamp, run_cell, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.keeping import Keep
+from grid.settings.setting import Cell, Setting, cells
 from launch.benchmarks.overhead import BUDGET, null_setting
 
 NULL = {"_target_": "grid.datasets.null.Null", "cases": 1}

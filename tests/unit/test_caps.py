@@ -10,13 +10,13 @@ import pytest
 
 from analysis import heading
 from grid import store
+from grid.cluster import connection as cluster
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
 from grid.episode.episode import Planner
-from grid.runner import cluster
-from grid.runner.caps import cut
-from grid.runner.check import check_sweep
-from grid.runner.make import make
+from grid.settings.caps import cut
+from grid.settings.check import check_sweep
+from grid.settings.make import make
 from launch import recording
 from tests import plan_rows
 from tests.configs import job, names, solvers, yaml

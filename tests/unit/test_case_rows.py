@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.cells.attempts import ChunkResult
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import to_json
-from grid.runner.attempts import ChunkResult
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of
 
 

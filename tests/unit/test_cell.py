@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import grid.runner.cell
+import grid.settings.setting
 from grid.metrics.scores import SCORING
-from grid.runner.cell import Cell, Setting, cells
+from grid.settings.setting import Cell, Setting, cells
 
 CONFIG: dict[str, Any] = {
     "model": {"_target_": "grid.engines.lexical.engine.Lexical", "temperature": 0.7},
@@ -104,7 +104,7 @@ def test_more_cases_or_trials_leave_the_ids_of_the_others() -> None:
 
 def test_a_new_scoring_makes_new_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {cell.cell_id for cell in enumerated()}
-    monkeypatch.setattr(grid.runner.cell, "SCORING", "another")
+    monkeypatch.setattr(grid.settings.setting, "SCORING", "another")
     assert not before & {cell.cell_id for cell in enumerated()}
 
 
@@ -136,7 +136,7 @@ def test_no_two_cells_of_a_large_enumeration_are_alike() -> None:
 def test_a_key_is_the_digest_of_setting_case_and_trial(case: str) -> None:
     whole = {"setting": Setting(CONFIG, LABELS, 0).id, "dataset_version": "v1", "scoring": SCORING}
     (cell,) = enumerated(cases=[case], trials=1)
-    assert cell.cell_key == grid.runner.cell._digest([grid.runner.cell._digest(whole), case, 0])
+    assert cell.cell_key == grid.settings.setting._digest([grid.settings.setting._digest(whole), case, 0])
 
 
 def test_other_code_makes_other_ids_with_the_same_keys_and_seeds() -> None:
@@ -200,6 +200,6 @@ def test_what_is_tried_side_by_side_is_not_in_the_id() -> None:
 )
 def test_a_key_that_came_later_is_in_no_id_at_its_default(key: str, other: object) -> None:
     group, _, name = key.partition(".")
-    default = grid.runner.cell.LATER[key]
+    default = grid.settings.setting.LATER[key]
     assert [cell.cell_id for cell in enumerated(changed(group, name, default))] == [c.cell_id for c in enumerated()]
     assert not {cell.cell_id for cell in enumerated(changed(group, name, other))} & {c.cell_id for c in enumerated()}

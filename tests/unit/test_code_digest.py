@@ -435,7 +435,7 @@ def test_code_of_the_grid_that_a_plugin_reaches_counts(pack: Path) -> None:
 def test_a_planner_counts_its_prompts_and_not_other_planners() -> None:
     found = modules("grid.planners.react.ReAct")
     assert {"grid.episode.acting", "grid.episode.prompts", "grid.text.answers"} <= found
-    assert not {"grid.planners.egb", "grid.runner.run", "grid.runner.batch", "grid.store"} & found
+    assert not {"grid.planners.egb", "grid.cells.run", "grid.cluster.batch", "grid.store"} & found
     assert not [name for name in found if name.startswith("grid.contracts")]
 
 

@@ -12,26 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grid.core.types import NO_TOOL, Json, ToolCall
-from grid.datasets.slate.construct import (
-    grounding,
-    merging,
-    outcomes,
-    outlines,
-    plans,
-    queries,
-    shapes,
-    substeps,
-    tools,
-    wishes,
-)
-from grid.datasets.slate.construct.asking import Asker, Settled
-from grid.datasets.slate.construct.config import Domain
-from grid.datasets.slate.construct.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
-from grid.datasets.slate.construct.journal import Journal, Line
-from grid.datasets.slate.construct.nearby import by_words
-from grid.datasets.slate.construct.rules import copied, fits, normal, stands_in
 from grid.datasets.slate.stock import SHAPES, Complexity
 from grid.engines.http.strict import strict_schema
+from grid.synthesis.slate import grounding, merging, outcomes, outlines, plans, queries, shapes, substeps, tools, wishes
+from grid.synthesis.slate.asking import Asker, Settled
+from grid.synthesis.slate.config import Domain
+from grid.synthesis.slate.items import CHARACTERS, FORM, NO_JSON, Checked, Item, prompt_of, read
+from grid.synthesis.slate.journal import Journal, Line
+from grid.synthesis.slate.nearby import by_words
+from grid.synthesis.slate.rules import copied, fits, normal, stands_in
 from tests.scripted_slate import ANSWERS, QUERIES_FIRST, STAGES
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from omegaconf import OmegaConf
 
 from grid import CONF
 from grid.core.errors import ConfigError
-from grid.datasets.slate.construct import merging, nearby, plans
-from grid.datasets.slate.construct.nearby import ByMeaning, by_words
 from grid.datasets.slate.records import ToolRecord
 from grid.retrievers import dense
 from grid.retrievers.embedding import Embedder
+from grid.synthesis.slate import merging, nearby, plans
+from grid.synthesis.slate.nearby import ByMeaning, by_words
 
 
 def tool(name: str, description: str = "", category: str = "Repairs") -> ToolRecord:

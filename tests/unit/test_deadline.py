@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from grid.runner.deadline import CaseLoop, CaseTime, asking, run
+from grid.cells.deadline import CaseLoop, CaseTime, asking, run
 
 T = TypeVar("T")
 

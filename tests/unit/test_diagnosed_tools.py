@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from grid.runner.build import build
-from grid.runner.config import BudgetConfig
-from grid.runner.run import episode_of
+from grid.cells.run import episode_of
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
 from tests.configs import names, setting_of
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis.disturbances import disturbances
+from grid.cells.run import Stamp, run_chunk
 from grid.core.chains import ALTER, OTHER, REFUSE, REPLACE, RETRY
 from grid.core.problem import BRANCHING, OUTLINE
 from grid.core.types import FINISH, REJECT, Observation, Parameter, Step, Substep, ToolCall, ToolSpec, Trajectory
@@ -20,11 +21,10 @@ from grid.datasets.slate.dataset import Slate
 from grid.robustness.broken_tool import behaviour_of
 from grid.robustness.composites import Composite, least_cost
 from grid.robustness.naming import double, words
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.setting import cells
 from tests.configs import setting_of, yaml
 
 SURE = {"tool_skill": 1.0, "argument_skill": 1.0, "malformed": 0.0}

@@ -10,11 +10,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra_plugins.grid_sweeper import register, settings
 from omegaconf import OmegaConf
 
-from grid.runner.cell import GROUPS, Setting
-from grid.runner.config import DryRun, SweepConfig, sweep_config
-from grid.runner.forecast import Estimate
-from grid.runner.pilot import Batch, Pilot, Took
-from grid.runner.pilot_batch import Side
+from grid.cells.forecast import Estimate
+from grid.cells.pilot import Batch, Pilot, Took
+from grid.cluster.pilot_batch import Side
+from grid.settings.config import DryRun, SweepConfig, sweep_config
+from grid.settings.setting import GROUPS, Setting
 from launch.arguments import with_pilot
 from launch.dry_run import clock, told
 from tests.configs import CONF

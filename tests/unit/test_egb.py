@@ -14,7 +14,7 @@ from grid.core.types import NO_TOOL, Trajectory
 from grid.planners.egb import EGBLogits, EGBSampling, EntropyGuidedBranching
 from grid.planners.self_consistency import SelfConsistency
 from grid.planners.votes import entropy
-from grid.runner.make import make
+from grid.settings.make import make
 from tests.engines import Scripted
 from tests.world import RIGHT, certain, episode, right_arguments, small_world
 

@@ -18,7 +18,7 @@ from grid.episode.progress import Budget
 from grid.planners.egb_tree import EGBTree
 from grid.planners.tooltree import ToolTree
 from grid.planners.votes import entropy
-from grid.runner.make import make
+from grid.settings.make import make
 from tests.search import Letters, Script, Searched, searched
 
 OPTIONS = ("a", "b", "c", "finish")

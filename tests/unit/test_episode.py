@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, episode_of, run_cell, solve
 from grid.core.errors import ToolError
 from grid.core.problem import BRANCHING, OUTLINE, Outline, Problem
 from grid.core.reference import Reference
@@ -27,13 +28,12 @@ from grid.planners.self_consistency import SelfConsistency
 from grid.planners.sh import SingleStepHorizon
 from grid.pools.whole import Whole
 from grid.robustness.schema_matching import MatchingWorld
-from grid.runner import fitting
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, episode_of, run_cell, solve
+from grid.settings import fitting
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Cell
 from grid.worlds.kopl.world import KoplWorld
 from grid.worlds.lookup import Entry, LookupSimulator
 from tests.configs import outlines, setting_of, solvers

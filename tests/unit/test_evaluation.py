@@ -13,6 +13,11 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
+from grid.cells.attempts import Outcome
+from grid.cells.costs import spent_by_columns
+from grid.cells.environment import Environment
+from grid.cells.run import Stamp, episode_of, run_cell, run_chunk, solve
+from grid.cells.transcripts import transcript_columns
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import ConfigError
 from grid.core.problem import Outline, Problem
@@ -28,19 +33,14 @@ from grid.episode.requests import Message, Requests
 from grid.planners.egb import EGBLogits
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.runner.attempts import Outcome
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.check import Checked, Job, check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.costs import spent_by_columns
-from grid.runner.environment import Environment
-from grid.runner.evaluation import Evaluation, prompt_of
-from grid.runner.keeping import Keep
-from grid.runner.pooled import Pooled
-from grid.runner.roles import by_pool
-from grid.runner.run import Stamp, episode_of, run_cell, run_chunk, solve
-from grid.runner.transcripts import transcript_columns
+from grid.roles.evaluation import Evaluation, prompt_of
+from grid.settings.build import Built, build
+from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.keeping import Keep
+from grid.settings.pooled import Pooled
+from grid.settings.roles import by_pool
+from grid.settings.setting import Cell, Setting, cells
 from grid.store.joined import EpisodeRow
 from grid.store.schema import EPISODES, SPENT, TIMES
 from grid.worlds.lookup import LookupSimulator, SameFunction, build_entries

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.rows import step_rows
 from grid.core.engine import PlanAnswer, Prompt, ToolCallAnswer
 from grid.core.reference import Reference
 from grid.core.types import FINISH, Case, Demonstration, Json, Plan, ToolCall, Trajectory, to_json
@@ -25,7 +26,7 @@ from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
 from grid.robustness.schema_matching import MatchingWorld
 from grid.robustness.similarity import Lexical
-from grid.runner.rows import step_of, step_rows
+from grid.store.steps import step_of
 from grid.worlds.kopl.glossary import GLOSSARY
 from grid.worlds.kopl.world import KoplWorld
 from tests.kopl_world import kopl_world

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from grid.cells.costs import summed
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Prompt, Sampled
 from grid.core.errors import ConfigError
 from grid.core.roles import JUDGE
 from grid.core.types import ToolCall, Usage
 from grid.episode.judging import Judging
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.costs import summed
-from grid.runner.fitting import invalid_reason
-from grid.runner.grounding import NONE, GroundingByModel
-from grid.runner.roles import tools_ask, with_roles
-from grid.runner.run import Stamp, run_chunk
+from grid.roles.grounding import NONE, GroundingByModel
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.roles import tools_ask, with_roles
+from grid.settings.setting import cells
 from tests.configs import setting_of, yaml
 from tests.oracle import oracle_of
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_cell
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import Parameter, ToolSpec
@@ -19,12 +20,11 @@ from grid.pools.distractors import distractors, fingerprint, real_tools, variati
 from grid.pools.grown import OWN, Grown
 from grid.pools.tool_files import MAX_NAME, read_tools
 from grid.retrievers.bm25 import BM25
-from grid.runner.build import build
-from grid.runner.cell import Setting, cells
-from grid.runner.check import check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_cell
+from grid.settings.build import build
+from grid.settings.check import check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Setting, cells
 from tests.configs import job, yaml
 
 DISTRACTORS = (0, 10, 100, 1_000)

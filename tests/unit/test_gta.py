@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ConfigError, DataError
 from grid.core.problem import Problem
 from grid.core.types import RESULT, Observation, Step, Substep, ToolCall, Trajectory
@@ -19,10 +20,9 @@ from grid.datasets.gta.answers import Lists, answer_score, image_score
 from grid.datasets.gta.dataset import Gta
 from grid.datasets.gta.metrics import CATEGORIES, category_of, tool_counts
 from grid.metrics.stepwise import scored
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests import gta
 from tests.configs import setting_of, solvers
 

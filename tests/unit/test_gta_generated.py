@@ -11,16 +11,16 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, Step, Substep, Trajectory
 from grid.datasets.gta.metrics import category_of
 from grid.datasets.gta_generated.__main__ import check
 from grid.datasets.gta_generated.dataset import OF_EACH, TEMPLATES, GtaGenerated, records
 from grid.datasets.gta_generated.draft import Record
 from grid.datasets.gta_generated.stats import GTA_QUERIES, categories, named_tools, statistics, tools_used
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.text import references
 from grid.worlds.scenes.tools import TOOLS
 from grid.worlds.scenes.world import SceneState

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Prompt, Section, TextAnswer, ToolCallAnswer
 from grid.core.errors import ConfigError
 from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory
@@ -23,10 +24,9 @@ from grid.datasets.hotpotqa.stats import replayed
 from grid.engines.lexical.plans import plans_left
 from grid.engines.places import Places, is_right
 from grid.episode import prompts
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting, cells
 from grid.store.schema import JOINED
 from grid.text.references import numbered
 from grid.worlds.search.readers import ByReference, ByRules

@@ -12,6 +12,8 @@ import pytest
 
 from analysis import load
 from grid import store
+from grid.cells.costs import spent_by_columns
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, ScoreAnswer
 from grid.core.errors import BudgetError, ConfigError, ModelError
 from grid.core.roles import ASKED, JUDGE
@@ -21,11 +23,9 @@ from grid.engines.null import Null
 from grid.episode.judging import SCORES
 from grid.episode.progress import Budget
 from grid.planners.restoring import Restoring
-from grid.runner import make
-from grid.runner.build import build
-from grid.runner.check import Job, check_sweep
-from grid.runner.costs import spent_by_columns
-from grid.runner.run import Stamp, run_chunk
+from grid.settings import make
+from grid.settings.build import build
+from grid.settings.check import Job, check_sweep
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import NO_SCORE
 from tests import simulated

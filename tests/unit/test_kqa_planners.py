@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.cells.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of
 from tests.oracle import oracle_of
 

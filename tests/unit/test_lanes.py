@@ -10,9 +10,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grid.runner.cell import GROUPS, Cell, Setting
-from grid.runner.lanes import Lane, Try, Work
-from grid.runner.signs import Sign
+from grid.cluster.lanes import Lane, Try, Work
+from grid.cluster.signs import Sign
+from grid.settings.setting import GROUPS, Cell, Setting
 
 SETTING = Setting({group: {} for group in GROUPS}, {}, 0)
 SIGN = Sign(1, 1, "node")

@@ -8,9 +8,9 @@ import pytest
 
 from analysis import heading
 from grid import store
+from grid.cluster import connection as cluster
 from grid.core.types import Skipped
-from grid.runner import cluster
-from grid.runner.check import MOST_REASONS, OTHER_REASONS, Checked, Job, by_kind, check_sweep
+from grid.settings.check import MOST_REASONS, OTHER_REASONS, Checked, Job, by_kind, check_sweep
 from launch import recording
 from launch.report import main
 from tests import plan_rows

@@ -16,9 +16,9 @@ from grid.datasets.mcp.dataset import Mcp
 from grid.engines.answer_schema import answer_schema
 from grid.engines.functions import _definition
 from grid.episode.prompts import tool_text
-from grid.runner.build import build
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
 from grid.text.arguments import misfit
 from grid.worlds.mcp.world import same_answer
 from tests import mcp

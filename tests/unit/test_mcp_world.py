@@ -18,15 +18,15 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells import deadline
+from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import ToolError
 from grid.core.types import Observation, ToolCall, ToolSpec, Trajectory
 from grid.datasets.mcp.tools import specs
 from grid.episode.episode import Episode
-from grid.runner import deadline
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.worlds.mcp.listing import listed
 from grid.worlds.mcp.server import Server
 from grid.worlds.mcp.world import McpState, McpWorld

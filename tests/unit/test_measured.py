@@ -19,12 +19,12 @@ from analysis.study import regressed
 from analysis.viewer.index import Index
 from analysis.viewer.pages import _shown
 from grid import plugins, store
+from grid.cells.run import Stamp, run_chunk
 from grid.core.declared import METRICS
 from grid.core.errors import ConfigError
 from grid.core.metric import Metric
-from grid.runner.build import build
-from grid.runner.check import check_sweep
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import check_sweep
 from launch import pilots
 from tests.configs import job
 from tests.searched import episode

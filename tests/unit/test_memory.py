@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from grid import store
+from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.engine import ChoiceAnswer, FunctionsAnswer, PlanAnswer, Section, ToolCallAnswer
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError
 from grid.core.plan_answers import ChainAnswer, MessagesAnswer
@@ -24,12 +25,11 @@ from grid.engines.informed import Informed
 from grid.engines.simulated.policy import Policy
 from grid.episode import prompts
 from grid.planners.remembering import Remembering, Trace, step_lines
-from grid.runner.build import build
-from grid.runner.cell import Setting
-from grid.runner.check import Checked, Job, check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.remembered import Memory
-from grid.runner.run import Stamp, episode_of, run_chunk, solve
+from grid.settings.build import build
+from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.remembered import Memory
+from grid.settings.setting import Setting
 from grid.store.looking import name_of
 from grid.store.schema import TIMES
 from tests.configs import ENDS, job, solvers, yaml

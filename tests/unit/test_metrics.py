@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from grid.cluster import metrics as replica_metrics
+from grid.cluster.batch import Report
 from grid.core.types import Usage
-from grid.replicas import metrics as replica_metrics
-from grid.runner.batch import Report
-from grid.runner.cell import GROUPS, Setting
+from grid.settings.setting import GROUPS, Setting
 from launch import metrics
 from launch.metrics import SweepMetrics
 

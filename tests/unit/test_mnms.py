@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Observation, Step, Substep, ToolCall, Trajectory
 from grid.core.world import World
 from grid.datasets.mnms.dataset import Mnms
 from grid.datasets.mnms.metrics import labels_of
 from grid.datasets.mnms.tools import TOOLS
 from grid.datasets.mnms.world import MadeState, MnmsWorld
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.text.references import outputs_of, resolve
 from tests import mnms_files
 from tests.configs import setting_of

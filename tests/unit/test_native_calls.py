@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from grid import store
+from grid.cells.transcripts import transcript_columns
 from grid.core.engine import FunctionsAnswer
 from grid.core.errors import ModelError
 from grid.core.types import FINISH, NO_TOOL, Parameter, ToolSpec, Trajectory, Usage
@@ -21,7 +22,6 @@ from grid.planners.react import BaselineLLM, ReAct
 from grid.planners.search.kernel import Search
 from grid.planners.sh import SingleStepHorizon
 from grid.planners.zero_shot import ZeroShot
-from grid.runner.transcripts import transcript_columns
 from grid.text.calls import Call
 from grid.text.native import as_message, read_native
 from grid.text.objects import UnreadableError

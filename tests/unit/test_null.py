@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from grid.cells.run import Stamp, run_chunk
 from grid.datasets.null import Null
-from grid.runner.build import build
-from grid.runner.check import check_sweep
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import check_sweep
 from tests.configs import job
 
 DATASET = {"_target_": "grid.datasets.null.Null", "cases": 5}

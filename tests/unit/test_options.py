@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.engine import Engine
 from grid.core.errors import ConfigError
 from grid.core.types import FINISH, NO_TOOL, ToolSpec
 from grid.episode import asking, planning, prompts
 from grid.episode.options import in_order
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.check import check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, episode_of, run_chunk, solve
+from grid.settings.build import Built, build
+from grid.settings.check import check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Cell, Setting, cells
 from grid.text.words import stems
 from launch.benchmarks.needs import sayings
 from tests.configs import FOLDERS, job, setting_of

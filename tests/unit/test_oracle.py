@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.problem import GIVEN
 from grid.core.roles import JUDGE
-from grid.runner.build import build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.setting import Setting, cells
 from tests.configs import FOLDERS, goes_together, outlines, setting_of, solvers
 from tests.oracle import judge_of, oracle_of
 

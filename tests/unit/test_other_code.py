@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-import grid.runner.build
-import grid.runner.check
+import grid.settings.build
+import grid.settings.check
 from analysis.load import episodes
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.code_digest import code_digest
 from grid.core.errors import UnfinishedError
-from grid.runner.build import build, expect_code
-from grid.runner.check import check_sweep
-from grid.runner.plan import OtherCode, Plan
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build, expect_code
+from grid.settings.check import check_sweep
+from grid.settings.plan import OtherCode, Plan
 from launch import session
 from tests.configs import job
 
@@ -47,7 +47,7 @@ def change(monkeypatch: pytest.MonkeyPatch) -> None:
     def changed(modules: tuple[str, ...], also: tuple[str, ...]) -> str:
         return OTHER if "grid.planners.react.ReAct" in modules else real(modules, also)
 
-    monkeypatch.setattr(grid.runner.build, "code_digest", changed)
+    monkeypatch.setattr(grid.settings.build, "code_digest", changed)
 
 
 def test_changed_code_is_told_and_its_cells_run_again(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -96,23 +96,23 @@ def test_a_commit_is_dirty_with_changed_and_with_untracked_files(
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c")
         subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
 
-    monkeypatch.setattr(grid.runner.check, "__file__", str(tmp_path / "check.py"))
-    assert grid.runner.check.git_commit() is None
+    monkeypatch.setattr(grid.settings.check, "__file__", str(tmp_path / "check.py"))
+    assert grid.settings.check.git_commit() is None
     git("init")
     (tmp_path / "a.py").write_text("1")
     (tmp_path / ".gitignore").write_text("results/\n")
     git("add", ".")
     git("commit", "-m", "first")
-    clean = grid.runner.check.git_commit()
+    clean = grid.settings.check.git_commit()
     assert clean is not None
     assert len(clean) == 40
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "rows").write_text("ignored")
-    assert grid.runner.check.git_commit() == clean
+    assert grid.settings.check.git_commit() == clean
     (tmp_path / "planner.py").write_text("untracked")
-    assert grid.runner.check.git_commit() == f"{clean}-dirty"
+    assert grid.settings.check.git_commit() == f"{clean}-dirty"
     git("add", ".")
-    assert grid.runner.check.git_commit() == f"{clean}-dirty"
+    assert grid.settings.check.git_commit() == f"{clean}-dirty"
 
 
 @pytest.mark.parametrize(("kind", "complete"), [("model", True), ("code", False), ("infrastructure", False)])

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import (
     CHOOSE,
     SAMPLE,
@@ -26,10 +27,9 @@ from grid.core.plan_answers import ChainAnswer, MessagesAnswer
 from grid.core.types import FINISH, GIVE_UP, Json, Plan, Usage, to_json
 from grid.engines.plan_writing import plan_text
 from grid.episode.outline import MAX_CHARACTERS, MAX_SUBSTEPS, draft
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.text.answers import read_outline
 from grid.text.objects import UnreadableError
 from tests.configs import ENDS, setting_of, solvers

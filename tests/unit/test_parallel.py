@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Choice, Prompt, Sampled
 from grid.core.types import Trajectory, Usage
 from grid.episode.episode import Episode, Planner
 from grid.planners.egb import EGBLogits, EGBSampling
 from grid.planners.self_consistency import SelfConsistency
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.store.schema import TIMES
 from tests.configs import setting_of
 from tests.engines import Distribution, Scripted, UniformRandom

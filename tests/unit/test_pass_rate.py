@@ -9,16 +9,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.roles import EVALUATOR
 from grid.core.types import FINISH, Observation, Step, Substep, ToolCall, Trajectory, Usage, to_json
 from grid.datasets.stabletoolbench.judging import RUNS, TEMPERATURE, VERDICTS, pass_rate
 from grid.episode.judging import Judging
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.evaluation import Evaluation
-from grid.runner.run import Stamp, run_chunk
+from grid.roles.evaluation import Evaluation
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of
 
 UNSURE, UNSOLVED, SOLVED = range(3)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.search import passes
 from analysis.search.anytime import success_at
-from grid.runner.config import BudgetConfig
+from grid.settings.config import BudgetConfig
 from tests import planted
 from tests.searched import BUDGET, episode, improvements, only, sheets, write
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from grid.cells.capped import Cap, CapError
+from grid.cells.forecast import Estimate, Forecast, forecast, total
+from grid.cells.pilot import CASES, Batch, Pilot, Took, piloted, pilots_here, spread, trial_of
+from grid.cells.run import Stamp, run_chunk
 from grid.core.errors import EngineError
 from grid.engines.lexical.engine import Lexical
 from grid.engines.null import Null
-from grid.runner.build import build
-from grid.runner.capped import Cap, CapError
-from grid.runner.check import check_sweep
-from grid.runner.forecast import Estimate, Forecast, forecast, total
-from grid.runner.pilot import CASES, Batch, Pilot, Took, piloted, pilots_here, spread, trial_of
-from grid.runner.plan import Plan
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import check_sweep
+from grid.settings.plan import Plan
 from grid.store import CellIds
 from tests.configs import job
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import episode_of, solve
 from grid.core.types import Trajectory
 from grid.engines.http.engine import OpenAIHTTP
 from grid.engines.lexical.engine import Lexical
@@ -16,10 +17,9 @@ from grid.episode.progress import Budget
 from grid.planners.plan_first import PlanFirst
 from grid.planners.react import ReAct
 from grid.planners.refining import Refining
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import episode_of, solve
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import Setting, cells
 from tests.configs import setting_of, yaml
 from tests.http_server import Asked, LocalServer, Reply, completion, models
 from tests.plans import Says, plan_episode, simulated

@@ -32,7 +32,7 @@ from grid.episode.plan_judging import (
     unsolvable_prompt,
 )
 from grid.episode.plan_prompts import UNSOLVABLE
-from grid.runner.evaluation import Evaluation
+from grid.roles.evaluation import Evaluation
 from grid.text.objects import UnreadableError
 from grid.text.verdicts import read_verdict
 

@@ -14,8 +14,8 @@ import pytest
 from grid import plugins
 from grid.code_digest import _file, _module, code_digest, definition
 from grid.core.errors import ConfigError, UnfinishedError
-from grid.runner.config import sweep_config
-from grid.runner.make import load_class, make
+from grid.settings.config import sweep_config
+from grid.settings.make import load_class, make
 from launch.plugins import prepared
 from tests.configs import SHARED
 from tests.plugins import YAML, follow_pythonpath, forget, standing_in, write, write_distribution

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import Engine
 from grid.core.problem import Dataset, Problem
 from grid.core.retriever import Index
@@ -28,10 +29,9 @@ from grid.retrievers.bm25 import BM25
 from grid.robustness.base import Robustness
 from grid.robustness.extraneous import Extraneous
 from grid.robustness.inaccurate_plan import InaccuratePlan, broadened
-from grid.runner.build import Built
-from grid.runner.cell import Setting, cells
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Setting, cells
 from tests.engines import UniformRandom
 
 LABELS = {group: group for group in ("model", "planner", "dataset", "robustness", "retriever", "pool")}

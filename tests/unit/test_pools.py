@@ -19,9 +19,9 @@ from grid.pools.domain import Domain
 from grid.pools.grown import OWN, Grown
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
-from grid.runner import pooled as pooling
-from grid.runner.fitting import invalid_reason
-from grid.runner.pooled import Pooled
+from grid.settings import pooled as pooling
+from grid.settings.fitting import invalid_reason
+from grid.settings.pooled import Pooled
 from tests.configs import setting_of
 
 DOMAINS = ("Travel", "Food", "Sport")

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from grid.cluster.batch import Report
+from grid.cluster.fleet import Fleet, Totals
+from grid.cluster.replica import ReplicaStats
+from grid.cluster.signs import Sign
 from grid.core.types import Usage
-from grid.replicas.fleet import Fleet, Totals
-from grid.replicas.replica import ReplicaStats
-from grid.runner.batch import Report
-from grid.runner.cell import GROUPS, Setting
-from grid.runner.signs import Sign
+from grid.settings.setting import GROUPS, Setting
 from launch import progress
 from launch.progress import SweepProgress
 

@@ -10,9 +10,9 @@ import pytest
 
 from analysis import heading
 from grid import store
+from grid.cluster import connection as cluster
 from grid.core.errors import StoreError
-from grid.runner import cluster
-from grid.runner.check import check_sweep
+from grid.settings.check import check_sweep
 from launch import command, recording
 from launch.report import main
 from tests import simulated

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from grid.cells.run import solve
 from grid.core.engine import TextAnswer
 from grid.core.errors import ConfigError
 from grid.engines.lexical.engine import Lexical
@@ -19,12 +20,11 @@ from grid.planners.react import ReAct
 from grid.planners.refining import ASK_REWRITE, Refining, writes_plans
 from grid.planners.stepwise import Stepwise
 from grid.planners.zero_shot import ZeroShot
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.roles import with_roles
-from grid.runner.run import solve
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.roles import with_roles
+from grid.settings.setting import cells
 from tests.configs import names, setting_of, yaml
 from tests.plans import CALLS, Says, plan_episode, simulated
 

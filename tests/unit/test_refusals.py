@@ -14,7 +14,7 @@ from grid.datasets.apb_synthetic.dataset import ApbSynthetic
 from grid.episode.judging import Judging
 from grid.planners.holistic import Holistic
 from grid.planners.stepwise import Stepwise
-from grid.runner.evaluation import Evaluation
+from grid.roles.evaluation import Evaluation
 from grid.text.refusals import MISSING_INFORMATION, declines, may_pass, passes
 from tests.plans import Says, plan_episode
 from tests.unit.test_plan_judging import Fixed

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from grid.core.errors import ConfigError
-from grid.runner.config import sweep_config
+from grid.settings.config import sweep_config
 from launch import replicas
 from tests.configs import SHARED, yaml
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.problem import Problem
 from grid.core.retriever import Index
 from grid.core.types import Observation, ToolCall
@@ -15,11 +16,10 @@ from grid.core.world import State, World
 from grid.episode.episode import Planner
 from grid.planners.egb import EntropyGuidedBranching
 from grid.planners.retry import Retry
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.make import load_class
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.make import load_class
+from grid.settings.setting import cells
 from tests.configs import setting_of, solvers, yaml
 
 pytestmark = pytest.mark.usefixtures("own_cache")

@@ -19,18 +19,18 @@ from hypothesis import strategies as st
 
 from analysis import restoration
 from grid import store
+from grid.cells.attempts import Outcome
+from grid.cells.run import Stamp, run_cell
 from grid.core.problem import REFERENCES
 from grid.datasets.slate.dataset import Slate
 from grid.planners.restoring import Bounds, Restored, Restoring
-from grid.runner import make
-from grid.runner.attempts import Outcome
-from grid.runner.build import build, code_of
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.keeping import Keep
-from grid.runner.roles import with_roles
-from grid.runner.run import Stamp, run_cell
+from grid.settings import make
+from grid.settings.build import build, code_of
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.keeping import Keep
+from grid.settings.roles import with_roles
+from grid.settings.setting import Setting, cells
 from grid.text.answers import read_score
 from launch.jobs import with_restored
 from tests.configs import yaml

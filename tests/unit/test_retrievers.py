@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.reference import Reference
 from grid.core.types import Case, Observation, Parameter, Plan, Step, Substep, ToolCall, ToolSpec
 from grid.episode.options import SOUGHT, Retrieved
@@ -17,10 +18,9 @@ from grid.retrievers.bm25 import BM25
 from grid.retrievers.oracle import Oracle
 from grid.retrievers.scored import LONGEST, best, document, fused
 from grid.retrievers.unranked import Unranked
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, episode_of, run_chunk, solve
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from tests.configs import setting_of, solvers
 
 CASE = Case("c", "Plan my trip.", Plan(()))

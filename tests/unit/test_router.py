@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.cluster.client import Router, case_key
 from grid.core.engine import Prompt, Section, TextAnswer
-from grid.replicas.client import Router, case_key
 
 NAMES = [f"replica-{index}" for index in range(4)]
 

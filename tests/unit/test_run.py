@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.deadline import run
+from grid.cells.run import Stamp, run_cell
 from grid.core.errors import ContextError, ToolError
 from grid.core.problem import GIVEN, Problem
 from grid.core.reference import Reference
@@ -19,11 +21,9 @@ from grid.episode.episode import Episode
 from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.runner.build import Built
-from grid.runner.cell import Cell, Setting
-from grid.runner.deadline import run
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_cell
+from grid.settings.build import Built
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Cell, Setting
 from tests.engines import Scripted
 from tests.world import CALLS, RIGHT, TOOLS, certain, episode, right_arguments, small_world
 

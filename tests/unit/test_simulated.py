@@ -28,8 +28,8 @@ from grid.engines.simulated.difficulty import Difficulty
 from grid.engines.simulated.engine import Simulated
 from grid.episode import prompts
 from grid.episode.judging import SCORES
-from grid.runner.fitting import invalid_reason
-from grid.runner.make import make
+from grid.settings.fitting import invalid_reason
+from grid.settings.make import make
 from tests.configs import outlines, setting_of, solvers, yaml
 from tests.judged import a_prompt
 from tests.planted import Rows, covers, error, grid, successes

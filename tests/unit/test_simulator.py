@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 import pytest
 
 from grid import store
+from grid.cells.attempts import ChunkResult
+from grid.cells.environment import Environment
+from grid.cells.run import Stamp, episode_of, run_chunk, solve
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled
 from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, SIMULATOR
@@ -19,16 +22,13 @@ from grid.core.seeds import derive_seed
 from grid.core.types import Json, ToolCall, Usage, to_json
 from grid.episode.progress import Budget
 from grid.episode.requests import Message, Requests
-from grid.runner.attempts import ChunkResult
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.check import Checked, Job, check_sweep
-from grid.runner.config import BudgetConfig
-from grid.runner.environment import Environment
-from grid.runner.fitting import invalid_reason
-from grid.runner.keeping import Keep
-from grid.runner.run import Stamp, episode_of, run_chunk, solve
-from grid.runner.simulation import Simulating, Simulation
+from grid.roles.simulation import Simulating, Simulation
+from grid.settings.build import Built, build
+from grid.settings.check import Checked, Job, check_sweep
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.keeping import Keep
+from grid.settings.setting import Setting, cells
 from grid.store.schema import EPISODES, SPENT
 from grid.text.answers import read_response
 from grid.text.objects import UnreadableError

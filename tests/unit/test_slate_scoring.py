@@ -20,15 +20,15 @@ import pytest
 from analysis import baselines as reports
 from analysis import load
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Json, ToolCall
 from grid.datasets.slate.baselines import baselines, ceiling, offers
 from grid.datasets.slate.dataset import Slate
 from grid.datasets.slate.export import export, scored_cases
 from grid.datasets.slate.scoring import METRICS, estimated
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.worlds.lookup import LookupSimulator
 from tests.configs import setting_of
 

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.problem import BRANCHING, REFERENCES, Outline, Problem
 from grid.core.reference import Reference
 from grid.core.types import Case, Plan, Skipped, ToolSpec
 from grid.pools.whole import Whole
 from grid.retrievers.bm25 import BM25
-from grid.runner.build import Built, build
-from grid.runner.cell import Setting, cells
-from grid.runner.config import BudgetConfig
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Setting, cells
 from grid.worlds.sparql.expressions import read
 from grid.worlds.sparql.programs import calls
 from grid.worlds.sparql.store import StoreGraph

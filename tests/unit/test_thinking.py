@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.engine import SAMPLE, Choice, Home, Prompt, Sampled, ThoughtAnswer, ToolCallAnswer
 from grid.core.types import FINISH, Case, Observation, Parameter, Plan, Substep, ToolCall, ToolSpec, Usage, to_json
 from grid.episode.episode import Episode
@@ -15,11 +16,10 @@ from grid.episode.options import SOUGHT
 from grid.episode.progress import Budget
 from grid.planners.react import ReAct
 from grid.retrievers.bm25 import BM25
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.fitting import invalid_reason
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.fitting import invalid_reason
+from grid.settings.setting import cells
 from tests.configs import setting_of, solvers
 
 TOOLS = {

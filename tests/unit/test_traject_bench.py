@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.chains import Chain
 from grid.core.engine import Prompt
 from grid.core.errors import ConfigError, DataError
@@ -22,11 +23,10 @@ from grid.datasets.traject_bench.dataset import TrajectBench
 from grid.datasets.traject_bench.examine import DESCRIBED, MATCHES, examined
 from grid.datasets.traject_bench.outputs import OUTPUT, outcome, read
 from grid.datasets.traject_bench.records import Kind
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.roles import with_roles
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.roles import with_roles
+from grid.settings.setting import cells
 from tests.configs import setting_of, yaml
 from tests.traject_files import GAMING, TRAVEL, chain, query, step, tool, write, write_files
 from tests.walks import Walk, at_once

@@ -13,6 +13,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid import store
+from grid.cells.attempts import ChunkResult, Outcome
+from grid.cells.run import Stamp, run_cell, run_chunk
+from grid.cells.transcripts import Room, transcript_columns
+from grid.cluster.batch import Report
 from grid.core.engine import Choice, ChoiceAnswer, Engine, Prompt, Sampled, Section, TextAnswer, ToolCallAnswer
 from grid.core.errors import ConfigError, StoreError, ToolError
 from grid.core.types import Usage
@@ -20,16 +24,12 @@ from grid.episode.progress import Budget
 from grid.episode.requests import Message
 from grid.planners.react import ReAct
 from grid.pools.whole import Whole
-from grid.runner.attempts import ChunkResult, Outcome
-from grid.runner.batch import Report
-from grid.runner.build import Built, build
-from grid.runner.cell import Cell, Setting, cells
-from grid.runner.check import check_sweep
-from grid.runner.config import BudgetConfig, sweep_config
-from grid.runner.keeping import KEEP_NONE, REST_SHARE, Keep
-from grid.runner.pooled import Pooled
-from grid.runner.run import Stamp, run_cell, run_chunk
-from grid.runner.transcripts import Room, transcript_columns
+from grid.settings.build import Built, build
+from grid.settings.check import check_sweep
+from grid.settings.config import BudgetConfig, sweep_config
+from grid.settings.keeping import KEEP_NONE, REST_SHARE, Keep
+from grid.settings.pooled import Pooled
+from grid.settings.setting import Cell, Setting, cells
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid import store
-from grid.runner.build import build
-from grid.runner.cell import GROUPS, Cell, Setting
-from grid.runner.check import check_sweep
-from grid.runner.plan import Plan
-from grid.runner.pooled import KEPT
-from grid.runner.run import Stamp, run_chunk
-from grid.runner.turns import by_turns, together
+from grid.cells.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.check import check_sweep
+from grid.settings.plan import Plan
+from grid.settings.pooled import KEPT
+from grid.settings.setting import GROUPS, Cell, Setting
+from grid.settings.turns import by_turns, together
 from tests.configs import job, yaml
 
 PLANNERS = ["react", "self_consistency", "self_consistency_plan"]

@@ -13,12 +13,12 @@ from analysis import unreadable
 from analysis.failures import read
 from analysis.report import print_report
 from grid import store
+from grid.cells.run import Stamp, run_chunk
 from grid.engines.http.engine import OpenAIHTTP
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.keeping import Keep
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.keeping import Keep
+from grid.settings.setting import cells
 from launch.report import write_page
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from grid.core.roles import OF_WORLD, USER
-from grid.runner.customer import Customer, read_message
-from grid.runner.simulation import Simulating
+from grid.roles.customer import Customer, read_message
+from grid.roles.simulation import Simulating
 from grid.text.objects import UnreadableError
 from grid.worlds.talking import Said
 from tests.http_server import LocalServer, completion

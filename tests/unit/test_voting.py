@@ -16,7 +16,7 @@ from grid.core.types import Case, Json, ToolCall, Trajectory, Usage, to_json
 from grid.episode.episode import Episode
 from grid.episode.progress import Budget
 from grid.planners.self_consistency import SelfConsistency
-from grid.runner.make import make
+from grid.settings.make import make
 from tests.engines import RawText, UniformRandom, substep_of
 from tests.kopl_world import kopl_world
 from tests.world import CALLS, PLAN, RIGHT, episode, small_world

@@ -22,16 +22,16 @@ from rich.console import Console
 from analysis import win_rates
 from analysis.report import print_report
 from grid import store
+from grid.cells.run import Stamp, run_chunk
+from grid.cluster import answering
 from grid.core.engine import CHOOSE, SAMPLE, Choice, Home, Prompt, Sampled, VoteAnswer
 from grid.core.errors import ConfigError, EngineError
 from grid.core.types import Usage, to_json
 from grid.episode.judging import Judging
-from grid.replicas import answering
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Verdict, compare, comparison_id
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.roles.comparing import JUDGED_RULE, SOLVED_FIRST_RULE, Rule, Shown, Verdict, compare, comparison_id
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from launch.pairs import pairs, shown
 from tests.configs import setting_of
 from tests.http_server import Asked, LocalServer, Reply, completion, models
@@ -307,7 +307,7 @@ def test_what_cannot_run_is_refused_in_one_line(
 def test_the_rule_of_a_dataset_is_among_what_it_provides(small_restbench: str) -> None:
     from grid.core.problem import SOLVED_FIRST
     from grid.datasets.restbench.dataset import RestBench
-    from grid.runner.comparing import rule_of
+    from grid.roles.comparing import rule_of
 
     class Solved(RestBench):
         provides = RestBench.provides | {SOLVED_FIRST}

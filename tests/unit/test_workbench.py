@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grid.cells.run import Stamp, run_chunk
 from grid.core.types import Observation, ToolCall, Trajectory
 from grid.datasets.workbench.dataset import TOLD, WorkBench
-from grid.runner.build import build
-from grid.runner.cell import cells
-from grid.runner.config import BudgetConfig
-from grid.runner.run import Stamp, run_chunk
+from grid.settings.build import build
+from grid.settings.config import BudgetConfig
+from grid.settings.setting import cells
 from grid.worlds.workbench import table, world
 from grid.worlds.workbench.tool import NOW, Workplace
 from grid.worlds.workbench.world import TOOLS, WorkBenchWorld, played, respond

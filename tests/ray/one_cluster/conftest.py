@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from grid.runner.cluster import connect, disconnect
-from grid.runner.config import ClusterConfig
+from grid.cluster.connection import connect, disconnect
+from grid.settings.config import ClusterConfig
 
 
 @pytest.fixture(scope="package")

@@ -13,7 +13,7 @@ import pytest
 from tests.clusters import wait_for
 
 pytest.importorskip("torch")
-COMMAND = [sys.executable, "-m", "grid.datasets.slate.construct"]
+COMMAND = [sys.executable, "-m", "grid.synthesis.slate"]
 SECONDS = 600
 
 

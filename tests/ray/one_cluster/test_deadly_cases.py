@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.cells.limits import Limits
+from grid.cluster import batch
+from grid.cluster.fleet import Fleet
 from grid.core.errors import UnfinishedError
-from grid.replicas.fleet import Fleet
-from grid.runner import batch
-from grid.runner.check import check_sweep
-from grid.runner.limits import Limits
-from grid.runner.plan import Plan
+from grid.settings.check import check_sweep
+from grid.settings.plan import Plan
 from tests.configs import job
 from tests.deadly import DEADLY, GO, blocking, deadly, waiting
 

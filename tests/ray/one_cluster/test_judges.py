@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.cells.costs import spent_by_columns
+from grid.cluster import batch
+from grid.cluster.fleet import Fleet
+from grid.cluster.worker import Report
 from grid.core.errors import ConfigError
 from grid.core.roles import ACTOR, JUDGE
 from grid.core.types import Usage
-from grid.replicas.fleet import Fleet
-from grid.runner import batch, make
-from grid.runner.check import Job, check_sweep
-from grid.runner.costs import spent_by_columns
-from grid.runner.plan import Plan
-from grid.runner.worker import Report
+from grid.settings import make
+from grid.settings.check import Job, check_sweep
+from grid.settings.plan import Plan
 from tests.configs import LABELS, job
 from tests.http_server import Asked, LocalServer, Reply, completion, refusal
 from tests.http_server import models as known

@@ -20,14 +20,14 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.cluster import batch
+from grid.cluster.fleet import Fleet, Totals
 from grid.core.engine import PLAIN_SAMPLER
 from grid.core.errors import ConfigError, EngineError
 from grid.engines.probe import MUCH, unassigned
 from grid.engines.transformers.engine import HuggingFace
-from grid.replicas.fleet import Fleet, Totals
-from grid.runner import batch
-from grid.runner.check import check_sweep
-from grid.runner.plan import Plan
+from grid.settings.check import check_sweep
+from grid.settings.plan import Plan
 from grid.store.schema import TIMES
 from tests.clusters import wait_for
 from tests.commands import launch

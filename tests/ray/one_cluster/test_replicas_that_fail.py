@@ -16,15 +16,15 @@ from typing import Any, cast
 import pytest
 import ray
 
+from grid.cluster import pool
+from grid.cluster.fleet import LOST_SECONDS, Fleet
+from grid.cluster.pool import Pool
+from grid.cluster.ready import wait
 from grid.core.engine import Prompt, Section, TextAnswer
 from grid.core.errors import EngineError
 from grid.engines.hosted import HostedEngine
-from grid.replicas import pool
-from grid.replicas.fleet import LOST_SECONDS, Fleet
-from grid.replicas.pool import Pool
-from grid.replicas.ready import wait
-from grid.runner.build import build_engine
-from grid.runner.cell import Setting
+from grid.settings.build import build_engine
+from grid.settings.setting import Setting
 from tests.clusters import UNGUARDED, head, wait_for
 from tests.starts import Unsteady
 
@@ -174,9 +174,9 @@ def test_gpus_that_a_pool_left_over_holds_are_named_with_the_line_that_frees_the
     script.write_text(
         textwrap.dedent("""
             import sys, ray
-            from grid.runner.build import build_engine
+            from grid.settings.build import build_engine
             from grid.core.errors import ConfigError
-            from grid.replicas import gpus, pool
+            from grid.cluster import gpus, pool
             ray.init(address=sys.argv[1], logging_level="ERROR", log_to_driver=False)
             model = {"_target_": "grid.engines.transformers.engine.HuggingFace", "path": "x", "device": "cuda"}
             if sys.argv[2] == "hold":

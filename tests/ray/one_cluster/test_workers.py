@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 
 from grid import store
+from grid.cells.deadline import CaseTime
+from grid.cells.deadline import run as run_timed
+from grid.cluster import batch
+from grid.cluster.client import NAMESPACE, PooledEngine
+from grid.cluster.fleet import Fleet
+from grid.cluster.worker import Report
 from grid.core.engine import Prompt, Sampled, Section, TextAnswer
 from grid.core.errors import UnfinishedError
 from grid.core.types import Usage
 from grid.engines.null import Null
-from grid.replicas.client import NAMESPACE, PooledEngine
-from grid.replicas.fleet import Fleet
-from grid.runner import batch
-from grid.runner.check import check_sweep
-from grid.runner.deadline import CaseTime
-from grid.runner.deadline import run as run_timed
-from grid.runner.keeping import Keep
-from grid.runner.plan import Plan
-from grid.runner.worker import Report
+from grid.settings.check import check_sweep
+from grid.settings.keeping import Keep
+from grid.settings.plan import Plan
 from tests.clusters import wait_for
 from tests.configs import job
 from tests.deadly import (

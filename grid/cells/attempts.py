@@ -1,0 +1,126 @@
+"""The tries of a chunk: what its cells came to, and the row that says so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from grid import store
+from grid.cells.costs import spent_in
+from grid.cells.transcripts import Row, transcript_columns
+from grid.core.errors import Status
+from grid.core.roles import Role
+from grid.core.types import Usage
+from grid.episode.requests import Message
+from grid.settings.prices import Prices, money
+from grid.settings.setting import Setting
+from grid.store.schema import SPENT
+
+ENDED, DIED = "ended", "died"  # an attempt's status
+
+
+class Outcome(NamedTuple):
+    """A cell's episode row, its rows of other tables, and what it asked, where that is kept."""
+
+    episode: Row
+    rows: Mapping[store.Table, list[Row]]
+    messages: Sequence[Message] = ()
+
+
+@dataclass
+class ChunkResult:
+    """The sums of a chunk's cells that have ended, and their rows until they are taken.
+
+    `kept` are cells of which is kept what they asked, `sections` the digests of those cases and parts of prompts whose
+    rows were made already.
+    """
+
+    cells: int = 0
+    ok: int = 0
+    kept: int = 0
+    spent: dict[Role, Usage] = field(default_factory=lambda: dict.fromkeys(SPENT, Usage()))
+    sections: set[str] = field(default_factory=set)
+    _outcomes: deque[Outcome] = field(default_factory=deque)
+    _columns: deque[dict[str, store.Columns]] = field(default_factory=deque)
+
+    @property
+    def usage(self) -> Usage:
+        """What all roles have spent."""
+        return sum(self.spent.values(), Usage())
+
+    @property
+    def failed(self) -> int:
+        """Cells that ended otherwise than well."""
+        return self.cells - self.ok
+
+    def add(self, outcome: Outcome) -> None:
+        """A cell has ended."""
+        episode, rows, messages = outcome
+        self.count(episode["status"], spent_in(episode))
+        self.kept += episode["n_messages"] is not None
+        if messages:  # before its episode can be taken
+            names = episode["cell_id"], episode["attempt_id"]
+            self._columns.append(transcript_columns(*names, messages, self.sections))
+        self._outcomes.append(Outcome(episode, {**rows, "cases": self._fresh(rows.get("cases", []))}))
+
+    def _fresh(self, cases: list[Row]) -> list[Row]:
+        """Those that were not taken in before; they are then."""
+        fresh = [row for row in cases if row["digest"] not in self.sections]
+        self.sections.update(row["digest"] for row in fresh)
+        return fresh
+
+    def count(self, status: str, spent: Mapping[Role, Usage]) -> None:
+        """Take an episode into the sums only."""
+        self.cells += 1
+        self.ok += status == Status.OK
+        for role, usage in spent.items():
+            self.spent[role] += usage
+
+    def take(self) -> dict[str, list[Row]]:
+        """The rows that were not taken before, by table, in the order in which cells ended; from any thread."""
+        found: dict[str, list[Row]] = {table: [] for table in ("episodes", "steps", "nodes", "improvements", "cases")}
+        while self._outcomes:
+            episode, others, _ = self._outcomes.popleft()
+            found["episodes"].append(episode)
+            for table, rows in others.items():
+                found[table] += rows
+        return found
+
+    def take_transcripts(self) -> dict[str, store.Columns]:
+        """Of `messages` and `sections` the columns of what was not taken before; those of cells taken are among them.
+
+        From any thread.
+        """
+        columns = dict[str, dict[str, list[Any]]]()
+        while self._columns:
+            for table, found in self._columns.popleft().items():
+                kept = columns.setdefault(table, {name: [] for name in found})
+                for name, values in found.items():
+                    kept[name] += values
+        return dict(columns)
+
+
+def attempt_row(
+    attempt_id: str,
+    setting: Setting,
+    prices: Prices,
+    result: ChunkResult,
+    seconds: float,
+    made: Any,
+    died_with: int | None = None,
+) -> dict[str, Any]:
+    """The row of a try; `died_with` are the cells of one whose worker died, which wrote none itself."""
+    return {
+        "attempt_id": attempt_id,
+        "setting_id": setting.id,
+        "status": ENDED if died_with is None else DIED,
+        "cells": result.cells if died_with is None else died_with,
+        "ok": result.ok,
+        "failed": result.failed,
+        "seconds": seconds,
+        **result.usage.known(),
+        "money": money(prices, result.spent),
+        "created_at": made,
+    }

@@ -1,0 +1,137 @@
+"""What a single pass of an engine of planted skill is expected to succeed with, from its case and planner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from grid.core.once import can
+from grid.core.problem import DRAFTED, Problem
+from grid.core.roles import SIMULATOR
+from grid.core.types import FINISH, REJECT, UNKNOWN, Case, Json, ToolCall
+from grid.core.world import World
+from grid.engines.informed import Informed, SinglePass, Stage
+from grid.episode.episode import Planner
+from grid.episode.options import Retrieved
+from grid.planners.fh import FullHorizon
+from grid.planners.react import BaselineLLM, ReAct
+from grid.planners.sh import SingleStepHorizon
+from grid.robustness.schema_matching import MatchingWorld
+from grid.settings.build import Built
+from grid.text.misspelling import listed, misspelt
+from grid.text.references import answering, found_in, needed, resolve
+from grid.worlds.layers import ended
+from grid.worlds.retrieving import RetrievingWorld
+
+
+async def expected_success(built: Built, problem: Problem, case: Case) -> float | None:
+    """The probability of success in closed form; None where there is none.
+
+    There is one where the engine's skill is planted, the planner decides every step once, no outline is drafted, and
+    the tools do what the dataset says, by its rules alone.
+    """
+    if not can(type(built.engine), Informed) or built.dataset.outline == DRAFTED or built.compares_texts:
+        return None
+    if built.memory:  # what a step gains follows from the traces
+        return None
+    if SIMULATOR in built.roles:  # what a model makes of a call nobody can tell
+        return None
+    if not problem.world.branches:  # its tools cannot be tried
+        return None
+    if problem.retrieved != "static":  # what a step is offered follows from those before it
+        return None
+    if case.messages or case.decisions is not None:  # a pass is not all of the case
+        return None
+    if case.diagnosed or problem.reference.unsolvable or REJECT in problem.library:  # which may be refused
+        return None
+    form = _form(built.planner, guided=bool(case.plan.substeps))
+    if form is None or not _as_stated(problem.world, built.dataset.problem(case.id).world):
+        return None
+    if isinstance(problem.world, RetrievingWorld) and not await _resolved_with(problem, "", None):
+        return 0.0  # searches do not find what the reference rests on
+    whole = isinstance(built.planner, FullHorizon | SingleStepHorizon) or not form.outlined
+    retrieved = Retrieved.of(problem)
+    stages = await _stages(problem, case, retrieved, whole)
+    spare = sum(not stage.needed for stage in stages)
+    if isinstance(built.planner, SingleStepHorizon) and spare > built.planner.max_failed_calls:
+        return None  # a pass may end before its last step though all that is needed is right
+    return cast(Informed, built.engine).expected(form._replace(stages=stages))
+
+
+def _as_stated(world: World, stated: World) -> bool:
+    """Whether tools do what the dataset says, but for names that it does not have."""
+    return type(world.inner if isinstance(world, MatchingWorld) else world) is type(stated)
+
+
+def _form(planner: Planner, guided: bool) -> SinglePass | None:
+    """How a planner's pass goes, without its stages; None where it is none."""
+    if not isinstance(planner, BaselineLLM | ReAct | SingleStepHorizon | FullHorizon):
+        return None
+    tries = planner.max_retries + 1
+    return SinglePass(
+        stages=(),
+        answers=tries if planner.temperature else min(tries, 2),  # the same prompt has the same answer
+        fatal=isinstance(planner, SingleStepHorizon),
+        blind=isinstance(planner, BaselineLLM),
+        replans=planner.max_failed_calls if isinstance(planner, FullHorizon) else None,
+        outlined=guided,
+    )
+
+
+async def _stages(problem: Problem, case: Case, retrieved: Retrieved, whole_query: bool) -> tuple[Stage, ...]:
+    """The case's steps in their order; without an outline those that call a tool."""
+    reference, substeps = problem.reference, {step.id: step for step in case.plan.substeps}
+    steps = [step for step, call in reference.calls.items() if call or substeps]
+    resolving, places, stages = needed(reference), {step: place for place, step in enumerate(steps)}, list[Stage]()
+    for step in steps:
+        call = reference.calls[step]
+        if call is None:
+            stages.append(Stage(needed=False, calls=False))
+            continue
+        offered = retrieved.tools(case, None if whole_query else substeps[step])
+        found = any(tool.name == call.tool for tool in offered)
+        stages.append(
+            Stage(
+                needed=step in resolving,
+                calls=True,
+                offered=found,
+                arguments=await _can_be_wrong(problem, step, call),
+                forgiven=await _forgiven(problem, step, call),
+                uses=tuple(sorted({places[producer] for producer, _ in found_in(call)})),
+                others=len(offered) + 1 - found if substeps else 0,
+            )
+        )
+    return tuple(stages)
+
+
+async def _can_be_wrong(problem: Problem, step: str, call: ToolCall) -> bool:
+    """Whether other arguments spoil the call: it fails, or the case is not resolved; some are left open by the data."""
+    if not call.arguments:
+        return False
+    wrong = ToolCall(call.tool, dict.fromkeys(call.arguments, UNKNOWN))
+    _, observation = await problem.world.apply(problem.world.start(), wrong)
+    return observation.failed or not await _resolved_with(problem, step, wrong)
+
+
+async def _forgiven(problem: Problem, step: str, call: ToolCall) -> bool:
+    """Whether the case is resolved though a name in the call is misspelt, which forgiving tools alone allow."""
+    if not isinstance(problem.world, MatchingWorld) or not problem.world.mends:
+        return False
+    near = misspelt(call, listed(problem.library.get(call.tool)))
+    return near is not None and await _resolved_with(problem, step, near)
+
+
+async def _resolved_with(problem: Problem, place: str, wrong: ToolCall | None) -> bool:
+    """Whether the reference's calls resolve the case with a wrong one at one place, where there is one."""
+    state, outputs = problem.world.start(), dict[str, Mapping[str, Json]]()
+    for step, call in problem.reference.calls.items():
+        if call:
+            made = resolve(wrong if wrong and step == place else call, outputs)
+            state, observation = await problem.world.apply(state, made)
+            outputs[step] = observation.content
+    if problem.case.answered:
+        finish = ToolCall(FINISH, {"answer": answering(problem.reference.resolution)})
+        state, _ = await problem.world.apply(state, resolve(finish, outputs))
+    else:
+        state = ended(problem.world, state, problem.reference.answer)
+    return problem.world.resolved(state)

@@ -1,0 +1,189 @@
+"""What the cells of a setting take, from a few of them that are run and not kept: for dry runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from grid.cells import deadline
+from grid.cells.attempts import ChunkResult
+from grid.cells.capped import Cap, CapError, capped
+from grid.cells.costs import spent_in
+from grid.cells.limits import Limits
+from grid.cells.run import CONCURRENT_CELLS, Stamp, run_chunk
+from grid.core.errors import ErrorKind
+from grid.core.types import Usage
+from grid.settings.build import Built, build
+from grid.settings.config import BudgetConfig
+from grid.settings.keeping import Keep
+from grid.settings.plan import Plan
+from grid.settings.setting import Cell, Setting
+from grid.store import CellIds
+
+CASES = 2
+"""Cells of a setting that a dry run tries without being asked to."""
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_SINGLE = 1_000_000  # calls of a cell that no cap is meant for
+_NO_RESULT = (ErrorKind.INFRASTRUCTURE, ErrorKind.CODE, ErrorKind.TIMEOUT)
+_BLOCK = 10_000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Took:
+    """What one cell took, all roles together; `seconds` from its begin to its end.
+
+    Tokens are None where nobody counted them, money also where there is no price.
+    """
+
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    money: float | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cells that were run together: how many side by side at most, and the seconds until the last had ended.
+
+    `calls` were in flight, in the mean.
+    """
+
+    took: Sequence[Took]
+    side: int
+    seconds: float
+    calls: float
+
+    @property
+    def cells(self) -> float:
+        """How many were side by side, in the mean: towards the end fewer."""
+        return math.fsum(one.seconds for one in self.took) / self.seconds
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What was learnt of a setting; `why` nothing was. `calls` were made in all, those of cells that the cap ended too.
+
+    `start` are seconds from the order to the first cell: a worker's start, its imports and the dataset's.
+    """
+
+    batches: Sequence[Batch] = ()
+    calls: int = 0
+    why: str | None = None
+    start: float = 0.0
+
+    @property
+    def took(self) -> list[Took]:
+        """All cells that count."""
+        return [one for batch in self.batches for one in batch.took]
+
+    @property
+    def largest(self) -> Batch:
+        """The batch that was most like a sweep; of equals the last."""
+        return max(reversed(self.batches), key=lambda batch: len(batch.took))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The cells of a setting that a pilot may run, in their order, and how."""
+
+    setting: Setting
+    cells: Sequence[Cell]
+    calls: int
+    side: int
+    stamp: Stamp
+    keep: Keep
+    budget: BudgetConfig
+    limits: Limits
+    pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+
+
+def trial_of(plan: Plan, setting: Setting, done: CellIds, calls: int | None, side: int = CONCURRENT_CELLS) -> Trial:
+    """Of the cells that are not `done` as many as `calls` may suffice for, from all places; without it, CASES."""
+    waiting = [cell for _, block in plan.chunks(done, lambda _: _BLOCK, [setting]) for cell in block]
+    cells = spread(waiting, CASES if calls is None else calls)
+    stamp = Stamp(plan.name, plan.git_commit)
+    limits = Limits(plan.cluster.case_seconds, plan.cluster.worker_memory_gib)
+    return Trial(setting, cells, calls or _SINGLE, side, stamp, plan.keep, plan.budget, limits)
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """At most so many, from places evenly apart; any first few of them lie so too."""
+    places = sorted(range(len(items)), key=lambda place: place * _GOLDEN % 1)
+    return [items[place] for place in places[:most]]
+
+
+def piloted(trial: Trial, built: Built) -> Pilot:
+    """Run a trial in this process: one cell, then twice as many each time, as long as the calls left suffice for them.
+
+    So a cell is seldom ended by the cap; the batch in which that happens counts for nothing, as only short cells would
+    be left of it.
+    """
+    cap = Cap(trial.calls)
+    return deadline.run(_run(trial, capped(built, cap), cap))
+
+
+async def _run(trial: Trial, built: Built, cap: Cap) -> Pilot:
+    batches: list[Batch] = []
+    waiting, size, most = list(trial.cells), 1, 1
+    while count := min(size, cap.left // most, len(waiting)):
+        cells, waiting = waiting[:count], waiting[count:]
+        try:
+            batch, rows = await _batch(trial, built, cells, cap)
+        except CapError:
+            break
+        broken = next((row for row in rows if row["error_kind"] in _NO_RESULT), None)
+        if broken:
+            why = f"a cell failed ({broken['error_kind']}): {broken['error_message']}"
+            return Pilot(calls=cap.calls - cap.left, why=why)
+        batches.append(batch)
+        size, most = 2 * size, max(most, *(one.calls for one in batch.took))
+    used = cap.calls - cap.left
+    if not batches:
+        return Pilot(
+            calls=used, why=f"one cell takes more than {cap.calls} calls" if trial.cells else "no cell is left"
+        )
+    return Pilot(batches, used)
+
+
+async def _batch(
+    trial: Trial, built: Built, cells: Sequence[Cell], cap: Cap
+) -> tuple[Batch, Sequence[Mapping[str, Any]]]:
+    began, asked, result = time.perf_counter(), cap.seconds, ChunkResult()
+    await run_chunk(
+        built,
+        trial.setting,
+        cells,
+        trial.stamp,
+        case_seconds=trial.limits.case_seconds,
+        at_once=trial.side,
+        result=result,
+        keep=trial.keep,
+    )
+    seconds, rows = time.perf_counter() - began, result.take()["episodes"]
+    took, side = [_took(row) for row in rows], min(trial.side, len(cells))
+    return Batch(took, side, seconds, (cap.seconds - asked) / seconds), rows
+
+
+def _took(row: Mapping[str, Any]) -> Took:
+    spent = sum(spent_in(row).values(), Usage())
+    calls, known = spent.llm_calls + spent.forward_passes, spent.known()
+    return Took(calls, known["input_tokens"], known["output_tokens"], row["money"], row["wall_seconds"])
+
+
+def pilots_here(plan: Plan, settings: Iterable[Setting], done: CellIds) -> dict[str, Pilot]:
+    """By setting id what CASES cells take, run in this process; of settings whose engines run in the task only."""
+    found = {}
+    for setting in settings:
+        built = build(setting, plan.budget)
+        elsewhere = sorted({engine.name for engine in built.engines.values() if engine.home != "task"})
+        if elsewhere:
+            why = f"it needs dry_run.pilot=N, a limit on calls, as {' and '.join(elsewhere)} takes time or money"
+            found[setting.id] = Pilot(why=why)
+        else:
+            found[setting.id] = piloted(trial_of(plan, setting, done, None), built)
+    return found

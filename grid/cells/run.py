@@ -1,0 +1,370 @@
+"""Run one cell, and one chunk of cells: solve, score, return rows. One bad case never ends a chunk."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+from grid import store
+from grid.cells.attempts import ChunkResult, Outcome
+from grid.cells.case_rows import case_row
+from grid.cells.costs import costs_of, summed
+from grid.cells.deadline import CaseTime
+from grid.cells.endings import outcome_columns, source_columns, taken, time_columns
+from grid.cells.environment import Environment, environment
+from grid.cells.expected import expected_success
+from grid.cells.failures import UNRESOLVED, error_kind, place_of
+from grid.cells.identity import cell_columns, identity, kind_columns
+from grid.cells.rows import ranked_of, score_columns, step_rows, storable
+from grid.cells.tree_rows import improvement_rows, node_rows
+from grid.core.errors import BudgetError, ErrorKind, GridError, Status, UnfinishedError, VerdictError
+from grid.core.metric import checked
+from grid.core.once import can
+from grid.core.problem import AFTER, DRAFTED, NOTHING, Judged, Problem
+from grid.core.reference import Reference
+from grid.core.roles import ACTOR, EVALUATOR, JUDGE, OF_WORLD
+from grid.core.seeds import derive_seed
+from grid.core.types import Trajectory, to_json
+from grid.core.world import resolved_by
+from grid.engines.informed import Informed
+from grid.episode.answering import answered_after
+from grid.episode.episode import Episode
+from grid.episode.outline import draft
+from grid.episode.turns import all_turns
+from grid.metrics.plan_shape import plan_shape
+from grid.metrics.scores import SUCCESS, UNSCORED
+from grid.metrics.solvable import solvable
+from grid.metrics.stepwise import scored
+from grid.roles.audit import Audit
+from grid.settings.build import Built
+from grid.settings.keeping import KEEP_NONE, Keep
+from grid.settings.setting import Cell, Setting
+from grid.store.joined import EpisodeRow
+from grid.worlds.layers import bare, close
+from grid.worlds.schema import mends
+
+CONCURRENT_CELLS = 16
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What goes into every row of a run: the sweep's name, where the code came from, and when it was made.
+
+    `after` is the newest row there was: of a cell's rows the latest counts, also where a clock was set back or
+    another machine's is slow.
+    """
+
+    sweep: str
+    git_commit: str | None
+    after: dt.datetime | None = None
+    clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
+
+    def now(self) -> dt.datetime:
+        """The clock's time, or one that is later than `after`."""
+        now = self.clock()
+        return now if self.after is None or now > self.after else self.after + dt.timedelta(microseconds=1)
+
+    def columns(self, passed: float, own: float) -> dict[str, Any]:
+        """Whose row it is, and when and in how many seconds it came about."""
+        return time_columns(passed, own, self.now()) | {"sweep": self.sweep, "git_commit": self.git_commit}
+
+
+async def run_chunk(
+    built: Built,
+    setting: Setting,
+    cells: Sequence[Cell],
+    stamp: Stamp,
+    *,
+    attempt_id: str | None = None,
+    case_seconds: float | None = None,
+    at_once: int = CONCURRENT_CELLS,
+    result: ChunkResult | None = None,
+    keep: Keep = KEEP_NONE,
+    stopping: Callable[[], bool] = lambda: False,
+) -> ChunkResult:
+    """Run the cells, so many at once, each for `case_seconds` of its own at most (in a CaseLoop).
+
+    `keep` says of which it is kept what they asked. `result` has each cell's rows as soon as it has ended. No further
+    cell begins while `stopping`.
+
+    Raises:
+        UnfinishedError: nothing is left that could answer; what was in flight has no rows.
+    """
+    attempt_id, result, waiting = attempt_id or uuid.uuid4().hex, result or ChunkResult(), iter(cells)
+    head = identity(setting, built)
+
+    async def one_after_another() -> None:
+        for cell in waiting:  # of all runners
+            if stopping():
+                return
+            result.add(await run_cell(built, setting, cell, stamp, attempt_id, case_seconds, keep, head))
+            await asyncio.sleep(0)  # cells of an engine that never waits must not keep the loop from all else
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(at_once, len(cells))):
+                group.create_task(one_after_another())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return result
+
+
+def killed_cell(
+    built: Built, setting: Setting, cell: Cell, stamp: Stamp, attempt_id: str, kind: ErrorKind, message: str
+) -> dict[str, Any]:
+    """The row of a cell that ends the worker which runs it.
+
+    Its problem is not built: that may be what ended the worker.
+    """
+    scores = UNSCORED
+    if kind in UNRESOLVED:
+        unsolved = {**UNSCORED, SUCCESS: False}
+        scores = _declared({**unsolved, **_unsolved(built, cell)}, built) or unsolved
+    row = cell_columns(cell, built, attempt_id) | plan_shape(Reference({}, ()))
+    row |= outcome_columns(None, Trajectory((), ()), Status.FAILED, kind, message)
+    row |= score_columns(scores) | costs_of(built.engines, {}, {})
+    return EpisodeRow(identity(setting, built) | storable(row | stamp.columns(0.0, 0.0)))
+
+
+async def run_cell(
+    built: Built,
+    setting: Setting,
+    cell: Cell,
+    stamp: Stamp,
+    attempt_id: str,
+    case_seconds: float | None = None,
+    keep: Keep = KEEP_NONE,
+    head: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """What came of one cell; whatever goes wrong becomes its row's error, but UnfinishedError.
+
+    `head` is what all rows of the setting have (`identity`), for whoever runs many of its cells.
+    """
+    head = identity(setting, built) if head is None else head
+    if case_seconds is None:
+        return await _run_cell(built, setting, cell, stamp, attempt_id, None, keep, head)
+    own = CaseTime(cell.cell_id, case_seconds)
+    return await own.counted(_run_cell(built, setting, cell, stamp, attempt_id, own, keep, head))
+
+
+@dataclass
+class _Run:
+    """What there is of a cell so far, whatever becomes of it."""
+
+    problem: Problem | None = None
+    environment: Environment = field(default_factory=Environment)
+    audit: Audit | None = None
+    episode: Episode | None = None
+    trajectory: Trajectory = field(default_factory=lambda: Trajectory((), ()))
+    scores: Mapping[str, Any] = field(default_factory=lambda: UNSCORED)
+    told: dict[str, Any] = field(default_factory=dict)
+    trace: str | None = None
+
+
+async def _run_cell(
+    built: Built,
+    setting: Setting,
+    cell: Cell,
+    stamp: Stamp,
+    attempt_id: str,
+    own: CaseTime | None,
+    keep: Keep,
+    head: Mapping[str, Any],
+) -> Outcome:
+    started, run = time.perf_counter(), _Run()
+    status, kind, message = Status.OK, None, None
+    try:
+        await _scored(run, built, setting, cell, own)
+    except UnfinishedError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a failure is a row
+        status = Status.FAILED
+        kind, message = _failed(run, error, built, cell, own)
+    problem, episode = run.problem, run.episode
+    spent = summed(part.spent for part in (episode, *run.environment.requests) if part)
+    reference = problem.reference if problem else Reference({}, ())
+    row: dict[str, Any] = cell_columns(cell, built, attempt_id) | plan_shape(reference) | kind_columns(problem)
+    row |= outcome_columns(episode, run.trajectory, status, kind, message) | costs_of(
+        built.engines, built.prices, spent
+    )
+    row |= score_columns(_told(run, built)) | source_columns(episode.sources if episode else ())
+    row |= {"error_traceback": run.trace}
+    row |= {"controls": to_json(dict(problem.controls)) if problem and problem.controls else None}
+    passed = time.perf_counter() - started
+    row |= stamp.columns(passed, own.now() if own else passed)
+    rows = _tables(run, cell.cell_id, attempt_id, reference)
+    row |= {"case_digest": rows["cases"][0]["digest"] if problem else None}
+    kept = [*episode.messages, *run.environment.messages] if episode and keep.keeps(row) else None
+    row |= {"n_messages": None if kept is None else len(kept)}
+    row |= {f"n_{table}": len(rows[table]) for table in ("nodes", "improvements")}
+    episode_row = EpisodeRow({**head, **storable(row)})
+    return Outcome(episode_row, {table: list(map(storable, found)) for table, found in rows.items()}, kept or ())
+
+
+def _told(run: _Run, built: Built) -> dict[str, Any]:
+    """All that was measured of an episode, the environment's and the planner's own among it."""
+    return {**run.scores, **run.told, **taken(run.episode, run.trajectory), **_failures(run, built)}
+
+
+async def _scored(run: _Run, built: Built, setting: Setting, cell: Cell, own: CaseTime | None) -> None:
+    """Solve a cell's case and score what came of it."""
+    run.problem = problem = built.problem(cell.case_id, cell.disturbance_seed)
+    try:
+        await _solved_and_scored(run, problem, built, setting, cell, own)
+    finally:
+        await close(problem.world)
+
+
+async def _solved_and_scored(
+    run: _Run, problem: Problem, built: Built, setting: Setting, cell: Cell, own: CaseTime | None
+) -> None:
+    nothing = problem.world.resolved(problem.world.start())
+    run.told |= {NOTHING: nothing, **problem.baselines(), "solvable": solvable(problem)}
+    run.environment = environment(built, cell, setting.seed)
+    run.audit = built.audit(problem)
+    run.problem = problem = await run.environment.around(built, problem)
+    run.episode = episode = episode_of(built, problem, cell.seed, setting.seed, own, run.audit)
+    run.told |= {"expected_success": await expected_success(built, problem, episode.case)}
+    solving = solve(built, episode)
+    run.trajectory = trajectory = await (own.limited(solving) if own else solving)
+    evaluation = run.environment.evaluation
+    said = await problem.examine(trajectory, evaluation) if problem.examine and evaluation else {}
+    resolved = resolved_by(problem.world, trajectory.steps, trajectory.end, _broken_off(episode, trajectory))
+    scores = checked({**scored(problem, trajectory, resolved, said), **trajectory.measured}, built.metrics)
+    unknown = episode.unjudged or (evaluation and evaluation.undecided and not scores[SUCCESS])
+    run.scores = scores | {SUCCESS: None} if unknown else scores
+
+
+def _failures(run: _Run, built: Built) -> dict[str, int | None]:
+    """How many answers of each role could not be read; null where nobody was to be asked."""
+    found = run.environment.failures()
+    if run.episode and JUDGE in built.planner.needs:
+        found["judge_failures"] = (found["judge_failures"] or 0) + run.episode.unread_verdicts
+    return found
+
+
+def _broken_off(episode: Episode, trajectory: Trajectory) -> bool:
+    """Whether the budget ended the work before it had come to its own end."""
+    outline, steps = episode.case.plan.substeps, trajectory.steps
+    done = len(steps) >= len(outline) if outline else bool(steps) and steps[-1].finished
+    return episode.budget_reached is not None and not done
+
+
+def _failed(run: _Run, error: Exception, built: Built, cell: Cell, own: CaseTime | None) -> tuple[ErrorKind, str]:
+    """The kind of an error and what it says, with the best of what the episode had until then."""
+    kind = error_kind(error)
+    message = str(error) if isinstance(error, GridError) else f"{type(error).__name__}: {error}"
+    if own and own.expired:
+        kind, message = ErrorKind.TIMEOUT, f"not done after {own.used:.0f} s of its own (cluster.case_seconds)"
+    elif kind == ErrorKind.CODE:
+        message += f" ({place_of(error, built)}, case {cell.case_id})"
+        run.trace = "".join(traceback.format_exception(error))
+    run.trajectory = run.episode.best() if run.episode else Trajectory((), ())
+    if run.problem and run.episode and kind in UNRESOLVED:
+        said = _unsolved(built, cell) if run.problem.examine else {}
+        found = scored(run.problem, run.trajectory, resolved=False, said=said)
+        found = found if found[SUCCESS] is None else {**found, SUCCESS: False}
+        run.scores = _declared(found, built) or run.scores
+    return kind, message
+
+
+def _declared(found: Mapping[str, Any], built: Built) -> dict[str, Any]:
+    """What was measured of a cell that failed; nothing where its dataset measures what nobody declared.
+
+    Cells that end well say that, and the failure has its own message.
+    """
+    with suppress(ValueError):
+        return checked(found, built.metrics)
+    return {}
+
+
+def _unsolved(built: Built, cell: Cell) -> Mapping[str, Any]:
+    """What is judged of an episode that broke off, where a setting has somebody who judges: it is unsolved."""
+    judged = EVALUATOR in built.roles and can(type(built.dataset), Judged)
+    return cast(Judged, built.dataset).unsolved(cell.case_id) if judged else {}
+
+
+def _tables(run: _Run, cell_id: str, attempt_id: str, reference: Reference) -> dict[store.Table, list[dict[str, Any]]]:
+    """A cell's rows of the tables beside `episodes`."""
+    ids, problem, episode = (cell_id, attempt_id), run.problem, run.episode
+    mended = problem is not None and mends(bare(problem.world))
+    nodes = node_rows(*ids, episode.nodes, run.trajectory, run.audit.right if run.audit else {}) if episode else []
+    better = (
+        improvement_rows(*ids, episode.improvements, partial(resolved_by, problem.world)) if episode and problem else []
+    )
+    steps = step_rows(*ids, run.trajectory, reference, ranked_of(problem), mended)
+    cases = [case_row(problem)] if problem else []
+    return {"steps": steps, "nodes": nodes, "improvements": better, "cases": cases}
+
+
+def episode_of(
+    built: Built,
+    problem: Problem,
+    seed: int,
+    sweep_seed: int = 0,
+    own: CaseTime | None = None,
+    audit: Audit | None = None,
+) -> Episode:
+    """The episode in which a planner of this setting meets a problem.
+
+    Engines that need a reference are told it here and nowhere else. How hard a case is for them follows from the
+    sweep's seed, the dataset's version and the case, so that it is the same for all planners and trials. Where there
+    is one, the judge's answers to planners go through `audit`.
+    """
+    difficulty = derive_seed(sweep_seed, "difficulty", built.dataset.version, problem.case.id)
+    engines = {
+        role: cast(Informed, engine).told(problem.reference, problem.library, difficulty)
+        if can(type(engine), Informed)
+        else engine
+        for role, engine in built.engines.items()
+        if role not in OF_WORLD  # who are no planner's to ask
+    }
+    return Episode(
+        problem.case,
+        problem.world,
+        engines.pop(ACTOR),
+        problem.candidates,
+        built.budget,
+        seed,
+        parts=problem.parts,
+        query_tools=problem.query_tools,
+        retrieved=problem.retrieved,
+        order_seed=built.order_seed,
+        demonstrations=problem.demonstrations,
+        solved=built.solved_like(problem.case),
+        remembered=built.remembered(problem.case),
+        roles=engines,
+        judging=audit or built.judging.get(JUDGE),
+        clock=own.now if own else None,
+        fit_tokens=getattr(built.planner, "fit_tokens", False),
+    )
+
+
+async def solve(built: Built, episode: Episode) -> Trajectory:
+    """The planner's trajectory, behind an outline that is drafted first where the dataset says so.
+
+    Where its budget is used up, or its judge's silence ends the work, the best so far.
+    """
+    try:
+        if built.dataset.outline == DRAFTED:
+            await draft(episode)
+        found = await all_turns(built.planner, episode)
+        whole = episode.case.decisions is None  # and not one step of a query
+        if whole and getattr(built.dataset, "answering", None) == AFTER:
+            found = await answered_after(episode, found, built.planner)
+    except BudgetError:
+        return episode.best()
+    except VerdictError:
+        episode.unjudged = True
+        return episode.best()
+    if not episode.improvements or episode.improvements[-1].trajectory.steps != found.steps:
+        episode.improved(found)
+    return episode.own(found)

@@ -1,0 +1,62 @@
+"""One engine for a program that asks beside a sweep: in its own process, or in replicas where it holds weights."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from grid.cluster import connection as cluster
+from grid.cluster.client import PooledEngine
+from grid.cluster.fleet import Fleet
+from grid.cluster.pool import Say
+from grid.core.engine import Engine
+from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe, Probed
+from grid.settings.build import build_engine
+from grid.settings.config import ClusterConfig
+from grid.settings.setting import Setting
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Who is asked: its label, its config, where replicas of it run, and how it will be asked."""
+
+    label: str
+    model: Mapping[str, Any]
+    cluster: ClusterConfig
+    probes: tuple[Probe, ...] = ()
+
+
+@contextmanager
+def answering(asked: Answering, say: Say) -> Iterator[Engine]:
+    """The engine, its replicas ready to answer; one that is no replica's is not loaded.
+
+    Raises:
+        ConfigError: not enough GPUs, or an engine that can never work.
+        EngineError: no replica becomes ready.
+        UnfinishedError: Ray does not start here.
+    """
+    engine = build_engine(asked.model)
+    if engine.home != "replica":
+        yield engine
+        return
+    say(cluster.connect(asked.cluster))
+    setting = Setting({"model": asked.model}, {"model": asked.label}, seed=0)
+    try:
+        with Fleet([setting], asked.cluster.replicas, asked.cluster.ready_seconds, say) as fleet:
+            yield cast(Engine, PooledEngine(engine, fleet.handles(asked.model), uuid.uuid4().hex))
+    finally:
+        cluster.disconnect()
+
+
+async def loaded(asked: Answering, say: Say, stack: ExitStack) -> Engine:
+    """The same, ready to answer wherever it lives, until `stack` ends."""
+    engine = stack.enter_context(answering(asked, say))
+    if engine.home == "gateway":
+        await cast(HostedEngine, engine).load()
+        if isinstance(engine, Probed):
+            await engine.probe(asked.probes)
+    return engine

@@ -1,0 +1,280 @@
+"""A plan on a Ray cluster: chunks of cells as tasks, a bounded number in flight, tried again where a task died."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from grid import store
+from grid.cells.attempts import ChunkResult, attempt_row
+from grid.cells.costs import larger, spent_by_columns
+from grid.cells.limits import Limits
+from grid.cells.run import Stamp, killed_cell
+from grid.cells.transcripts import Room
+from grid.cluster.connection import alive, cpus
+from grid.cluster.fleet import Fleet
+from grid.cluster.lanes import Lane, Try, lanes_of
+from grid.cluster.signs import Sign, Signs, end_process
+from grid.cluster.worker import Chunk, Report, solve_chunk
+from grid.core.errors import ErrorKind, StoreError, UnfinishedError
+from grid.core.types import Usage
+from grid.settings.build import build
+from grid.settings.plan import Plan
+from grid.settings.prices import at_least
+from grid.settings.roles import by_pool, models
+from grid.settings.setting import Cell
+
+__all__ = ["Report", "Run"]
+DEATHS = 3  # of a cell's worker, while it was alone there, before its row says so
+_WAITING_CPUS = 0.25  # of a task whose engine is elsewhere
+_TICK_SECONDS = 5.0
+_SILENT_SECONDS = 90.0  # after which a worker that says nothing is ended
+_COMPACT_EVERY = 100  # times that rows were written
+
+
+class Run:
+    """One run of a plan's cells that are not `done`.
+
+    Args:
+        plan: what is to be run.
+        done: the ids of cells that need not run.
+        report: called in the driver as each try of a chunk ends, in the order of ending.
+        fleet: holds the replicas of the plan's models.
+        tick: called every few seconds.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        done: store.CellIds,
+        report: Callable[[Report], None],
+        fleet: Fleet,
+        tick: Callable[[], None] | None = None,
+    ) -> None:
+        self._plan, self._report, self._fleet, self._tick = plan, report, fleet, tick
+        self._limit = self._bound()
+        self._limits = Limits(plan.cluster.case_seconds, plan.cluster.worker_memory_gib)
+        self._lanes = lanes_of(plan, done, fleet)
+        for lane in self._lanes:
+            lane.fresh = plan.chunks(done, partial(self._size, lane), lane.settings)
+        self._writes, self._compacting = 0, None
+        self._stamp = Stamp(plan.name, plan.git_commit, store.newest(plan.root))
+        self._signs = Signs(plan.root)
+        self.room = Room(plan.root, plan.keep, plan.transcripts_bytes)
+        self.stopping = False
+        """Whether `stop` was called."""
+
+    @property
+    def cells_in_flight(self) -> Counter[str]:
+        """Cells that have not ended, of the chunks that were begun, by setting id."""
+        cells: Counter[str] = Counter()
+        for lane in self._lanes:
+            for one in lane.in_flight.values():
+                cells[one.work.setting.id] += one.unfinished
+        return cells
+
+    @property
+    def signs_in_flight(self) -> list[tuple[str, Sign]]:
+        """What the workers of chunks that have not ended said last of cells that have, with their settings' ids."""
+        tries = (one for lane in self._lanes for one in lane.in_flight.values())
+        return [(one.work.setting.id, one.sign) for one in tries if one.sign]
+
+    @property
+    def money_in_flight(self) -> float:
+        """US dollars that took the cells which have ended, of the chunks that have not."""
+        return sum(sign.money for _, sign in self.signs_in_flight)
+
+    def stop(self) -> None:
+        """Begin no further cell: the run ends when those in flight have ended."""
+        self.stopping = True
+        self._signs.stop()
+
+    def go(self) -> None:
+        """Run until nothing is left, or until what is in flight has ended after `stop`.
+
+        Raises:
+            UnfinishedError: rows cannot be written, or no machine of the cluster or no replica of a model is left.
+        """
+        try:
+            with self._signs:
+                self._go()
+        except StoreError as error:
+            raise UnfinishedError(str(error)) from None
+
+    def _go(self) -> None:
+        import ray
+
+        ticked = time.monotonic()
+        while True:
+            self._begin()
+            in_flight = {task: lane for lane in self._lanes for task in lane.in_flight}
+            if not in_flight:
+                break
+            ended, _ = ray.wait(list(in_flight), num_returns=1, timeout=_TICK_SECONDS)
+            for task in ended:
+                self._end(in_flight[task], task, in_flight[task].in_flight.pop(task))
+            passed = time.monotonic() - ticked
+            if passed >= _TICK_SECONDS / 2:
+                ticked += passed
+                if not alive():
+                    raise UnfinishedError("no machine of the Ray cluster is left; run again with the same name")
+                self._limit = self._bound()
+                for lane in self._lanes:
+                    self._listen(lane, min(passed, 2 * _TICK_SECONDS))
+                if self._tick:
+                    self._tick()
+        if self._compacting is not None:
+            ray.wait([self._compacting])
+
+    def _bound(self) -> int:
+        """Chunks that may be in flight; machines come and go."""
+        return self._plan.cluster.chunks_in_flight or 2 * cpus()
+
+    def _size(self, lane: Lane, setting: Any) -> int:
+        return lane.size(setting, self._plan.cluster.chunk_cells, self._limit)
+
+    def _has_room(self, lane: Lane) -> bool:
+        if self._plan.cluster.chunks_in_flight:
+            return sum(len(one.in_flight) for one in self._lanes) < self._limit
+        return lane.has_room(self._limit)
+
+    def _begin(self) -> None:
+        import ray
+
+        remote = ray.remote(max_retries=0)(solve_chunk)  # a task that died is cut up, not only repeated
+        for lane in self._lanes:
+            while not self.stopping and self._has_room(lane):
+                work = lane.next()
+                if work is None:
+                    break
+                chunk = Chunk(
+                    setting=work.setting,
+                    cells=work.cells,
+                    at_once=lane.at_once,
+                    budget=self._plan.budget,
+                    limits=self._limits,
+                    keep=self.room.keep,
+                    root=self._plan.root.absolute(),
+                    stamp=self._stamp,
+                    run_id=self._signs.run_id,
+                    attempt_id=uuid.uuid4().hex,
+                    pools=lane.pools,
+                )
+                cpus_of = _WAITING_CPUS if lane.pools else 1
+                task = remote.options(num_cpus=cpus_of, name=work.name).remote(chunk)
+                lane.in_flight[task] = Try(work, chunk.attempt_id, time.monotonic())
+
+    def _end(self, lane: Lane, task: Any, tried: Try) -> None:
+        import ray
+
+        try:
+            report: Report = ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, StoreError | UnfinishedError):
+                raise error.cause from None
+            last = str(error).strip().splitlines()[-1]
+            self._report(Report(tried.work.setting.id, tried.unfinished, error=last))
+        except (ray.exceptions.RayError, ray.exceptions.TaskCancelledError) as error:
+            self._died(lane, tried, (str(error).strip() or type(error).__name__).splitlines()[0])
+        else:
+            lane.took(report.setting_id, report.cells, report.seconds)
+            self.room.took(report.cells, report.transcripts)
+            self._report(report)
+            self._compact(report.writes)
+            if report.left and not self.stopping:
+                raise UnfinishedError(f"{self._plan.root}: what a running sweep keeps there is gone; run it again")
+        self._signs.forget(tried.attempt_id)
+
+    def _died(self, lane: Lane, tried: Try, why: str) -> None:
+        """A task ended without an answer: try its halves again, so that one deadly case loses no other."""
+        work, seconds = tried.work, time.monotonic() - tried.started
+        ended, result = self._known(tried)
+        prices = build(work.setting, self._plan.budget).prices
+        if not store.rows_of_try(self._plan.root, "attempts", tried.attempt_id):
+            made, died = self._stamp.now(), len(work.cells)
+            row = attempt_row(tried.attempt_id, work.setting, prices, result, seconds, made, died)
+            store.write(self._plan.root, {"attempts": [row]})
+        told = Report(work.setting.id, result.cells, result.ok, result.failed, result.usage, seconds)
+        self._report(replace(told, money=at_least(prices, result.spent)))
+        cells = [cell for cell in work.cells if cell.cell_id not in ended]
+        sign = self._signs.read(tried.attempt_id)
+        blocking = next((cell for cell in cells if sign and cell.cell_id == sign.blocked), None)
+        if blocking:
+            message = "it held its worker's event loop for longer than cluster.case_seconds"
+            self._give_up(tried, blocking, ErrorKind.TIMEOUT, message)
+            again = [replace(work, cells=[cell for cell in cells if cell is not blocking], deaths=0)]
+        elif len(work.cells) > 1:
+            middle = len(cells) // 2
+            again = [replace(work, cells=half) for half in (cells[:middle], cells[middle:])]
+        elif work.deaths + 1 < DEATHS:
+            again = [replace(work, cells=cells, deaths=work.deaths + 1)]
+        else:
+            message = f"its worker ended {DEATHS} times while it ran alone, the last: {tried.ended or why}"
+            for cell in cells:
+                self._give_up(tried, cell, ErrorKind.INFRASTRUCTURE, message)
+            again = []
+        lane.again.extendleft(one for one in reversed(again) if one.cells)
+
+    def _known(self, tried: Try) -> tuple[set[str], ChunkResult]:
+        """The cells of a try that have rows, and their sums, or what replicas have answered where that is more."""
+        rows, result = store.rows_of_try(self._plan.root, "episodes", tried.attempt_id), ChunkResult()
+        for row in rows:
+            result.count(row["status"], spent_by_columns(row))
+        config = tried.work.setting.config
+        for roles in by_pool(config).values():  # which replicas do not tell apart
+            counted = sum((result.spent.pop(role) for role in roles), Usage())
+            answered = self._fleet.spent(models(config)[roles[0]], tried.attempt_id)
+            result.spent[roles[0]] = larger(counted, answered)
+        return {row["cell_id"] for row in rows}, result
+
+    def _give_up(self, tried: Try, cell: Cell, kind: ErrorKind, message: str) -> None:
+        built = build(tried.work.setting, self._plan.budget)
+        row = killed_cell(built, tried.work.setting, cell, self._stamp, tried.attempt_id, kind, message)
+        store.write(self._plan.root, {"episodes": [row]})
+        self._report(Report(tried.work.setting.id, 1, failed=1))
+
+    def _listen(self, lane: Lane, passed: float) -> None:
+        """Hear what workers say; end those that have said nothing for too long, and do without those that stay."""
+        import ray
+
+        busy = any(one.sign for each in self._lanes for one in each.in_flight.values())
+        for task, tried in list(lane.in_flight.items()):
+            lane.hear(tried, self._signs.read(tried.attempt_id), passed, busy)
+            if tried.silent < _SILENT_SECONDS * (1 if tried.sign else 2**tried.work.waited):
+                continue
+            if tried.sign is None:  # its worker stood still before it began; or it waits, and does so again
+                ray.cancel(task, force=True)
+                del lane.in_flight[task]
+                lane.again.appendleft(replace(tried.work, waited=tried.work.waited + 1))
+            elif tried.ended is None:
+                tried.ended, tried.silent = f"it gave no sign of life for {tried.silent:.0f} s", 0.0
+                _end_on(tried.sign.node, tried.sign.pid, tried.sign.started)
+            else:
+                del lane.in_flight[task]
+                self._died(lane, tried, tried.ended)
+
+    def _compact(self, writes: int) -> None:
+        """Have small files merged, one task at a time."""
+        import ray
+
+        self._writes += writes
+        if self._writes < _COMPACT_EVERY:
+            return
+        if self._compacting is None or ray.wait([self._compacting], timeout=0)[0]:
+            self._writes = 0
+            remote = ray.remote(num_cpus=0, max_retries=0)(store.compact)
+            self._compacting = remote.remote(self._plan.root.absolute())
+
+
+def _end_on(node: str, pid: int, started: int) -> None:
+    """End a process on a machine of the cluster; Ray's own way asks the process itself."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    ray.remote(num_cpus=0, max_retries=0)(end_process).options(scheduling_strategy=there).remote(pid, started)

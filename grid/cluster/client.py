@@ -1,0 +1,137 @@
+"""The engine as a task sees it where a pool of replicas holds it: routing, a bound in flight, sending again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from grid.cells.deadline import asking
+from grid.core.engine import Choice, Engine, Home, Prompt, Sampled
+from grid.core.errors import EngineError, GridError, UnfinishedError
+from grid.core.types import Usage
+
+NAMESPACE = "agent-grid"
+TRIES = 5
+IN_FLIGHT = 256  # requests of one chunk of cells at its replicas
+_WAIT_SECONDS = 1.0  # before a lost request is sent again; doubled each time
+_OVERLOADED = 2.0, 16  # a replica with more than so many times the least loaded one's requests, and so many more
+
+
+class Router:
+    """Which replica a case goes to: always the same by its key, unless that one is overloaded.
+
+    Loads are those that the replicas last reported, and what was sent there since.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._loads = dict.fromkeys(names, 0)
+
+    def pick(self, key: str, avoid: str | None = None) -> str:
+        """The replica with the highest hash of key and name (rendezvous hashing), or the least loaded."""
+        names = [name for name in self._loads if name != avoid] or list(self._loads)
+        favourite = max(names, key=lambda name: hashlib.sha256(f"{key}/{name}".encode()).digest())
+        least = min(names, key=lambda name: self._loads[name])
+        factor, more = _OVERLOADED
+        overloaded = self._loads[favourite] > factor * self._loads[least] + more
+        chosen = least if overloaded else favourite
+        self._loads[chosen] += 1
+        return chosen
+
+    def report(self, name: str, load: int) -> None:
+        """Take in the load that a replica reported with an answer."""
+        if name in self._loads:
+            self._loads[name] = load
+
+    def lost(self, name: str) -> None:
+        """A replica that ended has nothing in hand."""
+        if name in self._loads:
+            self._loads[name] = 0
+
+    def drop(self, name: str) -> int:
+        """Pick a replica no more; returns how many are left."""
+        self._loads.pop(name, None)
+        return len(self._loads)
+
+
+class PooledEngine:
+    """An engine whose requests go to the replicas of a pool, which count them for the attempt that they are part of.
+
+    Errors of the engine come back as they were raised.
+    """
+
+    home: ClassVar[Home] = "task"
+
+    def __init__(self, engine: Engine, replicas: Mapping[str, Any], attempt_id: str) -> None:
+        self.name, self.provides, self.version = engine.name, engine.provides, engine.version
+        self.sampler = engine.sampler
+        self._router, self._replicas = Router(list(replicas)), replicas
+        self._gate, self._attempt_id = asyncio.Semaphore(IN_FLIGHT), attempt_id
+
+    async def sample(self, prompt: Prompt, *, n: int, temperature: float, max_tokens: int, seed: int) -> Sampled:
+        """As the engine's.
+
+        Raises:
+            EngineError: no replica answered in TRIES tries.
+            UnfinishedError: none is left that ever will.
+        """
+        how = {"n": n, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        answer: Sampled = await self._ask("sample", prompt, how)
+        return answer
+
+    async def choose(self, prompt: Prompt, *, seed: int) -> Choice:
+        """As the engine's; raises as `sample`."""
+        answer: Choice = await self._ask("choose", prompt, {"seed": seed})
+        return answer
+
+    async def _ask(self, verb: str, prompt: Prompt, how: Mapping[str, Any]) -> Any:
+        import ray
+
+        key, avoid = case_key(prompt), None
+        with asking() as computed:
+            async with self._gate:
+                for tried in range(TRIES):
+                    name = self._router.pick(key, avoid)
+                    asked = getattr(self._replicas[name], verb).remote(self._attempt_id, prompt, **how)
+                    try:
+                        answer, load = await asked
+                    except asyncio.CancelledError:
+                        ray.cancel(asked)  # or the replica would go on with it
+                        raise
+                    except ray.exceptions.RayTaskError as error:
+                        if isinstance(error.cause, GridError):
+                            raise error.cause from None
+                        raise EngineError(f"{type(error.cause).__name__} at replica {name}: {error.cause}") from None
+                    except ray.exceptions.RayActorError as error:
+                        last = str(error).strip().splitlines()[0]
+                        avoid = await self._lost(name, last)
+                        await asyncio.sleep(_WAIT_SECONDS * 2**tried)
+                        continue
+                    computed(answer.computed_seconds)
+                    self._router.report(name, load)
+                    return replace(answer, usage=answer.usage + Usage(resent_requests=tried))
+            raise EngineError(f"no replica answered in {TRIES} tries, the last: {last}")
+
+    async def _lost(self, name: str, why: str) -> str:
+        """A replica's process ended, maybe for good: its name. Raises UnfinishedError where it was the last one."""
+        import ray
+
+        self._router.lost(name)
+        try:
+            await asyncio.to_thread(ray.get_actor, name, NAMESPACE)
+        except ValueError:  # Ray starts it no more
+            if not self._router.drop(name):
+                raise UnfinishedError(f"no replica of {self.name} is left, the last: {why}") from None
+        return name
+
+
+def case_key(prompt: Prompt) -> str:
+    """What all prompts of a case begin with: their sections up to the task."""
+    head: list[str] = []
+    for section in prompt.sections:
+        head += section.entries
+        if section.kind == "task":
+            break
+    return "\n".join(head)

@@ -1,0 +1,188 @@
+"""Pools of replicas: started once for all settings that name the same model, watched, summed up, stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from grid.cluster.client import NAMESPACE
+from grid.cluster.replica import CONTROL, Hosting, Replica, ReplicaStats
+from grid.core.types import Usage
+from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe
+
+_RESTARTS = 100
+_TAIL_LINES = 15
+_DETACHED = re.compile(r"pool-[0-9a-f]{12}")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The replicas of one model. A `detached` pool outlives the program that started it.
+
+    `probes`: as whoever waits for it will ask it.
+    """
+
+    label: str
+    model: Mapping[str, Any]
+    names: tuple[str, ...]
+    handles: Mapping[str, Any] = field(repr=False)
+    detached: bool = False
+    probes: tuple[Probe, ...] = ()
+
+
+def pool_name(model: Mapping[str, Any]) -> str:
+    """A pool's name: equal for equal configs of a model."""
+    return "pool-" + hashlib.sha256(json.dumps(model, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def start(
+    label: str,
+    model: Mapping[str, Any],
+    engine: HostedEngine,
+    replicas: int,
+    *,
+    ready_seconds: float,
+    detached: bool,
+    actor: type[Replica] = Replica,
+) -> Pool:
+    """Create the actors of a pool; nothing is loaded yet. Needs a connection to Ray.
+
+    Args:
+        label: the model's name for people.
+        model: the config of the model group.
+        engine: the same, built.
+        replicas: how many; a gateway always has one.
+        ready_seconds: for loading.
+        detached: whether it outlives this program.
+        actor: the class of the replicas.
+    """
+    import ray
+
+    count = 1 if engine.home == "gateway" else replicas
+    stem = pool_name(model) if detached else f"{pool_name(model)}-{ray.get_runtime_context().get_job_id()}"
+    environment = {name: os.environ[name] for name in engine.environment if name in os.environ}
+    hosting = Hosting(label, max((os.cpu_count() or 1) // count, 1), ready_seconds, environment)
+    remote = ray.remote(
+        num_cpus=0,  # those who ask wait, so that their CPUs are free
+        num_gpus=engine.gpus,
+        max_restarts=_RESTARTS,
+        concurrency_groups={CONTROL: 16},
+    )(actor)
+    handles = {
+        name: remote.options(name=name, namespace=NAMESPACE, lifetime="detached" if detached else None).remote(
+            name, dict(model), hosting
+        )
+        for name in (f"{stem}-{index}" for index in range(count))
+    }
+    return Pool(label, model, tuple(handles), handles, detached)
+
+
+def running() -> dict[str, list[str]]:
+    """The actors of the detached pools on this cluster, by the pool's name."""
+    import ray
+
+    found: dict[str, list[str]] = {}
+    for actor in ray.util.list_named_actors(all_namespaces=True):
+        stem, _, index = actor["name"].rpartition("-")
+        if actor["namespace"] == NAMESPACE and _DETACHED.fullmatch(stem) and index.isdigit():
+            found.setdefault(stem, []).append(actor["name"])
+    return found
+
+
+def named(stem: str, label: str = "", model: Mapping[str, Any] | None = None) -> Pool | None:
+    """The detached pool of a name, if one runs."""
+    import ray
+
+    names = sorted(running().get(stem, []))
+    handles = {name: ray.get_actor(name, namespace=NAMESPACE) for name in names}
+    return Pool(label or stem, model or {}, tuple(names), handles, detached=True) if names else None
+
+
+def find(label: str, model: Mapping[str, Any]) -> Pool | None:
+    """The detached pool of a model, if one runs."""
+    return named(pool_name(model), label, model)
+
+
+def stop(pool: Pool) -> None:
+    """End the actors of a pool."""
+    import ray
+
+    for handle in pool.handles.values():
+        ray.kill(handle)
+
+
+def restart(pool: Pool, name: str) -> None:
+    """End a replica's process; Ray starts another."""
+    import ray
+
+    ray.kill(pool.handles[name], no_restart=False)
+
+
+def well(pool: Pool, seconds: float) -> dict[str, bool]:
+    """Whether each replica says within `seconds` that it is well, or is known to be starting again."""
+    import ray
+
+    asked = {name: _control(handle.check) for name, handle in pool.handles.items()}
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=seconds)
+    found = {}
+    for name, task in asked.items():
+        try:
+            ray.get(task, timeout=0)
+            found[name] = True
+        except ray.exceptions.GetTimeoutError:
+            found[name] = False
+        except ray.exceptions.RayError:
+            found[name] = True
+    return found
+
+
+def _control(method: Any, *arguments: object) -> Any:
+    """Call a method on the event loop that stays free."""
+    return method.options(concurrency_group=CONTROL).remote(*arguments)
+
+
+def log_tail(handle: Any, name: str) -> str:
+    """The last lines of a replica's log, each on a line of its own behind a line end."""
+    import ray
+
+    try:
+        lines = ray.get(_control(handle.log_tail, _TAIL_LINES), timeout=5)
+    except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
+        lines = ["(its log cannot be read)"]
+    return "".join(f"\n  {name}: {line}" for line in lines)
+
+
+def spent(pool: Pool, attempt_id: str, seconds: float = 5.0) -> Usage:
+    """What the replicas that answer within `seconds` have done for one attempt."""
+    import ray
+
+    asked = [_control(handle.spent, attempt_id) for handle in pool.handles.values()]
+    ended, _ = ray.wait(asked, num_returns=len(asked), timeout=seconds)
+    usage = Usage()
+    for task in ended:
+        with suppress(ray.exceptions.RayError):
+            usage += ray.get(task)
+    return usage
+
+
+def stats_of(pools: Sequence[Pool], seconds: float = 5.0) -> dict[str, ReplicaStats | None]:
+    """What each replica has done; None for one that does not answer."""
+    import ray
+
+    asked = {name: _control(pool.handles[name].stats) for pool in pools for name in pool.names}
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=seconds)
+    found: dict[str, ReplicaStats | None] = {}
+    for name, task in asked.items():
+        try:
+            found[name] = ray.get(task, timeout=0.1)
+        except (ray.exceptions.RayError, ray.exceptions.GetTimeoutError):
+            found[name] = None
+    return found

@@ -1,0 +1,230 @@
+"""One engine in a Ray actor: it answers, counts, reports what it does, and ends its process when the engine died."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeVar, cast
+
+from grid.core.engine import Choice, Prompt, Sampled
+from grid.core.errors import ConfigError, EngineDiedError, EngineError, GridError, UnfinishedError
+from grid.core.types import Usage
+from grid.engines import own_log
+from grid.engines.hosted import HostedEngine
+from grid.engines.probe import Probe, Probed, unassigned
+from grid.settings.make import make
+
+T = TypeVar("T", Sampled, Choice)
+CONTROL = "control"
+"""The concurrency group whose event loop stays free while the engine loads or hangs."""
+_DIED = 70  # the process's exit status after the engine's death
+_LOOK_SECONDS = 0.5
+_ATTEMPTS = 10_000  # whose usage is kept
+
+
+@dataclass(frozen=True)
+class ReplicaStats:
+    """What one process of a replica has done since it started.
+
+    `busy_seconds` is the time in which something was computed, `batch` the mean number of requests in computation
+    over it; `kv_cache` is the highest share seen, None where the engine has no such figure. `failed` leaves out
+    requests that were cancelled. `counts`: tokens of its answers can be told.
+    """
+
+    name: str
+    pid: int
+    label: str = ""
+    gpus: float = 0
+    ready: bool = False
+    requests: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+    running: int = 0
+    waiting: int = 0
+    busy_seconds: float = 0.0
+    batch: float = 0.0
+    kv_cache: float | None = None
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """What a replica is told beside its model.
+
+    Args:
+        label: the model's name for people.
+        threads: for computing on a CPU.
+        ready_seconds: for loading, after which a process that was restarted is ended again.
+        environment: the driver's variables that the engine needs. They are secrets: an actor's arguments are shown
+            nowhere, while Ray writes a runtime environment to its logs and its dashboard.
+    """
+
+    label: str
+    threads: int
+    ready_seconds: float
+    environment: Mapping[str, str] = field(repr=False)
+
+
+class Replica:
+    """An actor's class; Ray restarts its process. `load` is awaited by every request, so none comes too early.
+
+    Args:
+        name: of the actor.
+        model: the config of the model group.
+        hosting: what else it must know.
+    """
+
+    def __init__(self, name: str, model: Mapping[str, Any], hosting: Hosting) -> None:
+        # Before torch is imported. Ray sets 1 thread for actors without CPUs. A thread that waits spins for about
+        # 0.1 ms: none at all doubles the time of a small model's step, more stalls those who share the cores.
+        os.environ.update(hosting.environment, OMP_NUM_THREADS=str(hosting.threads), GOMP_SPINCOUNT="20000")
+        os.environ.setdefault("VLLM_ENGINE_READY_TIMEOUT_S", str(math.ceil(hosting.ready_seconds)))
+        import ray
+
+        from grid.cluster.metrics import ReplicaMetrics
+
+        self._hosting = hosting
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refused: UnfinishedError | None = None
+        try:
+            self._engine = cast(HostedEngine, make("model", model))
+        except UnfinishedError as error:  # raised in here, it would come as a traceback, from one process after another
+            self._refused = error
+            return
+        self._stats = ReplicaStats(name, os.getpid(), hosting.label, self._engine.gpus)
+        self._again: bool = ray.get_runtime_context().was_current_actor_reconstructed
+        self._metrics = ReplicaMetrics(name, self._again)
+        self._attempts: dict[str, Usage] = {}  # the latest at the end
+        self._loading: asyncio.Task[float | None] | None = None
+        self._began = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def load(self, probes: Sequence[Probe] = ()) -> float | None:
+        """Make the engine ready, once; returns what `probe.unassigned` does.
+
+        `probes`: as it will be asked, which is tried where a server may refuse it.
+
+        Raises what keeps it from working, in the first process: one that took its place ends instead, so that it does
+        not fail every request, and Ray starts the next.
+        """
+        if self._refused:
+            raise self._refused
+        if self._loading is None:
+            self._loop, self._began = asyncio.get_running_loop(), time.monotonic()
+            self._loading = asyncio.create_task(self._load())
+        share = await asyncio.shield(self._loading)
+        if probes and isinstance(self._engine, Probed):
+            await self._engine.probe(probes)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+            # An engine of a plugin need not say so.
+            self._stats = replace(self._stats, ready=True, counts=getattr(self._engine, "counts", True))
+        return share
+
+    async def sample(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Sampled, int]:
+        """The engine's answer, and how many requests this replica has in hand."""
+        return await self._answer(attempt_id, self._engine.sample(prompt, **how))
+
+    async def choose(self, attempt_id: str, prompt: Prompt, **how: Any) -> tuple[Choice, int]:
+        """The engine's answer, and how many requests this replica has in hand."""
+        return await self._answer(attempt_id, self._engine.choose(prompt, **how))
+
+    async def spent(self, attempt_id: str) -> Usage:
+        """What this process has answered for one attempt, of the last ones that it answered for."""
+        return self._attempts.get(attempt_id, Usage())
+
+    async def stats(self) -> ReplicaStats:
+        """What this process has done so far."""
+        return self._stats
+
+    async def check(self) -> None:
+        """Return if the engine would answer (or is still loading); end the process where it is dead or hangs.
+
+        Does not return where the event loop of the requests hangs.
+        """
+        if self._loop is None:
+            return
+        if not self._stats.ready:
+            waited = time.monotonic() - self._began
+            if waited > self._hosting.ready_seconds:
+                _end(f"not loaded after {waited:.0f} s (cluster.ready_seconds)")
+            return
+        try:
+            await self._engine.check()
+        except EngineDiedError as error:
+            _end(str(error))
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop))
+
+    async def log_tail(self, lines: int) -> list[str]:
+        """The last lines that this process wrote; empty where they cannot be found."""
+        return own_log.tail(lines)
+
+    async def _load(self) -> float | None:
+        """Load, a second time where it fails for no reason that would hold for ever, and probe a choice."""
+        try:
+            try:
+                await self._engine.load()
+            except (ConfigError, EngineError):  # for which a server was asked several times
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever libraries raise where memory or a device is short
+                print(f"tried once more after: {error}", file=sys.stderr, flush=True)
+                await self._engine.load()
+            return await unassigned(self._engine)
+        except Exception as error:
+            if self._again:
+                _end(f"not loaded: {error}")
+            if isinstance(error, GridError):
+                raise
+            raise EngineDiedError(f"{type(error).__name__}: {error}") from error
+
+    async def _answer(self, attempt_id: str, asked: Coroutine[Any, Any, T]) -> tuple[T, int]:
+        try:
+            await self.load()
+            answer = await asked
+        except EngineDiedError as error:
+            _end(str(error))  # whoever asked sends the request again
+        except asyncio.CancelledError:
+            asked.close()
+            raise
+        except BaseException:
+            asked.close()
+            self._stats = replace(self._stats, failed=self._stats.failed + 1)
+            raise
+        self._stats = replace(self._stats, requests=self._stats.requests + 1, usage=self._stats.usage + answer.usage)
+        self._metrics.count(answer.usage)
+        self._attempts[attempt_id] = self._attempts.pop(attempt_id, Usage()) + answer.usage
+        while len(self._attempts) > _ATTEMPTS:
+            del self._attempts[next(iter(self._attempts))]
+        return answer, self._stats.running + self._stats.waiting
+
+    async def _watch(self) -> None:
+        """Look at the engine at short intervals for as long as the process lives."""
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = time.monotonic()
+            seen, stats = self._engine.occupancy(), self._stats
+            busy = now - before if seen.running else 0.0
+            total = stats.busy_seconds + busy
+            peak = [use for use in (stats.kv_cache, seen.kv_cache) if use is not None]
+            self._stats = replace(
+                stats,
+                running=seen.running,
+                waiting=seen.waiting,
+                busy_seconds=total,
+                batch=(stats.batch * stats.busy_seconds + seen.running * busy) / total if total else 0.0,
+                kv_cache=max(peak, default=None),
+            )
+            self._metrics.look(seen)
+            before = now
+
+
+def _end(why: str) -> NoReturn:
+    """End this process, with a line in its log; Ray starts another."""
+    print(f"this replica ends: {why}", file=sys.stderr, flush=True)
+    os._exit(_DIED)

@@ -1,0 +1,249 @@
+"""A chunk of cells in a worker: runs them, writes their rows as they end, says that it lives, and hears of a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from grid import store
+from grid.cells.attempts import ChunkResult, attempt_row
+from grid.cells.deadline import CaseLoop
+from grid.cells.limits import Limits, end_when_too_large
+from grid.cells.run import Stamp, run_chunk
+from grid.cells.transcripts import TABLES
+from grid.cluster.client import PooledEngine
+from grid.cluster.signs import Sign, Speaker, started_at
+from grid.core.errors import StoreError
+from grid.core.roles import ACTOR
+from grid.core.types import Usage
+from grid.settings.build import Built, build, expect_code
+from grid.settings.config import BudgetConfig
+from grid.settings.keeping import Keep
+from grid.settings.prices import Prices, at_least
+from grid.settings.roles import by_pool
+from grid.settings.setting import Cell, Setting
+
+_BEAT_SECONDS = 1.0
+_WRITE_SECONDS = 10.0  # between two times that rows are written: longer than most chunks last
+_BLOCKED = 72  # the process's exit status
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Cells of one setting, `at_once` of them side by side, and what a worker needs to know.
+
+    `pools` has the replicas by model and name.
+    """
+
+    setting: Setting
+    cells: Sequence[Cell]
+    at_once: int
+    budget: BudgetConfig
+    limits: Limits
+    keep: Keep
+    root: Path
+    stamp: Stamp
+    run_id: str
+    attempt_id: str
+    pools: Mapping[str, Mapping[str, Any]] = field(repr=False)
+
+
+@dataclass
+class Report:
+    """What a try of a chunk did; `error` where its cells have no rows, and why.
+
+    `left` are cells that it did not begin, `writes` how often it wrote rows, `transcripts` the bytes of what its cells
+    asked, and `kept` the cells that this is of; `money` are US dollars, without those of cells with uncounted answers,
+    None where a price is not known. A try whose worker died has spent `usage`, `money` and `seconds` also on cells that
+    are tried again.
+    """
+
+    setting_id: str
+    cells: int
+    ok: int = 0
+    failed: int = 0
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    error: str | None = None
+    left: int = 0
+    writes: int = 0
+    kept: int = 0
+    transcripts: int = 0
+    money: float | None = 0.0
+
+
+_sections_written: dict[str, set[str]] = {}
+"""The sections that this process has written for a run; of a run before, files may have been put aside."""
+
+
+def _written_in(run_id: str) -> set[str]:
+    if run_id not in _sections_written:
+        _sections_written.clear()
+    return _sections_written.setdefault(run_id, set())
+
+
+def solve_chunk(chunk: Chunk) -> Report:
+    """Run a chunk and write its rows from here; only its sums travel back.
+
+    Raises:
+        StoreError: rows cannot be written.
+        UnfinishedError: no replica is left that could answer.
+    """
+    started, result = time.monotonic(), ChunkResult(sections=_written_in(chunk.run_id))
+    speaker = Speaker(chunk.root, chunk.run_id, chunk.attempt_id)
+    if speaker.told_to_stop():
+        return Report(chunk.setting.id, 0, left=len(chunk.cells))
+    end_when_too_large(chunk.limits.memory_gib)
+    with _Pulse(chunk, speaker, result) as pulse:
+        built = build(chunk.setting, chunk.budget)
+        expect_code(chunk.setting)
+        built = with_pools(built, chunk.setting, chunk.pools, chunk.attempt_id)
+        pulse.run(built)
+    seconds = time.monotonic() - started
+    if result.cells:
+        row = attempt_row(chunk.attempt_id, chunk.setting, built.prices, result, seconds, chunk.stamp.now())
+        store.write(chunk.root, {"attempts": [row]})  # when it was all written: no row of it counts twice
+    left, total = len(chunk.cells) - result.cells, time.monotonic() - started
+    return Report(
+        chunk.setting.id,
+        result.cells,
+        result.ok,
+        result.failed,
+        result.usage,
+        total,
+        left=left,
+        writes=pulse.writes,
+        kept=result.kept,
+        transcripts=pulse.transcripts,
+        money=at_least(built.prices, result.spent),
+    )
+
+
+def with_pools(built: Built, setting: Setting, pools: Mapping[str, Mapping[str, Any]], attempt_id: str) -> Built:
+    """The setting with its engines' replicas in their place, where they have any; one pool is one engine here."""
+    engines = built.engines
+    for key, roles in by_pool(setting.config).items():
+        if key in pools:
+            pooled = PooledEngine(engines[roles[0]], pools[key], attempt_id)
+            engines |= dict.fromkeys(roles, pooled)
+    return replace(built, engine=engines.pop(ACTOR), roles=engines)
+
+
+class _Pulse:
+    """A thread beside the event loop that nothing holds up which the loop runs. A context manager.
+
+    At its end all rows are written, also where the block raised.
+    """
+
+    def __init__(self, chunk: Chunk, speaker: Speaker, result: ChunkResult) -> None:
+        import ray
+
+        self._chunk, self._speaker, self._result = chunk, speaker, result
+        self._loop = CaseLoop()
+        self._clock = self._loop.clock
+        self._sign = Sign(os.getpid(), started_at(os.getpid()) or 0, ray.get_runtime_context().get_node_id())
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="pulse")
+        self._over, self._stopping = threading.Event(), False
+        self._failure: StoreError | None = None
+        self._work: asyncio.Task[Any] | None = None
+        self._prices: Prices = {}
+        self.writes = self.transcripts = 0
+
+    def __enter__(self) -> _Pulse:
+        self._clock.pulse()
+        self._began = self._clock.now()
+        self._speaker.say(self._sign)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._loop.close()
+        self._write()
+
+    def run(self, built: Built) -> None:
+        """Run the chunk's cells until all have ended, or until what is in flight has after a stop."""
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._run(built))
+        except asyncio.CancelledError:
+            if self._failure is None:
+                raise
+            raise self._failure from None
+
+    async def _run(self, built: Built) -> None:
+        self._work, self._prices = asyncio.current_task(), built.prices
+        chunk = self._chunk
+        await run_chunk(
+            built,
+            chunk.setting,
+            chunk.cells,
+            chunk.stamp,
+            attempt_id=chunk.attempt_id,
+            case_seconds=chunk.limits.case_seconds,
+            at_once=chunk.at_once,
+            result=self._result,
+            keep=chunk.keep,
+            stopping=lambda: self._stopping,
+        )
+
+    def _beat(self) -> None:
+        wrote = time.monotonic()
+        while not self._over.wait(_BEAT_SECONDS):
+            self._clock.pulse()
+            self._stopping = self._stopping or self._speaker.told_to_stop()
+            if time.monotonic() - wrote >= _WRITE_SECONDS:
+                self._write_or_end()
+                wrote = time.monotonic()
+            self._sign = self._counted()
+            self._speaker.say(self._sign)
+            self._end_if_blocked()
+
+    def _counted(self) -> Sign:
+        result, used = self._result, self._result.usage
+        return replace(
+            self._sign,
+            beats=self._sign.beats + 1,
+            ended=result.cells,
+            ok=result.ok,
+            tokens=used.input_tokens + used.output_tokens,
+            money=at_least(self._prices, result.spent) or 0.0,
+        )
+
+    def _write(self) -> None:
+        rows = self._result.take()
+        if rows["episodes"]:
+            written = store.write(self._chunk.root, {**rows, **self._result.take_transcripts()})
+            self.transcripts += sum(written.get(table, 0) for table in TABLES)
+            self.writes += 1
+
+    def _write_or_end(self) -> None:
+        try:
+            self._write()
+        except StoreError as error:
+            self._failure = error
+            if self._work:
+                self._loop.call_soon_threadsafe(self._work.cancel)
+
+    def _end_if_blocked(self) -> None:
+        """End the process where a case's step, or what comes before all cases, goes on beyond a case's time.
+
+        Nothing else can end it.
+        """
+        limits, now = self._chunk.limits, self._clock.now()
+        running = self._clock.running
+        used = now - self._began if self._work is None else 0.0
+        if running is not None:
+            case, since = running
+            used = case.used + now - since
+        if used > limits.case_seconds + limits.grace_seconds:
+            self._write_or_end()
+            self._speaker.say(replace(self._sign, blocked=case.cell_id if running else None))
+            os._exit(_BLOCKED)

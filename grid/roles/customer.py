@@ -1,0 +1,84 @@
+"""A model that plays the user whom planners talk to (τ²-bench's user simulator)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from grid.core.engine import Engine, Prompt, Section, TextAnswer
+from grid.core.errors import ModelError
+from grid.core.roles import USER
+from grid.core.types import to_json
+from grid.core.untrusted import shown_lines
+from grid.episode.judging import Retries, readable
+from grid.episode.requests import Requests
+from grid.roles.asked_once import AskedOnce
+from grid.roles.simulation import Simulating
+from grid.text.objects import UnreadableError
+from grid.worlds.talking import Said
+
+ASK = Section("instruction", ("Write the next message of the customer, whom you play, and nothing else.",))
+NOTHING_SAID = "Nothing was said yet."
+AGENT, CUSTOMER = "Agent", "Customer"
+_LABEL = re.compile(r"(?:user|customer|you|me)\s*:\s*", re.IGNORECASE)
+_OTHER = re.compile(r"^\s*(?:agent|assistant|representative)\s*:", re.IGNORECASE | re.MULTILINE)
+_MOST_CHARACTERS = 20_000
+_MAX_TOKENS = 1024
+_DIGITS = 12  # of a digest
+
+
+class Customer:
+    """One cell's user: a `grid.worlds.talking.User`.
+
+    What it was asked and what it spent is in `requests`, which no budget bounds; `failures` counts messages that could
+    not be read. It is asked once for each conversation, so that those who branch hear the same. `seed` is the same for
+    all planners.
+    """
+
+    def __init__(self, engine: Engine, how: Simulating, seed: int) -> None:
+        self.requests = Requests({USER: engine}, seed)
+        self.failures = 0
+        self._how = how
+        self._replies = AskedOnce[str, str | None]()
+
+    async def reply(self, scenario: Sequence[str], said: Sequence[Said]) -> str | None:
+        """The user's next message, stop tokens in it; None where no answer can be read."""
+        heard = to_json([list(scenario), [list(one) for one in said]])
+        return await self._replies(heard, partial(self._asked, scenario, said, heard))
+
+    async def _asked(self, scenario: Sequence[str], said: Sequence[Said], heard: str) -> str | None:
+        digest = hashlib.sha256(heard.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+        how = Retries(self._how.temperature, self._how.max_retries, _MAX_TOKENS)
+        try:
+            (found,) = await readable(
+                self.requests, USER, prompt_of(scenario, said), read_message, ("reply", len(said), digest), how
+            )
+        except ModelError:
+            self.failures += 1
+            return None
+        return found
+
+
+def prompt_of(scenario: Sequence[str], said: Sequence[Said]) -> Prompt:
+    """What a message is asked for by: the data's own guidelines and scenario, and the conversation."""
+    lines = [f"{CUSTOMER if one.by_user else AGENT}: {shown_lines(one.text)}" for one in said]
+    history = Section("history", ("The conversation so far:", *(lines or (NOTHING_SAID,))))
+    return Prompt((Section("role", tuple(scenario)), history, ASK), TextAnswer())
+
+
+def read_message(text: str) -> str:
+    """The message in an answer: without a label in front, and without what it makes the agent say behind it.
+
+    Raises:
+        UnreadableError: nothing is left.
+    """
+    text = text.strip()
+    if label := _LABEL.match(text):
+        text = text[label.end() :]
+    if other := _OTHER.search(text):
+        text = text[: other.start()]
+    if not text.strip():
+        raise UnreadableError("no message of the customer's")
+    return text.strip()[:_MOST_CHARACTERS]

@@ -1,0 +1,259 @@
+"""From config to live objects. Checks a whole sweep before anything starts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, cast
+
+from grid import plugins
+from grid.code_digest import code_digest
+from grid.core.declared import BY_NAME
+from grid.core.engine import Engine
+from grid.core.errors import ConfigError, UnfinishedError
+from grid.core.metric import Metric, declared_by, together
+from grid.core.once import can
+from grid.core.problem import DRAFTED, GIVEN, JUDGED, REFERENCES, Dataset, Demonstrations, Problem
+from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
+from grid.core.seeds import derive_seed
+from grid.core.types import Case, Plan
+from grid.engines.informed import Informed
+from grid.engines.recovering import places_of
+from grid.episode.episode import Episode, Planner
+from grid.episode.judging import Judging
+from grid.episode.outline import draft
+from grid.episode.progress import Budget
+from grid.metrics.scores import SUCCESS
+from grid.metrics.stepwise import score
+from grid.planners.refining import Refining
+from grid.planners.restoring import Restoring
+from grid.robustness.base import Robustness
+from grid.roles.audit import Audit
+from grid.roles.customer import Customer
+from grid.roles.evaluation import Evaluation
+from grid.roles.grounding import GroundingByModel
+from grid.roles.simulation import Simulating, Simulation
+from grid.settings.config import BudgetConfig
+from grid.settings.make import make
+from grid.settings.ordering import ordering
+from grid.settings.pooled import Pooled, dataset_of, key_of, key_of_data, pooled
+from grid.settings.prices import Prices, prices_of
+from grid.settings.remembered import Memory, memory_of
+from grid.settings.roles import judging, models, restoring, simulating, tools_ask
+from grid.settings.setting import GROUPS, MEMORY, REFINE, Setting
+from grid.settings.solved import Solved, goes_by_solved, solved_of
+from grid.store.schema import COSTS, JOINED, SCORES, TEXT
+from grid.worlds.layers import within
+from grid.worlds.simulated import Referenced
+
+_ASKING: Mapping[Role, tuple[Callable[..., object], ...]] = {
+    JUDGE: (Audit, Judging),
+    EVALUATOR: (Evaluation, Judging),
+    SIMULATOR: (Simulation, Simulating),
+    CRITIC: (Refining,),
+    USER: (Customer, Simulating),
+}
+"""By role the code that asks it."""
+_OF_CASES = ("grid.metrics.plan_shape.plan_shape", "grid.metrics.solvable.solvable")
+"""What is told of a case whatever a planner does; values, which have no name of their own."""
+
+KNOWN: Mapping[str, Metric] = {**BY_NAME, SUCCESS: Metric(SUCCESS, kind="flag")}
+"""Metrics that no setting has to declare."""
+_COLUMNS = {*JOINED.names, SCORES, TEXT, COSTS} - {*KNOWN}
+
+
+@dataclass(frozen=True)
+class Built:
+    """One setting's live objects. `engine` acts; `roles` has the engines of the other roles, `judging` how they score.
+
+    `order_seed` draws the order of options; None: they stand as retrieved. `compares_texts`: the evaluator says which
+    texts mean the same (`dataset.equivalence=judge`). `tools_ask`: the judge says which names the tools were meant.
+    """
+
+    engine: Engine
+    planner: Planner
+    dataset: Dataset
+    pooled: Pooled
+    robustness: tuple[Robustness, ...]
+    budget: Budget
+    roles: Mapping[Role, Engine] = field(default_factory=dict)
+    judging: Mapping[Role, Judging] = field(default_factory=dict)
+    restoring: Restoring = field(default_factory=Restoring)
+    simulating: Mapping[Role, Simulating] = field(default_factory=dict)
+    order_seed: int | None = 0
+    compares_texts: bool = False
+    tools_ask: bool = False
+    prices: Prices = field(default_factory=dict)
+    memory: Memory | None = None
+    solved: Solved | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: KNOWN)
+
+    @property
+    def engines(self) -> dict[Role, Engine]:
+        """All engines by role."""
+        return {ACTOR: self.engine, **self.roles}
+
+    def evaluation(self, case_id: str, sweep_seed: int) -> Evaluation | None:
+        """Who says of a case which texts mean the same, and what its trajectory is worth; None where nobody does."""
+        if EVALUATOR not in self.roles:
+            return None
+        seed = derive_seed(sweep_seed, "evaluation", self.dataset.version, case_id)
+        return Evaluation(self.roles[EVALUATOR], self.judging[EVALUATOR], seed)
+
+    def simulation(self, sweep_seed: int) -> Simulation | None:
+        """Who plays a case's tools; None where nobody does. The seed is the same for all cases."""
+        if SIMULATOR not in self.roles:
+            return None
+        seed = derive_seed(sweep_seed, "simulation", self.dataset.version)
+        return Simulation(self.roles[SIMULATOR], self.simulating[SIMULATOR], seed)
+
+    def customer(self, seed: int) -> Customer | None:
+        """Who plays the user of a cell; None where nobody does. The seed is the same for all planners."""
+        if USER not in self.roles:
+            return None
+        return Customer(self.roles[USER], self.simulating[USER], derive_seed(seed, "user"))
+
+    def grounding(self, case_id: str, sweep_seed: int) -> GroundingByModel | None:
+        """Who says which names of a case's schema are meant; None where the tools ask nobody."""
+        if not self.tools_ask:
+            return None
+        seed = derive_seed(sweep_seed, "grounding", self.dataset.version, case_id)
+        return GroundingByModel(self.roles[JUDGE], self.judging[JUDGE], seed)
+
+    @property
+    def version(self) -> str:
+        """The dataset's, and that of the files that the pool reads."""
+        return "+".join(filter(None, (self.dataset.version, self.pooled.version)))
+
+    def remembered(self, case: Case) -> tuple[str, ...]:
+        """The traces of other cases that planners of a case are shown."""
+        return self.memory.nearest(case.id, self.dataset.cluster(case.id), case.query) if self.memory else ()
+
+    def solved_like(self, case: Case) -> Demonstrations:
+        """The solved cases of the dataset's other half that are like a case, for planners that go by such."""
+        if self.solved is None:
+            return lambda count: ()
+        return partial(self.solved.nearest, case, self.dataset.cluster(case.id))
+
+    def audit(self, problem: Problem) -> Audit | None:
+        """Holds the judge of a problem against its reference; None without a judge, or a reference."""
+        if JUDGE not in self.judging or REFERENCES not in self.dataset.provides:
+            return None
+        substitutes = frozenset(problem.reference.substitutes)
+        return Audit(self.judging[JUDGE], self.restoring, places_of(problem.reference, substitutes))
+
+    def problem(self, case_id: str, disturbance_seed: int) -> Problem:
+        """A case with its pool and its candidates from the retriever, disturbed as the setting says.
+
+        Without a given outline its substeps are hidden; the tools of the whole query are still those of its substeps,
+        so that all that differs is the outline. For an acting engine that is told the reference, tools that answer
+        questions answer as the reference has it, unless a model answers them.
+        """
+        problem, index = self.pooled.problem(case_id)
+        for setting in self.robustness:
+            problem = setting.disturb(problem, index, disturbance_seed)
+        if can(type(self.engine), Informed) and SIMULATOR not in self.roles:
+            world = within(problem.world, lambda own: own.by_reference() if isinstance(own, Referenced) else own)
+            problem = replace(problem, world=world)
+        problem = replace(problem, parts=problem.case.plan.substeps)
+        if self.dataset.outline == GIVEN:
+            return problem
+        return replace(problem, case=replace(problem.case, plan=Plan(())), reference=problem.reference.unfollowed())
+
+
+def build(setting: Setting, budget: BudgetConfig) -> Built:
+    """Build one setting; raises ConfigError, DataError from the dataset's files, or as `memory_of`."""
+    config = setting.config
+    robustness = tuple(
+        cast(Robustness, make(f"robustness.{name}", part, "robustness")) for name, part in config["robustness"].items()
+    )
+    engines = {role: engine_of(role, model) for role, model in models(config).items()}
+    keys = key_of_data(config)
+    built = Built(
+        prices=prices_of(config, engines),
+        engine=engines.pop(ACTOR),
+        planner=refining_of(config).around(cast(Planner, make("planner", config["planner"]))),
+        dataset=dataset_of(keys[0]),
+        pooled=pooled(*keys),  # reads the dataset's files, so behind all that does not
+        robustness=robustness,
+        budget=Budget(**budget.model_dump()),
+        roles=engines,
+        judging=judging(config),
+        restoring=restoring(config),
+        simulating=simulating(config),
+        order_seed=ordering(config).seed(setting.seed),
+        compares_texts=config["dataset"].get("equivalence") == JUDGED,
+        tools_ask=tools_ask(config) is not None,
+        solved=solved_of(config["dataset"]) if goes_by_solved(config) else None,
+    )
+    return replace(built, memory=memory_of(setting, built.version), metrics=_metrics_of(built))
+
+
+def _metrics_of(built: Built) -> Mapping[str, Metric]:
+    """What may be measured of a setting's cells: ours, and what its dataset and its planner declare in `metrics`."""
+    parts = {type(part).__qualname__: declared_by(part) for part in (built.dataset, built.planner)}
+    return together([("ours", KNOWN.values()), *parts.items()], reserved=_COLUMNS) if any(parts.values()) else KNOWN
+
+
+def code_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """A digest of the code behind each group of a checked setting, and of the metrics (docs/results.md).
+
+    What hands a planner its requests and its world is a planner's code, though no planner names it.
+    """
+    grouped = {group: [config[group]] for group in GROUPS} | {"robustness": list(config["robustness"].values())}
+    grouped |= {key: [config[key]] for key in (REFINE, MEMORY, *ASKED) if key in config}
+    targets = {name: {part["_target_"] for part in parts} for name, parts in grouped.items()}
+    further: dict[str, list[Callable[..., object]]] = {"planner": [Episode], "metrics": [score]}
+    if MEMORY in config:
+        further[MEMORY] = [memory_of]
+    if goes_by_solved(config):
+        further["planner"].append(solved_of)
+    if config["dataset"].get("outline") == DRAFTED:
+        further["planner"].append(draft)
+    for role in (role for role in ASKED if role in config):
+        further[role] = [*_ASKING[role], *[GroundingByModel] * (role == JUDGE and bool(tools_ask(config)))]
+    for name, definitions in further.items():
+        targets.setdefault(name, set()).update(f"{one.__module__}.{one.__qualname__}" for one in definitions)
+    targets["metrics"].update(_OF_CASES)
+    own = tuple(sorted(plugins.allowed()))
+    return {name: code_digest(tuple(sorted(found)), own) for name, found in targets.items()}
+
+
+def expect_code(setting: Setting) -> None:
+    """Raise UnfinishedError where a setting was checked with other code than this machine's."""
+    here = code_of(setting.config) if setting.code else {}
+    changed = [name for name, digest in setting.code.items() if here[name] != digest]
+    if changed:
+        raise UnfinishedError(
+            f"{socket.gethostname()} has other code than the sweep's driver (of {', '.join(changed)}); "
+            "install the same on all nodes, and run again with the same name"
+        )
+
+
+def build_engine(model: Mapping[str, Any]) -> Engine:
+    """The engine of a model group's config; nothing is loaded."""
+    return _engine(key_of(model))
+
+
+def refining_of(config: Mapping[str, Any]) -> Refining:
+    """How plans are refined, if they are."""
+    return cast(Refining, make(REFINE, config[REFINE])) if REFINE in config else Refining()
+
+
+def engine_of(role: Role, model: Mapping[str, Any]) -> Engine:
+    """As `build_engine`; what is wrong with a judge's model is said of its own keys."""
+    try:
+        return build_engine(model)
+    except ConfigError as error:
+        group, dot, key = error.key.partition(".")
+        if role == ACTOR or group != "model":
+            raise
+        raise ConfigError(f"{role}{dot}{key}", error.value, error.allowed) from None
+
+
+@lru_cache(maxsize=8)
+def _engine(key: str) -> Engine:
+    return cast(Engine, make("model", json.loads(key)))

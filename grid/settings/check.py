@@ -1,0 +1,251 @@
+"""A whole sweep checked before it starts: every setting composed and built, short of an engine's weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from grid import store
+from grid.core.errors import ConfigError
+from grid.core.metric import Metric, together
+from grid.core.problem import Dataset
+from grid.core.roles import ASKED, CRITIC, JUDGE
+from grid.core.types import Skipped
+from grid.datasets.sampling import part_of
+from grid.settings.build import build, code_of
+from grid.settings.caps import cut
+from grid.settings.config import SweepConfig, sweep_config
+from grid.settings.fitting import invalid_reason
+from grid.settings.keeping import Keep
+from grid.settings.ordering import with_ordering
+from grid.settings.plan import Plan
+from grid.settings.prices import expect_prices
+from grid.settings.remembered import line_of, with_contents
+from grid.settings.roles import is_named, judges_plans, with_roles
+from grid.settings.setting import FURTHER, GROUPS, NO_INFLUENCE, OPTIONS, Setting
+
+MOST_REASONS = 50
+"""Kinds of reasons that are told apart."""
+OTHER_REASONS = "other reasons"
+_OWN = re.compile(r"\([^()]*\)|'[^']*'|\"[^\"]*\"|\b\d[\d,.]*\b")
+_SHORT = {"(": "(…)", "'": "'…'", '"': '"…"'}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One composed job: its resolved config and the labels of its groups."""
+
+    config: Mapping[str, Any]
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What can run, what was left out and why, what the datasets skipped; lines of what else is to be known.
+
+    These say which roles nobody asks, what is cut off, and what memories hold.
+    """
+
+    plan: Plan
+    invalid: Sequence[tuple[Setting, str]]
+    skipped: Mapping[str, Sequence[Skipped]]
+    unasked: Sequence[str] = ()
+    cut: Sequence[str] = ()
+    remembered: Sequence[str] = ()
+
+    def skipped_by_reason(self) -> dict[str, dict[str, int]]:
+        """Dataset label to reasons and how often each was met, the most frequent first; no reason: nothing was."""
+        return {name: by_kind(skips) for name, skips in self.skipped.items()}
+
+
+_NOBODY = {JUDGE: "no planner and no tool of this sweep asks one", CRITIC: "no setting has refine.mode=critic"}
+
+
+def check_sweep(jobs: Sequence[Job]) -> Checked:
+    """Build all settings; equal ones count once. No engine loads its weights by being built.
+
+    Raises:
+        ConfigError: a value that cannot run, or nothing that can.
+        DataError: a dataset's file.
+        StoreError: results of a schema version that is not read, or that cannot be read.
+    """
+    shared = sweep_config(jobs[0].config)
+    settings, budget = _settings(jobs, shared), shared.budget.of_episode
+    root = Path(shared.store.root) / shared.name
+    _check_root(shared.store.root, root)
+    store.check(root, damage=False)  # the sweep puts it aside, once it holds the folder
+    invalid, valid, cut_off = [], [], list[str | None]()
+    case_ids, versions, skipped, measured = {}, {}, {}, dict[tuple[str, str], Mapping[str, Metric]]()
+    shared_ids: dict[str, Sequence[str]] = {}
+    for setting in settings:
+        reason = invalid_reason(setting)
+        if reason:
+            invalid.append((setting, reason))
+            continue
+        built = build(setting, budget)
+        setting = with_contents(setting, built.memory)
+        if shared.budget.money is not None:
+            expect_prices(setting, built.prices, shared.budget.money)
+        measured[setting.labels["dataset"], setting.labels["planner"]] = built.metrics
+        cut_off.append(cut(built.engine, built.planner, setting.labels))
+        valid.append(replace(setting, code=code_of(setting.config)))
+        key = json.dumps(setting.config["dataset"], sort_keys=True)
+        if key not in shared_ids:  # once for all settings of a dataset, as there may be many of both
+            shared_ids[key] = part_of(built.dataset.case_ids(), shared.part)
+            _check_cases(built.dataset, shared_ids[key], setting.labels["dataset"])
+        case_ids[setting.id] = shared_ids[key]
+        if built.memory:
+            built.memory.expect_others(case_ids[setting.id])
+        versions[setting.id] = built.version
+        skipped[setting.labels["dataset"]] = built.dataset.skipped
+    if not valid:
+        raise ConfigError("planner, model", "all pairs", f"at least one pair that goes together: {invalid[0][1]}")
+    retry: store.Retry = {True: "infrastructure", False: "none", "all": "all"}[shared.retry_failed]  # type: ignore[assignment]
+    plan = Plan(
+        name=shared.name,
+        root=root,
+        settings=valid,
+        case_ids=case_ids,
+        dataset_versions=versions,
+        trials=shared.trials,
+        budget=budget,
+        cluster=shared.cluster,
+        retry=retry,
+        accept_code=shared.accept_code,
+        git_commit=git_commit(),
+        keep=Keep.of(shared.store.transcripts),
+        transcripts_bytes=int(shared.store.transcripts_gib * 2**30),
+        money=shared.budget.money,
+        metrics=together(
+            [
+                *((" x ".join(labels), found.values()) for labels, found in measured.items()),
+                (f"results in {root}", store.metrics(root).values()),
+            ]
+        ),
+    )
+    lines = [*dict.fromkeys(filter(None, cut_off))], [*dict.fromkeys(filter(None, map(line_of, valid)))]
+    return Checked(plan, invalid, skipped, _unasked(jobs, settings), *lines)
+
+
+def _check_cases(dataset: Dataset, case_ids: Sequence[str], label: str) -> None:
+    """Raise ConfigError where there is no case, or one has no cluster: without one no interval is right."""
+    if not case_ids:
+        reasons = "; ".join(sorted({skip.reason for skip in dataset.skipped}))
+        raise ConfigError("dataset", label, f"at least one usable case ({reasons or 'none is there'})")
+    cluster = getattr(dataset, "cluster", lambda case_id: None)  # a plugin may have forgotten it
+    for case_id in case_ids:
+        found = cluster(case_id)
+        if not (isinstance(found, str) and found.strip()):
+            raise ConfigError("dataset", label, f"a cluster for every case, and {case_id!r} has {found!r}")
+
+
+def _check_root(given: str, root: Path) -> None:
+    """Raise ConfigError where results could not be written; nothing is made, so a dry run says it as well."""
+    try:
+        for folder in (root / "episodes" / f"{'0' * 32}.parquet", root, *root.parents):
+            with suppress(FileNotFoundError):
+                folder.stat()
+                if not folder.is_dir():
+                    raise ConfigError("store.root", given, f"a folder, which {folder} is not")
+                if not os.access(folder, os.W_OK | os.X_OK):
+                    raise ConfigError("store.root", given, f"a folder that can be written to, which {folder} is not")
+                return
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError("store.root", given, f"a folder that can be written to ({reason})") from None
+
+
+def _settings(jobs: Sequence[Job], shared: SweepConfig) -> list[Setting]:
+    """The jobs' settings, each once.
+
+    Raises:
+        ConfigError: jobs that differ in what all share, or only in what changes no result.
+    """
+    settings: dict[str, Setting] = {}
+    for job in jobs:
+        config = _groups(job.config)
+        labels = {group: label for group, label in job.labels.items() if group in config}
+        setting = Setting(config, labels, shared.seed, shared.budget.of_episode.identity)
+        _check_alike(jobs[0].config, job.config)
+        known = settings.setdefault(setting.id, setting)
+        if known.config != setting.config:
+            for key in NO_INFLUENCE:
+                values = [_value(other.config, key) for other in (known, setting)]
+                if values[0] != values[1]:
+                    raise ConfigError(key, values, "one value for the whole sweep")
+    return list(settings.values())
+
+
+def _value(config: Mapping[str, Any], key: str) -> object:
+    """What a dotted key has; None without it."""
+    found: Any = config
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def _unasked(jobs: Sequence[Job], settings: Sequence[Setting]) -> list[str]:
+    """A line for each role that jobs name somebody for and no setting asks: nobody shall think that it was asked."""
+    lines = []
+    for role in ASKED:
+        named = sorted({job.labels.get(role, "") for job in jobs if is_named(role, job.config)})
+        asked = any(role in setting.config for setting in settings)
+        if role == JUDGE:  # who may examine in an evaluator's place
+            asked |= any(judges_plans(setting.config) for setting in settings)
+        if named and not asked:
+            why = _NOBODY.get(role, "no dataset asks one")
+            lines.append(f"{role} {', '.join(named)}: never asked, as {why}")
+    return lines
+
+
+def _groups(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of every group, each a mapping, and of the options; of a role only where it is asked."""
+    for group in GROUPS:
+        if not isinstance(config.get(group), Mapping):
+            raise ConfigError(group, config.get(group), f"one of the files of conf/{group}")
+    return with_ordering(config, with_roles(config))
+
+
+def _check_alike(first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a key that all settings share has several values."""
+    for key in first:
+        if key not in (*GROUPS, *FURTHER, *ASKED, OPTIONS) and first[key] != other.get(key):
+            raise ConfigError(key, [first[key], other.get(key)], "one value for the whole sweep")
+
+
+def git_commit() -> str | None:
+    """The commit of this code, `-dirty` behind it where files differ or are not tracked; None outside a checkout."""
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=normal") else commit
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*arguments: str) -> str:
+    here = Path(__file__).parent
+    found = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
+    return found.stdout.strip()
+
+
+def by_kind(skips: Iterable[Skipped]) -> dict[str, int]:
+    """How many records were skipped for which reason, the most frequent first.
+
+    Reasons that differ only in what is a record's own, a name in quotes or brackets and a number, are of one kind, in
+    which that is left out; what is said of one alone stays as it is.
+    """
+    kinds: dict[str, dict[str, int]] = {}
+    for skip in skips:
+        own = kinds.setdefault(_OWN.sub(lambda part: _SHORT.get(part[0][0], "N"), skip.reason), {})
+        own[skip.reason] = own.get(skip.reason, 0) + 1
+    counts = {(kind if len(own) > 1 else next(iter(own))): sum(own.values()) for kind, own in kinds.items()}
+    ranked = sorted(counts.items(), key=lambda one: -one[1])
+    rest = sum(count for _, count in ranked[MOST_REASONS:])
+    return dict(ranked[:MOST_REASONS]) | ({OTHER_REASONS: rest} if rest else {})

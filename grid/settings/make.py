@@ -1,0 +1,190 @@
+"""The object that a part of a config names, its values checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from pydantic import ValidationError
+
+from grid import plugins
+from grid.core.errors import ConfigError, GridError, one_line
+
+ROOMS = {
+    "model": "grid.engines",
+    "planner": "grid.planners",
+    "refine": "grid.planners",
+    "memory": "grid.planners",
+    "dataset": "grid.datasets",
+    "robustness": "grid.robustness",
+    "retriever": "grid.retrievers",
+    "pool": "grid.pools",
+}
+_MEMBERS = {
+    "model": ("provides", "home", "sample", "choose"),
+    "planner": ("needs", "solve"),
+    "refine": ("mode", "around"),
+    "memory": ("mode", "path"),
+    "dataset": ("provides", "case_ids", "problem"),
+    "robustness": ("needs", "disturb"),
+    "retriever": ("index",),
+    "pool": ("stock", "tools"),
+}
+_ASYNC = {"planner": ("solve",), "model": ("sample", "choose")}
+_SETS = {"planner": "needs", "robustness": "needs", "dataset": "provides", "model": "provides"}
+"""The member that is a frozenset of words."""
+
+
+PRICE = "price"
+"""The key of a model that is no key of its engine: what its tokens cost (`grid.settings.prices`)."""
+OMIT = "omit"
+"""The key of a model that names what its requests leave out."""
+
+
+def unpriced(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's config as its engine knows it, `OMIT` only where it says something."""
+    return {key: value for key, value in plain(model).items() if key != PRICE}
+
+
+def plain(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's config without `OMIT` where that leaves out nothing: models were named without it before."""
+    return {key: value for key, value in model.items() if key != OMIT or value not in ([], None)}
+
+
+def takes(config: Mapping[str, Any], key: str) -> bool:
+    """Whether a model's class takes a key itself; of none that can be loaded, no. Raises nothing."""
+    try:
+        return key in inspect.signature(load_class("model", config)).parameters
+    except (GridError, ValueError):
+        return False
+
+
+def make(key: str, config: Mapping[str, Any], room: str | None = None) -> object:
+    """The object that a config names: a class of its own room in `grid`, or of a plugin, its values checked.
+
+    Raises:
+        ConfigError: the dotted key, the value and what is allowed.
+        UnfinishedError: a plugin that this machine has not as the driver has it.
+    """
+    cls = load_class(key, config, room)
+    values = {str(name): value for name, value in config.items() if name != "_target_"}
+    if plugins.plugin_of(config["_target_"]):
+        return _of_plugin(key, config["_target_"], cls, values, room or key)
+    try:
+        return cls(**values)
+    except ValidationError as error:
+        raise config_error(f"{key}.", error, _fields(cls)) from None
+
+
+def look_at(config: Mapping[str, Any]) -> None:
+    """Make the object of each group of a setting; equal ones once. No file of a data set is read, no weights loaded.
+
+    Raises:
+        ConfigError: as `make`.
+    """
+    for group in ROOMS:
+        part = config.get(group)
+        if isinstance(part, Mapping):
+            for key, one in part.items() if group == "robustness" else [(group, part)]:
+                known = unpriced(one) if group == "model" else one
+                _look_at(f"robustness.{key}" if group == "robustness" else group, json.dumps(known), group)
+
+
+@lru_cache(maxsize=1024)
+def _look_at(key: str, config: str, room: str) -> None:
+    make(key, json.loads(config), room)
+
+
+def load_class(key: str, config: Mapping[str, Any], room: str | None = None) -> type:
+    """The class named by `_target_`; only classes of the group's own package and of allowed plugins are loaded."""
+    package = ROOMS[room or key]
+    target = config.get("_target_") if isinstance(config, Mapping) else None
+    allowed = f"the dotted name of a class under {package}, or under a package that plugins=[...] names"
+    known = isinstance(target, str) and (target.startswith(f"{package}.") or plugins.plugin_of(target))
+    if not isinstance(target, str) or not known:
+        raise ConfigError(f"{key}._target_", target, allowed)
+    module, _, name = target.rpartition(".")
+    try:
+        cls = getattr(import_module(module), name)
+    except (Exception, SystemExit) as error:  # a plugin's module may raise anything
+        raise ConfigError(f"{key}._target_", target, f"{allowed} ({_told(error)})") from error
+    if not isinstance(cls, type) or inspect.isabstract(cls) or getattr(cls, "_is_protocol", False):
+        raise ConfigError(f"{key}._target_", target, allowed)
+    if cls.__module__ != module:
+        raise ConfigError(
+            f"{key}._target_", target, f"{allowed}, by its own name ({cls.__module__}.{cls.__qualname__})"
+        )
+    members = _MEMBERS[room or key]
+    lacking = [member for member in members if not (hasattr(cls, member) or member in _fields(cls))]
+    if lacking:
+        has = f"{allowed} with {', '.join(members)} (it lacks {', '.join(lacking)})"
+        raise ConfigError(f"{key}._target_", target, has)
+    for member in _ASYNC.get(room or key, ()):
+        if not inspect.iscoroutinefunction(getattr(cls, member)):
+            raise ConfigError(f"{key}._target_", target, f"a class whose {member} is async (async def {member}(...))")
+    return cls
+
+
+def _of_plugin(key: str, target: str, cls: type, values: Mapping[str, Any], room: str) -> object:
+    """A plugin's object; its class may be any, a plain dataclass say, so that what it takes is checked here."""
+    _check_keys(key, cls, values)
+    try:
+        made = cls(**values)
+    except ValidationError as error:
+        raise config_error(f"{key}.", error, _fields(cls)) from None
+    except GridError:
+        raise
+    except Exception as error:  # whatever a class of somebody else's raises
+        raise ConfigError(key, dict(values), f"values that {target} takes ({_told(error)})") from error
+    member = _SETS.get(room)
+    if member and not isinstance(getattr(made, member), frozenset):
+        raise ConfigError(f"{key}._target_", target, f"a class whose {member} is a frozenset of words")
+    return made
+
+
+def _check_keys(key: str, cls: type, values: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a key that a class does not take, or for one that it lacks."""
+    taken = inspect.signature(cls).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+        return
+    keys = f"the keys here are {', '.join(taken) or 'none'}"
+    for name in values:
+        if name not in taken:
+            value = "(not shown)" if key == "model" else values[name]
+            raise ConfigError(f"{key}.{name}", value, f"no such key{_near(name, list(taken))}; {keys}")
+    for name, one in taken.items():
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL and name not in values:
+            raise ConfigError(f"{key}.{name}", None, f"a value, as it has no default; {keys}")
+
+
+def _told(error: BaseException) -> str:
+    return one_line(f"{type(error).__name__}: {error}", 400)
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _fields(cls: type) -> Sequence[str]:
+    return [field.name for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+
+
+def config_error(prefix: str, error: ValidationError, fields: Sequence[str]) -> ConfigError:
+    """The first thing that is wrong, in words."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    unknown = first["type"] in ("unexpected_keyword_argument", "extra_forbidden")
+    if unknown:
+        hint = _near(place.split(".")[-1], fields)
+        # Whoever mistakes a key of a model may have written a secret behind it.
+        value = "(not shown)" if prefix == "model." else first["input"]
+        return ConfigError(prefix + place, value, f"no such key{hint}; the keys here are {', '.join(fields)}")
+    missing = first["type"] in ("missing", "missing_argument")
+    return ConfigError(prefix + place, None if missing else first["input"], first["msg"])

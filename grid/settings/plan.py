@@ -1,0 +1,117 @@
+"""A checked sweep: its settings with their cells, lazily, in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from grid import store
+from grid.core.metric import Metric
+from grid.core.untrusted import loads
+from grid.settings.config import BudgetConfig, ClusterConfig
+from grid.settings.keeping import KEEP_NONE, Keep
+from grid.settings.setting import Cell, Setting, cells
+from grid.settings.turns import by_turns, together
+
+_BLOCK = 10_000  # cells that are looked up at once, of all settings that take turns
+_LEAST_BLOCK = 64  # of each
+
+
+@dataclass(frozen=True)
+class OtherCode:
+    """Cells whose rows were made by other code, and the groups whose code differs."""
+
+    cells: int
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, and where results go.
+
+    `keep`: of which cells it is kept what they asked, all together in about `transcripts_bytes` (`Room`). `money`: US
+    dollars that all runs of the name may take; None: without limit. `metrics`: what its cells may be
+    measured by, by name.
+    """
+
+    name: str
+    root: Path
+    settings: Sequence[Setting]
+    case_ids: dict[str, Sequence[str]]
+    dataset_versions: dict[str, str]
+    trials: int
+    budget: BudgetConfig
+    cluster: ClusterConfig
+    retry: store.Retry = "none"
+    accept_code: bool = False
+    git_commit: str | None = None
+    keep: Keep = KEEP_NONE
+    transcripts_bytes: int = 0
+    money: float | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+    def cells_of(self, setting: Setting) -> Iterator[Cell]:
+        """All cells of a setting, finished ones included."""
+        return cells(setting, self.dataset_versions[setting.id], self.case_ids[setting.id], self.trials)
+
+    def cells_in(self, setting: Setting) -> int:
+        """How many they are."""
+        return len(self.case_ids[setting.id]) * self.trials
+
+    def total(self) -> int:
+        """Cells in all."""
+        return sum(map(self.cells_in, self.settings))
+
+    def finished(self, retry: store.Retry | None = None) -> store.CellIds:
+        """The cells that need not run: their ids, or keys with `accept_code`; `retry` instead of the plan's own.
+
+        Hold the folder's lock from here to the run.
+        """
+        return store.finished(self.root, retry or self.retry, "cell_key" if self.accept_code else "cell_id")
+
+    def by_other_code(self) -> OtherCode:
+        """The cells that need not run but for their code: how many, and what differs."""
+        changed = self._changed_parts()
+        if not changed:
+            return OtherCode(0, ())
+        ids, keys = store.finished(self.root, self.retry), store.finished(self.root, self.retry, "cell_key")
+        every = (cell for setting in self.settings for cell in self.cells_of(setting))
+        count = 0
+        while block := list(islice(every, _BLOCK)):
+            known = keys.holds([cell.cell_key for cell in block])
+            count += int((known & ~ids.holds([cell.cell_id for cell in block])).sum())
+        return OtherCode(count, changed)
+
+    def _changed_parts(self) -> tuple[str, ...]:
+        """The groups whose code differs from that of rows of the same settings."""
+        columns = ["setting_id", "code_parts"]
+        now = {setting.id: setting.code for setting in self.settings}
+        rows = store.read(self.root, "episodes", columns, categories=columns)
+        changed: set[str] = set()
+        for row in rows.group_by(columns).aggregate([]).to_pylist():
+            then, code = loads(row["code_parts"] or "{}"), now.get(row["setting_id"], {})
+            changed |= {part for part in code if code[part] != then.get(part)}
+        return tuple(sorted(changed))
+
+    def missing(self, done: store.CellIds) -> dict[str, int]:
+        """How many cells of each setting are not `done`, by the setting's id."""
+        return {setting.id: sum(1 for _ in self._pending(setting, done)) for setting in self.settings}
+
+    def chunks(
+        self, done: store.CellIds, size: Callable[[Setting], int], settings: Sequence[Setting]
+    ) -> Iterator[tuple[Setting, list[Cell]]]:
+        """The settings' cells that are not `done`; settings take turns (`turns.by_turns`)."""
+        for group in together(settings):
+            block = max(_BLOCK // len(group), _LEAST_BLOCK)
+            yield from by_turns([(setting, self._pending(setting, done, block)) for setting in group], size)
+
+    def _pending(self, setting: Setting, done: store.CellIds, block: int = _BLOCK) -> Iterator[tuple[int, Cell]]:
+        """The setting's cells that are not `done`, with their places among all; looked up so many at a time."""
+        every = enumerate(self.cells_of(setting))
+        while found := list(islice(every, block)):
+            names = [cell.cell_key if self.accept_code else cell.cell_id for _, cell in found]
+            for placed, known in zip(found, done.holds(names), strict=True):
+                if not known:
+                    yield placed

@@ -1,0 +1,221 @@
+"""A setting's memory: what the same setting did in an earlier sweep (egb_slate B.1).
+
+Only rows of the setting itself count, as it is without its memory: every planner and model remembers its own work,
+never another's, and never a reference. Of a case's trials the first one counts that resolved it, or else the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.compute as pc
+
+from grid import store
+from grid.core.errors import ConfigError, Status, StoreError, UnfinishedError
+from grid.core.types import to_json
+from grid.datasets.nearest import Nearest, question_words
+from grid.planners.remembering import NOT_REMEMBERED, Remembering, Trace, step_lines
+from grid.retrievers.texts import bm25_texts
+from grid.settings.make import make
+from grid.settings.setting import MEMORY, Setting
+from grid.store.steps import step_of
+
+DIGEST, HELD = "digest", "held"
+"""The keys that the memory of a checked setting has besides: a digest of its traces, and how many there are."""
+_DIGITS = 16
+_EPISODES = ["cell_id", "dataset_version", "case_id", "cluster", "case_digest", "trial", "success", "status", "answer"]
+_STEPS = [
+    "cell_id",
+    "step",
+    "substep_id",
+    "substep",
+    "on_path",
+    "chosen_tool",
+    "thought",
+    "written",
+    "observation",
+    "failed",
+]
+_LABELS = ["model", "planner", "dataset", "robustness"]
+_SHOWN = 3  # labels or case ids in a message
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The traces of one setting. `cases` are all that the earlier sweep ran for it, resolved or not."""
+
+    how: Remembering
+    traces: tuple[Trace, ...]
+    cases: frozenset[str]
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """What it holds, as a setting's config has it; the digest is part of the cells' ids."""
+        text = to_json([asdict(trace) for trace in self.traces]).encode("utf-8", "replace")
+        digest = hashlib.sha256(text).hexdigest()[:_DIGITS]
+        return {DIGEST: digest, HELD: {"traces": len(self.traces), "cases": len(self.cases)}}
+
+    def nearest(self, case_id: str, cluster: str, question: str) -> tuple[str, ...]:
+        """The traces that a case is shown, the nearest request first; never one of the case itself, or of its words."""
+        own = {_case(case_id)} | ({_cluster(cluster)} if self.how.apart else set())
+        return tuple(trace.text for trace in self._nearest(question, self.how.count, own))
+
+    def expect_others(self, case_ids: Sequence[str]) -> None:
+        """Raise ConfigError where a case is run whose traces could be in here."""
+        known = [case_id for case_id in case_ids if case_id in self.cases]
+        if known:
+            raise ConfigError(
+                "memory.path",
+                self.how.path,
+                f"a sweep of other cases than are run here, and {len(known)} are in both ({', '.join(known[:_SHOWN])}"
+                f"{', ...' * (len(known) > _SHOWN)}): part=validation fills a memory for part=test",
+            )
+
+    @cached_property
+    def _nearest(self) -> Nearest[Trace]:
+        texts = [trace.question for trace in self.traces]
+        templates = [{_case(trace.case_id), _cluster(trace.cluster)} for trace in self.traces]
+        return Nearest(texts, self.traces.__getitem__, bm25_texts(lambda: texts, question_words), templates)
+
+
+def remembering(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The group `memory` with all its values, where planners remember; else nothing. Raises ConfigError."""
+    given = config.get(MEMORY)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(MEMORY, given, "one of the files of conf/memory")
+    how = _made(given)
+    if how.mode == NOT_REMEMBERED:
+        return {}
+    if how.path is None:
+        raise ConfigError("memory.path", None, "the results folder of an earlier sweep, results/NAME")
+    return {MEMORY: {"_target_": given["_target_"], **asdict(how)}}
+
+
+def memory_of(setting: Setting, version: str) -> Memory | None:
+    """The memory of a setting; None where it has none.
+
+    Args:
+        setting: a valid one. Where it is `with_contents`, its memory must be what it was then.
+        version: of its dataset and pool, which the traces must be of.
+
+    Raises:
+        ConfigError: the folder has no episodes of the setting, or of another version alone.
+        StoreError: it holds no results, is of a schema version that is not read, or cannot be read.
+        UnfinishedError: it does not hold here and now what it held when the sweep was checked.
+    """
+    given = setting.config.get(MEMORY)
+    if given is None:
+        return None
+    how, digest = _made(given), given.get(DIGEST)
+    if digest is None:
+        return _read(how, setting.unremembered_id, version)
+    return _as_checked(how, setting.unremembered_id, version, digest)
+
+
+def with_contents(setting: Setting, memory: Memory | None) -> Setting:
+    """The setting with what its memory holds."""
+    if memory is None:
+        return setting
+    return replace(setting, config={**setting.config, MEMORY: {**setting.config[MEMORY], **memory.contents}})
+
+
+def line_of(setting: Setting) -> str | None:
+    """What a setting's memory holds, in words; None where it has none."""
+    held = setting.config.get(MEMORY, {}).get(HELD)
+    if held is None:
+        return None
+    labels = [setting.labels[group] for group in (*_LABELS, MEMORY)]
+    return f"memory of {' x '.join(labels)}: traces of {held['traces']} of {held['cases']} cases"
+
+
+def _made(given: Mapping[str, Any]) -> Remembering:
+    return cast(Remembering, make(MEMORY, {key: value for key, value in given.items() if key not in (DIGEST, HELD)}))
+
+
+@lru_cache(maxsize=32)
+def _as_checked(how: Remembering, own: str, version: str, digest: str) -> Memory:
+    memory = _read(how, own, version)
+    if digest != memory.contents[DIGEST]:
+        raise UnfinishedError(
+            f"memory.path={how.path}: on {socket.gethostname()} it holds other traces than when the sweep was checked; "
+            "run again with the same name once nothing writes to it, and let all nodes see the same folder"
+        )
+    return memory
+
+
+def _read(how: Remembering, own: str, version: str) -> Memory:
+    """The memory of the setting whose id is `own`."""
+    try:
+        return _of_folder(Path(str(how.path)), how, own, version)
+    except StoreError as error:
+        raise StoreError(f"memory.path: {error}") from None
+
+
+def _of_folder(root: Path, how: Remembering, own: str, version: str) -> Memory:
+    store.check_there(root)
+    rows = store.read(root, "episodes", _EPISODES, pc.field("setting_id") == own).to_pylist()
+    if not rows:
+        raise ConfigError("memory.path", how.path, f"a sweep of the same setting without memory; {_there(root)}")
+    current = [row for row in rows if row["dataset_version"] == version]
+    if not current:
+        versions = ", ".join(sorted({row["dataset_version"] for row in rows})[:_SHOWN])
+        raise ConfigError("memory.path", how.path, f"episodes of dataset_version={version}; these are of {versions}")
+    kept = dict[str, dict[str, Any]]()
+    for row in sorted(current, key=lambda row: (row["case_id"], not row["success"], row["trial"])):
+        if row["status"] == Status.OK and (row["success"] or how.kept == "all"):
+            kept.setdefault(row["case_id"], row)
+    return Memory(how, _traces(root, [*kept.values()]), frozenset(row["case_id"] for row in current))
+
+
+def _there(root: Path) -> str:
+    """What a folder has, in a few words."""
+    found = store.read(root, "episodes", _LABELS, categories=_LABELS).group_by(_LABELS).aggregate([]).to_pylist()
+    labels = sorted(" x ".join(str(row[name]) for name in _LABELS) for row in found)
+    return (
+        f"this one has {', '.join(labels[:_SHOWN]) or 'none'}{', ...' * (len(labels) > _SHOWN)}; the seed, the budget "
+        "and all keys but trials, part and dataset.limit must be the same, too"
+    )
+
+
+def _traces(root: Path, rows: Sequence[Mapping[str, Any]]) -> tuple[Trace, ...]:
+    """The traces of some episodes, in their order."""
+    if not rows:
+        return ()
+    cells, digests = [row["cell_id"] for row in rows], [row["case_digest"] for row in rows]
+    steps: dict[str, list[dict[str, Any]]] = {cell: [] for cell in cells}
+    on_path = pc.field("on_path") & pc.field("cell_id").isin(cells)
+    for step in store.read(root, "steps", _STEPS, on_path).to_pylist():
+        steps[step["cell_id"]].append(step)
+    asked = store.read(root, "cases", ["digest", "query"], pc.field("digest").isin(digests)).to_pylist()
+    questions = {case["digest"]: case["query"] for case in asked}
+    return tuple(
+        Trace(
+            row["case_id"],
+            row["cluster"],
+            questions.get(row["case_digest"], ""),
+            step_lines([*map(step_of, sorted(steps[row["cell_id"]], key=_place))], row["answer"]),
+            bool(row["success"]),
+        )
+        for row in rows
+    )
+
+
+def _place(row: Mapping[str, Any]) -> int:
+    place: int = row["step"]
+    return place
+
+
+def _case(name: str) -> str:
+    return f"case {name}"
+
+
+def _cluster(name: str) -> str:
+    return f"cluster {name}"

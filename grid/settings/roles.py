@@ -1,0 +1,229 @@
+"""Who answers what in a setting: the acting model, the planner's judge, the dataset's evaluator and simulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from pydantic import ValidationError
+
+from grid.core.errors import ConfigError
+from grid.core.problem import BOTH, EXAMINED, JUDGED, SIMULATED, TALKS, Dataset
+from grid.core.roles import ACTOR, ASKED, CRITIC, EVALUATOR, JUDGE, SIMULATOR, USER, Role
+from grid.engines.informed import Informed
+from grid.episode.episode import Planner
+from grid.episode.judging import Judging
+from grid.planners.refining import NOT_REFINED, Criticising, Refining
+from grid.planners.restoring import NOT_RESTORED, Restoring
+from grid.roles.simulation import Simulating
+from grid.settings.make import config_error, make, plain, takes, unpriced
+from grid.settings.remembered import remembering
+from grid.settings.setting import GROUPS, REFINE
+
+HOW: Mapping[Role, type[Judging | Simulating | Criticising]] = {
+    JUDGE: Judging,
+    EVALUATOR: Judging,
+    SIMULATOR: Simulating,
+    CRITIC: Criticising,
+    USER: Simulating,
+}
+"""How each role is asked: its fields are the keys of the role that are no keys of its model."""
+RESTORING = tuple(item.name for item in dataclasses.fields(Restoring))
+"""Further ones of a judge."""
+_TEMPERATURE = "temperature"
+T = TypeVar("T")
+
+
+def models(config: Mapping[str, Any]) -> dict[Role, Mapping[str, Any]]:
+    """The model of every role of a setting, as a config of the model group, without its price."""
+    found = {ACTOR: config["model"]} | {role: _model(role, config[role]) for role in ASKED if role in config}
+    return {role: unpriced(model) for role, model in found.items()}
+
+
+def by_pool(config: Mapping[str, Any]) -> dict[str, list[Role]]:
+    """The roles of a setting that share a model, by its key."""
+    found: dict[str, list[Role]] = {}
+    for role, model in models(config).items():
+        found.setdefault(model_key(model), []).append(role)
+    return found
+
+
+def model_key(model: Mapping[str, Any]) -> str:
+    """Equal for models that share a pool of replicas."""
+    return json.dumps(model, sort_keys=True)
+
+
+def label_of(role: Role, labels: Mapping[str, str]) -> str:
+    """How a role's model is called: the own label of one that is asked for scores also says how."""
+    return labels["model"] if role == ACTOR else labels[role].partition("[")[0]
+
+
+def judging(config: Mapping[str, Any]) -> dict[Role, Judging]:
+    """How each role of a setting that scores is asked. Raises ConfigError."""
+    asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
+    return {role: how for role, how in asked if isinstance(how, Judging)}
+
+
+def simulating(config: Mapping[str, Any]) -> dict[Role, Simulating]:
+    """How those are asked who play something for a setting's environment. Raises ConfigError."""
+    asked = ((role, _how(role, config[role])) for role in ASKED if role in config)
+    return {role: how for role, how in asked if isinstance(how, Simulating)}
+
+
+def restoring(config: Mapping[str, Any]) -> Restoring:
+    """Which of the judge's decisions are set right. Raises ConfigError."""
+    return _restoring(config.get(JUDGE) or {})
+
+
+def with_roles(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A setting's config with what it refines and remembers, and the roles that it asks, all values filled in.
+
+    Where no model is named for the judge (`model@judge=NAME`), the acting model judges, but for tools, whose judge must
+    be named: one for all models that are compared. An evaluator must be named: models that are compared shall not each
+    examine themselves, nor score their own plans. Who is named as the judge examines finished trajectories too, where
+    nobody is named as the evaluator. Tools are played by whoever is named. Raises ConfigError.
+    """
+    groups = {group: config[group] for group in GROUPS} | {"model": plain(config["model"])}
+    found = refining(config) | remembering(config)
+    groups |= found
+    for role in ASKED:
+        given = _given(role, config)
+        how, model = _how(role, given), _model(role, given)
+        if role == EVALUATOR and not model and _examines(groups):
+            model = _examiner(config, groups)
+        if not _asks(role, groups, model):
+            continue
+        if role == JUDGE and not model and (robust := tools_ask(groups)):
+            allowed = "false, or true with model@judge=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError(f"robustness.{robust}.judge", True, allowed)
+        if role == EVALUATOR and not model and judges_plans(groups):
+            _dataset(groups)  # which may have no such scorer
+            allowed = "a scorer without a model, or model@judge=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("dataset.scorer", groups["dataset"]["scorer"], allowed)
+        if role == EVALUATOR and not model:
+            allowed = "rules, or judge with model@evaluator=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("dataset.equivalence", JUDGED, allowed)
+        if role == USER and not model:
+            allowed = "instructions, or model with model@user=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("dataset.user", groups["dataset"].get("user", "model"), allowed)
+        if role == CRITIC and not model:
+            allowed = "none or self, or critic with model@critic=NAME, a file of conf/model (no model is it by default)"
+            raise ConfigError("refine.mode", CRITIC, allowed)
+        found[role] = asked(how) | (model or groups["model"])
+        if _TEMPERATURE in asked(how) and isinstance(how, Judging) and takes(found[role], _TEMPERATURE):
+            allowed = f"null: {_TEMPERATURE} is a key of its model's own ({found[role]['_target_']})"
+            raise ConfigError(f"{role}.{_TEMPERATURE}", how.temperature, allowed)
+        if role == JUDGE:
+            found[role] |= dataclasses.asdict(_restoring(given))
+    return groups | found
+
+
+def asked(how: Judging | Simulating | Criticising) -> dict[str, Any]:
+    """How a role is asked, as keys of its config; one that is null is left out, as if it were not there."""
+    return {key: value for key, value in dataclasses.asdict(how).items() if value is not None}
+
+
+def refining(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The group `refine` with all its values, where plans are refined; else nothing. Raises ConfigError."""
+    given = config.get(REFINE)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(REFINE, given, "one of the files of conf/refine")
+    how = cast(Refining, make(REFINE, given))
+    return {} if how.mode == NOT_REFINED else {REFINE: {"_target_": given["_target_"], **dataclasses.asdict(how)}}
+
+
+def is_named(role: Role, config: Mapping[str, Any]) -> bool:
+    """Whether a job's config says who has a role, or how it is asked, other than by default. Raises ConfigError."""
+    given = _given(role, config)
+    restored = role == JUDGE and _restoring(given).restored != NOT_RESTORED
+    return bool(_model(role, given)) or _how(role, given) != HOW[role]() or restored
+
+
+def _asks(role: Role, groups: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
+    if role == JUDGE:
+        return tools_ask(groups) is not None or JUDGE in cast(Planner, make("planner", groups["planner"])).needs
+    if role == CRITIC:
+        return bool(groups.get(REFINE, {}).get("mode") == CRITIC)
+    if role == USER:
+        return TALKS in _dataset(groups).provides
+    if role == SIMULATOR:
+        return bool(model) and SIMULATED in _dataset(groups).provides
+    return _compares(groups) or judges_plans(groups) or (bool(model) and _examines(groups))
+
+
+def judges_plans(config: Mapping[str, Any]) -> bool:
+    """Whether the dataset has a model say which plans are right: the key `dataset.scorer`."""
+    return config["dataset"].get("scorer") in (JUDGED, BOTH)
+
+
+def tools_ask(config: Mapping[str, Any]) -> str | None:
+    """The name of the robustness setting whose tools ask the judge which names were meant; None without one."""
+    parts = config["robustness"].items()
+    return next((name for name, part in parts if isinstance(part, Mapping) and part.get("judge") is True), None)
+
+
+def _compares(groups: Mapping[str, Any]) -> bool:
+    return bool(groups["dataset"].get("equivalence") == JUDGED)
+
+
+def _examines(groups: Mapping[str, Any]) -> bool:
+    """Whether the dataset has questions about finished trajectories."""
+    if "scorer" in groups["dataset"]:
+        return judges_plans(groups)
+    return not _compares(groups) and EXAMINED in _dataset(groups).provides
+
+
+def _dataset(groups: Mapping[str, Any]) -> Dataset:
+    return cast(Dataset, make("dataset", groups["dataset"]))
+
+
+def _examiner(config: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The model that is named as the judge; none where it is told references: it could examine nothing but plans."""
+    model = _model(JUDGE, _given(JUDGE, config))
+    return {} if model and not judges_plans(groups) and isinstance(make("model", unpriced(model)), Informed) else model
+
+
+def _given(role: Role, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = config.get(role) or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            role, given, f"keys of its own; model@{role}=NAME, with a file of conf/model, names its model"
+        )
+    return given
+
+
+def _model(role: Role, given: Mapping[str, Any]) -> dict[str, Any]:
+    own = (*_own(role, given), *(RESTORING if role == JUDGE else ()))
+    return plain({key: value for key, value in given.items() if key not in own})
+
+
+def _restoring(given: Mapping[str, Any]) -> Restoring:
+    return _made(JUDGE, Restoring, given)
+
+
+def _how(role: Role, given: Mapping[str, Any]) -> Judging | Simulating | Criticising:
+    keys = _own(role, given)
+    return _made(role, HOW[role], {key: value for key, value in given.items() if key in keys})
+
+
+def _own(role: Role, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that say how a role is asked; a temperature that the engine of who scores has itself is the engine's."""
+    keys, engines = _keys(HOW[role]), HOW[role] is Judging and "_target_" in given and takes(given, _TEMPERATURE)
+    return tuple(key for key in keys if not (engines and key == _TEMPERATURE))
+
+
+def _made(role: Role, kind: type[T], given: Mapping[str, Any]) -> T:
+    """The part of a role's config that is an object of a kind."""
+    keys = _keys(kind)
+    try:
+        return kind(**{key: given[key] for key in keys if key in given})
+    except ValidationError as error:
+        raise config_error(f"{role}.", error, keys) from None
+
+
+def _keys(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind))

@@ -1,0 +1,36 @@
+"""A step as it was stored, as an object again: for other cases' episodes that are shown, and for comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from grid.core.types import FINISH, Observation, Step, Substep, ToolCall
+from grid.core.untrusted import loads
+
+
+def step_of(row: Mapping[str, Any]) -> Step:
+    """The step that a row tells of, as far as it does: what was written and what came of it."""
+    chosen, written, observed = row["chosen_tool"], _loaded(row["written"]), _loaded(row["observation"])
+    refused = bool(row["failed"])
+    return Step(
+        branch=0,
+        substep=Substep(row["substep_id"], row["substep"], ""),
+        call=None,
+        observation=None if observed is None else Observation(observed, refused),
+        written=None if written is None else ToolCall(str(written.get("tool")), written.get("arguments") or {}),
+        thought=row["thought"],
+        malformed=chosen is None,
+        finished=chosen == FINISH and not refused,
+    )
+
+
+def _loaded(text: str | None) -> dict[str, Any] | None:
+    """The object that a column holds; one that was cut to fit a row is a text."""
+    if text is None:
+        return None
+    try:
+        found = loads(text)
+    except (ValueError, RecursionError):
+        return {"text": text}
+    return found if isinstance(found, dict) else {"text": text}

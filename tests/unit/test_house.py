@@ -1,0 +1,87 @@
+"""The house: imports point down between rooms, those inside functions included, and core imports nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = [
+    "grid.core", "grid.code_digest", "grid.plugins", "grid.text", "grid.store", "grid.engines", "grid.retrievers",
+    "grid.worlds", "grid.episode", "grid.metrics", "grid.datasets", "grid.pools", "grid.robustness", "grid.planners",
+    "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.contracts",
+    "analysis", "launch",
+]  # fmt: skip
+"""From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""
+API = ("grid", "launch.api")
+"""The one arrow up: `from grid import sweep` loads it when it is asked for."""
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the project by its dotted name."""
+    found = {}
+    for top in ("grid", "analysis", "launch"):
+        for path in (ROOT / top).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def arrows(known: dict[str, Path]) -> Iterator[tuple[str, str]]:
+    """Which module names which in an import, wherever it stands."""
+    for name, path in known.items():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                dotted = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                dotted = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                continue
+            for one in dotted:
+                while one and one not in known:
+                    one = one.rpartition(".")[0]
+                if one and one != name:
+                    yield name, one
+
+
+def room(name: str) -> str:
+    """The room of a module; `grid` is its own."""
+    parts = name.split(".")
+    return name if name == "grid" else ".".join(parts[:2]) if parts[0] == "grid" else parts[0]
+
+
+@pytest.fixture(scope="module")
+def found() -> set[tuple[str, str]]:
+    return set(arrows(modules()))
+
+
+def test_every_room_is_in_the_plan() -> None:
+    assert {room(name) for name in modules()} == {*ROOMS, "grid"}
+
+
+def test_imports_point_down(found: set[tuple[str, str]]) -> None:
+    up = [
+        f"{source} -> {target}"
+        for source, target in sorted(found - {API})
+        if room(source) != room(target) and "grid" not in (room(source), room(target))
+        and ROOMS.index(room(source)) < ROOMS.index(room(target))
+    ]  # fmt: skip
+    assert up == []
+    assert API in found
+
+
+def test_the_face_names_no_room(found: set[tuple[str, str]]) -> None:
+    assert {target for source, target in found if source == "grid"} == {"launch.api", "grid.core.moved"}
+
+
+def test_a_room_says_what_it_is() -> None:
+    silent = [
+        room.replace(".", "/")
+        for room in ROOMS
+        if (face := ROOT / room.replace(".", "/") / "__init__.py").exists()
+        and len((ast.get_docstring(ast.parse(face.read_bytes())) or "").split()) < 20
+    ]
+    assert silent == []
