@@ -23,6 +23,13 @@ def table() -> Mapping[str, str]:
 
 
 MOVED = table()
+_ROOT = Path(__file__).parents[2]
+_EMPTY = {
+    package
+    for package in (name.rpartition(".")[0] for name in MOVED)
+    if package not in MOVED and not (_ROOT / package.replace(".", "/") / "__init__.py").is_file()
+}
+"""Packages of which every module moved."""
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -31,16 +38,21 @@ class _Moved(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname in _EMPTY:
+            return ModuleSpec(fullname, self, is_package=True)
         return ModuleSpec(fullname, self) if fullname in MOVED else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        if spec.name in _EMPTY:
+            return None  # as any module is made
         warnings.warn(f"{spec.name} is {MOVED[spec.name]} now", FutureWarning, stacklevel=2)
         module = import_module(MOVED[spec.name])
         spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = module.__spec__.loader_state if module.__spec__ else None
+        if module.__spec__ and module.__spec__.loader_state:
+            module.__spec__ = module.__spec__.loader_state
 
 
 if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
