@@ -23,9 +23,9 @@ from grid.core.problem import Dataset
 from grid.metrics.scores import SUCCESS
 from grid.settings.make import make
 from grid.store.schema import LONG
-from launch import in_process
+from grid.sweep import in_process
+from grid.sweep.refusals import nearest
 from launch.power_arguments import PLACE
-from launch.refusals import nearest
 
 UNDISTURBED = "none"
 _READ = (*PLACE, "planner", CLUSTER, "case_id", "trial", "success", *spending.SPENT, "money", "config")

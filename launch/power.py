@@ -14,8 +14,8 @@ from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
 from grid.core.errors import GridError
+from grid.sweep.refusals import refusal
 from launch.power_arguments import parsed
-from launch.refusals import refusal
 
 DONE, CANNOT_RUN = 0, 2
 

@@ -15,11 +15,11 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
-from launch import arguments, command, helping
-from launch.composing import Composed
-from launch.jobs import CANNOT_RUN, SweepEnded, run_jobs
-from launch.plugins import prepared
-from launch.refusals import refusal
+from grid.sweep import arguments, command, helping
+from grid.sweep.composing import Composed
+from grid.sweep.jobs import CANNOT_RUN, SweepEnded, run_jobs
+from grid.sweep.plugins import prepared
+from grid.sweep.refusals import refusal
 
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 

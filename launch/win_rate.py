@@ -28,8 +28,8 @@ from grid.engines.informed import Informed
 from grid.settings.build import build_engine
 from grid.settings.config import sweep_config
 from grid.settings.roles import judging, models
+from grid.sweep.refusals import refusal
 from launch.comparing import Evaluating, compare_all
-from launch.refusals import refusal
 
 AGAINST = "zero_shot"
 DONE, UNFINISHED, CANNOT_RUN = 0, 1, 2

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from grid import CONF
-from launch import arguments, main
-from launch.helping import text
+from grid.sweep import arguments
+from grid.sweep.helping import text
+from launch import main
 
 HEAVY = ("pandas", "pyarrow", "ray", "torch", "transformers", "scipy", "matplotlib", "statsmodels", "duckdb")
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import ConfigError
-from launch import arguments, quoting
-from launch.api import sweep
+from grid.sweep import arguments, quoting
+from grid.sweep.api import sweep
 from tests.command_lines import outcomes
 
 GRAMMAR = "the grammar's own words"

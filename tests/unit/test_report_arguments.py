@@ -16,7 +16,8 @@ from rich.console import Console
 from analysis.errors import AnalysisError
 from analysis.spec import load
 from grid.core.errors import StoreError
-from launch import report, told
+from grid.sweep import told
+from launch import report
 
 BOMB = "a: &a [1,2,3,4,5,6,7,8,9]\n" + "".join(
     f"{chr(98 + i)}: &{chr(98 + i)} [{','.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(9)

@@ -29,12 +29,12 @@ from grid.settings.keeping import REST_SHARE
 from grid.settings.plan import Plan
 from grid.settings.prices import expect_counts
 from grid.settings.setting import Setting
-from launch.metrics import SweepMetrics
-from launch.progress import SweepProgress
-from launch.recording import record
-from launch.spending import Spending
-from launch.summary import TranscriptTally, replicas_table
-from launch.told import STOPPING
+from grid.sweep.metrics import SweepMetrics
+from grid.sweep.progress import SweepProgress
+from grid.sweep.recording import record
+from grid.sweep.spending import Spending
+from grid.sweep.summary import TranscriptTally, replicas_table
+from grid.sweep.told import STOPPING
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 
