@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import grid.core.moved  # noqa: F401 - old names of modules load
 
 if TYPE_CHECKING:
-    from grid.sweep.api import Results, load, sweep
+    from grid.sweeps.api import Results, load, sweep
 
 __all__ = ["CONF", "Results", "load", "sweep"]
 CONF = (Path(__file__).parent / "conf").resolve()
@@ -24,4 +24,4 @@ def __getattr__(name: str) -> Any:
     """The Python API, loaded when it is first asked for: nothing here needs it."""
     if name not in ("Results", "load", "sweep"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("grid.sweep.api"), name)
+    return getattr(import_module("grid.sweeps.api"), name)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grid.core.errors import ConfigError, GridError, StoreError, UnfinishedError, one_line
-from grid.sweep.told import read_told
+from grid.sweeps.told import read_told
 from launch.presets import Preset, about, chosen, load
 
 if TYPE_CHECKING:  # what these import takes seconds, and is not for a mistyped argument
@@ -82,7 +82,7 @@ def _wanted(given: argparse.Namespace) -> Wanted:
     Raises:
         ConfigError: no such preset, a limit below 1, an override that is the gallery's own.
     """
-    from grid.sweep import arguments
+    from grid.sweeps import arguments
 
     overrides = [*given.overrides, *(word for word in given.only if "=" in word)]
     for text in overrides:
@@ -193,8 +193,8 @@ def _run(commands: Sequence[Sequence[str]], cluster: ExitStack, ran: _Run) -> No
     from analysis.report import print_report
     from grid.cluster.connection import held
     from grid.settings.config import sweep_config
-    from grid.sweep.api import settings_of
-    from grid.sweep.jobs import run
+    from grid.sweeps.api import settings_of
+    from grid.sweeps.jobs import run
     from launch.report import write_page
 
     for command in commands:

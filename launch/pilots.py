@@ -23,8 +23,8 @@ from grid.core.problem import Dataset
 from grid.metrics.scores import SUCCESS
 from grid.settings.make import make
 from grid.store.schema import LONG
-from grid.sweep import in_process
-from grid.sweep.refusals import nearest
+from grid.sweeps import in_process
+from grid.sweeps.refusals import nearest
 from launch.power_arguments import PLACE
 
 UNDISTURBED = "none"

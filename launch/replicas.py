@@ -32,9 +32,9 @@ from grid.engines.hosted import HostedEngine
 from grid.settings.build import build_engine
 from grid.settings.config import SweepConfig, sweep_config
 from grid.settings.make import unpriced
-from grid.sweep.plugins import prepared
-from grid.sweep.refusals import refusal
-from grid.sweep.summary import replicas_table
+from grid.sweeps.plugins import prepared
+from grid.sweeps.refusals import refusal
+from grid.sweeps.summary import replicas_table
 
 
 def start(label: str, config: SweepConfig, model: Mapping[str, Any], console: Console) -> None:

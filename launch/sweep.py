@@ -15,11 +15,11 @@ from hydra_plugins.grid_sweeper import register
 from omegaconf import DictConfig, OmegaConf
 
 from grid import CONF, plugins
-from grid.sweep import arguments, command, helping
-from grid.sweep.composing import Composed
-from grid.sweep.jobs import CANNOT_RUN, SweepEnded, run_jobs
-from grid.sweep.plugins import prepared
-from grid.sweep.refusals import refusal
+from grid.sweeps import arguments, command, helping
+from grid.sweeps.composing import Composed
+from grid.sweeps.jobs import CANNOT_RUN, SweepEnded, run_jobs
+from grid.sweeps.plugins import prepared
+from grid.sweeps.refusals import refusal
 
 _FULL_ERROR = "HYDRA_FULL_ERROR"
 

@@ -21,7 +21,13 @@ from grid import store
 
 LAUNCH = Path(__file__).parents[1] / "launch"
 HANGS_SECONDS = 600
-_PRELOADED = ["grid.sweep.session", "grid.sweep.summary", "hydra.main", "hydra.core.hydra_config", "hydra.core.plugins"]
+_PRELOADED = [
+    "grid.sweeps.session",
+    "grid.sweeps.summary",
+    "hydra.main",
+    "hydra.core.hydra_config",
+    "hydra.core.plugins",
+]
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from analysis.planted import EXPECTED
 from analysis.spec import FAMILY, Spec, load
 from grid.core.errors import GridError
 from grid.settings.plan import Plan
-from grid.sweep import in_process
+from grid.sweeps import in_process
 
 PRESET = "planning_horizon"
 NAME = "planted"

@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from grid.core.errors import ConfigError
-from grid.sweep.composing import Composed, Composer
+from grid.sweeps.composing import Composed, Composer
 
 MAX_SETTINGS = 20_000
 
@@ -45,7 +45,7 @@ class GridSweeper(Sweeper):  # type: ignore[misc]
 
     def sweep(self, arguments: list[str]) -> NoReturn:
         """Ends the process with the sweep's exit status."""
-        from grid.sweep.jobs import run_jobs  # after all else, as it imports more
+        from grid.sweeps.jobs import run_jobs  # after all else, as it imports more
 
         run_jobs(self.composed(arguments))
 

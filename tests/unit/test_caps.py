@@ -17,7 +17,7 @@ from grid.episode.episode import Planner
 from grid.settings.caps import cut
 from grid.settings.check import check_sweep
 from grid.settings.make import make
-from grid.sweep import recording
+from grid.sweeps import recording
 from tests import plan_rows
 from tests.configs import job, names, solvers, yaml
 

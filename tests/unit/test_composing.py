@@ -15,7 +15,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from grid.core.errors import ConfigError
-from grid.sweep.composing import Composed, Composer, of_hydra
+from grid.sweeps.composing import Composed, Composer, of_hydra
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
@@ -101,7 +101,7 @@ def test_settings_do_not_share_what_they_change(hydra: tuple[Composer, DictConfi
 def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
     hydra: tuple[Composer, DictConfig], overrides: list[str], label: str, target: str | None
 ) -> None:
-    from grid.sweep.jobs import resolved
+    from grid.sweeps.jobs import resolved
 
     config, labels = resolved(hydra[0].compose(overrides))
     assert labels["judge"] == label
@@ -121,7 +121,7 @@ def test_a_judge_is_called_as_its_model_and_as_it_is_asked(
 def test_an_evaluator_is_whoever_is_named_and_nobody_else(
     hydra: tuple[Composer, DictConfig], overrides: list[str], label: str
 ) -> None:
-    from grid.sweep.jobs import resolved
+    from grid.sweeps.jobs import resolved
 
     config, labels = resolved(hydra[0].compose([*overrides, "model.tool_skill=0.5", "dataset.equivalence=judge"]))
     assert labels["evaluator"] == label
@@ -130,7 +130,7 @@ def test_an_evaluator_is_whoever_is_named_and_nobody_else(
 
 
 def test_the_order_of_options_stands_in_the_retrievers_label(hydra: tuple[Composer, DictConfig]) -> None:
-    from grid.sweep.jobs import resolved
+    from grid.sweeps.jobs import resolved
 
     for given, label in (([], "bm25"), (["options.order=ranked"], "bm25[options.order=ranked]")):
         config, labels = resolved(hydra[0].compose([*given, "planner=react"]))

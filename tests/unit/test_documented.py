@@ -14,8 +14,8 @@ import pytest
 from docs import facts
 from docs.facts import columns, keys, sizing
 from grid import CONF
-from grid.sweep import arguments, jobs
-from grid.sweep.composing import multirun
+from grid.sweeps import arguments, jobs
+from grid.sweeps.composing import multirun
 from launch.main import COMMANDS
 from tests import documented
 from tests.documented import ROOT, RUN, Shown, shown

@@ -15,8 +15,8 @@ from grid.cells.pilot import Batch, Pilot, Took
 from grid.cluster.pilot_batch import Side
 from grid.settings.config import DryRun, SweepConfig, sweep_config
 from grid.settings.setting import GROUPS, Setting
-from grid.sweep.arguments import with_pilot
-from grid.sweep.dry_run import clock, told
+from grid.sweeps.arguments import with_pilot
+from grid.sweeps.dry_run import clock, told
 from tests.configs import CONF
 
 SETTING = Setting({group: {"name": group} for group in GROUPS}, {}, 0)

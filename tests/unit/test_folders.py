@@ -9,8 +9,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from grid.core.errors import ConfigError
-from grid.sweep.composing import Composed
-from grid.sweep.folders import Folders, Setting
+from grid.sweeps.composing import Composed
+from grid.sweeps.folders import Folders, Setting
 from tests.configs import CONF, names, yaml
 
 GIVEN: dict[str, Any] = {"kqapro": None, "ultratool": None}

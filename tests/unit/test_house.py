@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+import grid
+
 ROOT = Path(__file__).parents[2]
 ROOMS = [
     "grid.core", "grid.code_digest", "grid.plugins", "grid.text", "grid.store", "grid.engines", "grid.retrievers",
     "grid.worlds", "grid.episode", "grid.metrics", "grid.datasets", "grid.pools", "grid.robustness", "grid.planners",
     "grid.roles", "grid.settings", "grid.cells", "grid.cluster", "grid.synthesis", "grid.show", "grid.contracts",
-    "analysis", "grid.sweep", "launch",
+    "analysis", "grid.sweeps", "launch",
 ]  # fmt: skip
 """From the ground up; `grid` itself is a face, which any room may ask where `conf` lies."""
-API = ("grid", "grid.sweep.api")
+API = ("grid", "grid.sweeps.api")
 """The one arrow up: `from grid import sweep` loads it when it is asked for."""
 
 
@@ -74,7 +76,12 @@ def test_imports_point_down(found: set[tuple[str, str]]) -> None:
 
 
 def test_the_face_names_no_room(found: set[tuple[str, str]]) -> None:
-    assert {target for source, target in found if source == "grid"} == {"grid.sweep.api", "grid.core.moved"}
+    assert {target for source, target in found if source == "grid"} == {"grid.sweeps.api", "grid.core.moved"}
+
+
+def test_no_room_has_the_name_of_something_public() -> None:
+    """`import grid.sweep` would put the room in the place of `grid.sweep()`."""
+    assert not {room.rpartition(".")[2] for room in ROOMS} & {*grid.__all__}
 
 
 def test_a_room_says_what_it_is() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from grid import CONF
-from grid.sweep import arguments
-from grid.sweep.helping import text
+from grid.sweeps import arguments
+from grid.sweeps.helping import text
 from launch import main
 
 HEAVY = ("pandas", "pyarrow", "ray", "torch", "transformers", "scipy", "matplotlib", "statsmodels", "duckdb")

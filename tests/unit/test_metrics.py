@@ -14,8 +14,8 @@ from grid.cluster import metrics as replica_metrics
 from grid.cluster.batch import Report
 from grid.core.types import Usage
 from grid.settings.setting import GROUPS, Setting
-from grid.sweep import metrics
-from grid.sweep.metrics import SweepMetrics
+from grid.sweeps import metrics
+from grid.sweeps.metrics import SweepMetrics
 
 DASHBOARD = Path(__file__).parents[2] / "launch" / "grafana.json"
 

@@ -20,7 +20,7 @@ from grid.core.errors import UnfinishedError
 from grid.settings.build import build, expect_code
 from grid.settings.check import check_sweep
 from grid.settings.plan import OtherCode, Plan
-from grid.sweep import session
+from grid.sweeps import session
 from tests.configs import job
 
 OTHER = "0123456789abcdef"

@@ -36,8 +36,8 @@ def cells() -> Iterator[Cells]:
         loader = GlobalHydra.instance().config_loader()
 
         def found(*arguments: str) -> pd.DataFrame:
-            from grid.sweep.jobs import resolved
-            from grid.sweep.stand_ins import one_retriever
+            from grid.sweeps.jobs import resolved
+            from grid.sweeps.stand_ins import one_retriever
 
             arguments = (*arguments, "++dataset.path=/data")
             master = loader.load_configuration("config", list(arguments), RunMode.MULTIRUN)

@@ -16,8 +16,8 @@ from grid.cluster.replica import ReplicaStats
 from grid.cluster.signs import Sign
 from grid.core.types import Usage
 from grid.settings.setting import GROUPS, Setting
-from grid.sweep import progress
-from grid.sweep.progress import SweepProgress
+from grid.sweeps import progress
+from grid.sweeps.progress import SweepProgress
 
 
 def test_a_line_comes_while_nothing_ends_and_says_what_the_replicas_do(

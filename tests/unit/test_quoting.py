@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grid.core.errors import ConfigError
-from grid.sweep import arguments, quoting
-from grid.sweep.api import sweep
+from grid.sweeps import arguments, quoting
+from grid.sweeps.api import sweep
 from tests.command_lines import outcomes
 
 GRAMMAR = "the grammar's own words"

@@ -16,7 +16,7 @@ from rich.console import Console
 from analysis.errors import AnalysisError
 from analysis.spec import load
 from grid.core.errors import StoreError
-from grid.sweep import told
+from grid.sweeps import told
 from launch import report
 
 BOMB = "a: &a [1,2,3,4,5,6,7,8,9]\n" + "".join(

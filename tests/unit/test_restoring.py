@@ -31,7 +31,7 @@ from grid.settings.fitting import invalid_reason
 from grid.settings.keeping import Keep
 from grid.settings.roles import with_roles
 from grid.settings.setting import Setting, cells
-from grid.sweep.jobs import with_restored
+from grid.sweeps.jobs import with_restored
 from grid.text.answers import read_score
 from tests.configs import yaml
 from tests.gated import CONFIG, ROOM

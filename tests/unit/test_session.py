@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from grid.sweep.session import say
+from grid.sweeps.session import say
 
 
 def test_a_models_words_can_neither_colour_nor_move_nor_add_a_line() -> None:

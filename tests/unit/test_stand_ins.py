@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from grid.retrievers.embedding import EmbeddingModel
-from grid.sweep.folders import Setting
-from grid.sweep.stand_ins import one_retriever
+from grid.sweeps.folders import Setting
+from grid.sweeps.stand_ins import one_retriever
 from tests.configs import yaml
 
 

@@ -33,7 +33,7 @@ from grid.settings.setting import Cell, Setting, cells
 from grid.store.__main__ import main
 from grid.store.schema import TIMES
 from grid.store.transcripts import lines
-from grid.sweep.summary import TranscriptTally
+from grid.sweeps.summary import TranscriptTally
 from tests.configs import SHARED, job, solvers
 from tests.engines import Scripted
 from tests.unit.test_run import LABELS, Breaking, SmallDataset, SmallIndex

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from grid import store
 from grid.store.schema import JOINED, TABLES, TIMES
-from grid.sweep import session
+from grid.sweeps import session
 from tests.commands import launch
 
 ROOT, BEFORE = Path("results/x"), Path("before")

@@ -10,7 +10,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf.errors import OmegaConfBaseException
 
 from grid.core.errors import ConfigError, GridError, one_line
-from grid.sweep import quoting
+from grid.sweeps import quoting
 
 _NO_SUCH_KEY = re.compile(r"Could not override '([^']*)'")
 _SEVERAL = re.compile(r"(?:Ambiguous value for argument|Sweep parameters) '(.*?)'(?:\n| requires)", re.DOTALL)

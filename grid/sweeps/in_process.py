@@ -17,7 +17,7 @@ from grid.cells.run import Stamp, run_chunk
 from grid.settings.build import build
 from grid.settings.check import Job, check_sweep
 from grid.settings.plan import Plan
-from grid.sweep.jobs import resolved
+from grid.sweeps.jobs import resolved
 
 
 def plan_of(arguments: Sequence[str]) -> Plan:

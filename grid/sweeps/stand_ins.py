@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from grid.settings.make import make
-from grid.sweep.folders import Setting
+from grid.sweeps.folders import Setting
 
 
 def one_retriever(settings: Sequence[Setting]) -> tuple[list[Setting], list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from grid.core.errors import ConfigError
-from grid.sweep.composing import Composed
+from grid.sweeps.composing import Composed
 
 Setting = tuple[dict[str, Any], dict[str, str]]
 """The config of one setting and the labels of its groups."""

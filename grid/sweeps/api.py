@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from grid import store
 from grid.core.errors import ConfigError, GridError
-from grid.sweep import arguments, command, quoting
+from grid.sweeps import arguments, command, quoting
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from analysis.unknowns import Unknown
-    from grid.sweep.folders import Setting
+    from grid.sweeps.folders import Setting
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def sweep(*overrides: str) -> Results:
         GridError: it cannot be composed (the key, its value and what is allowed) or did not end (no model, no cluster,
             a disk that is full).
     """
-    from grid.sweep.jobs import run
+    from grid.sweeps.jobs import run
 
     found = settings_of(*overrides)
     config, _ = found[0]
@@ -99,10 +99,10 @@ def settings_of(*overrides: str) -> list[Setting]:
     Raises:
         GridError: it cannot be composed.
     """
-    from grid.sweep.composing import multirun
-    from grid.sweep.jobs import settings
-    from grid.sweep.plugins import prepared
-    from grid.sweep.refusals import refusal
+    from grid.sweeps.composing import multirun
+    from grid.sweeps.jobs import settings
+    from grid.sweeps.plugins import prepared
+    from grid.sweeps.refusals import refusal
 
     try:
         command.GIVEN.set(command.call(overrides))

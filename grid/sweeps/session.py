@@ -29,12 +29,12 @@ from grid.settings.keeping import REST_SHARE
 from grid.settings.plan import Plan
 from grid.settings.prices import expect_counts
 from grid.settings.setting import Setting
-from grid.sweep.metrics import SweepMetrics
-from grid.sweep.progress import SweepProgress
-from grid.sweep.recording import record
-from grid.sweep.spending import Spending
-from grid.sweep.summary import TranscriptTally, replicas_table
-from grid.sweep.told import STOPPING
+from grid.sweeps.metrics import SweepMetrics
+from grid.sweeps.progress import SweepProgress
+from grid.sweeps.recording import record
+from grid.sweeps.spending import Spending
+from grid.sweeps.summary import TranscriptTally, replicas_table
+from grid.sweeps.told import STOPPING
 
 _PASSES = 2  # the second for cells whose files were found damaged behind the first
 

@@ -21,7 +21,7 @@ from grid.core.untrusted import shown
 from grid.settings.check import Checked
 from grid.settings.config import DryRun
 from grid.settings.setting import FURTHER, GROUPS
-from grid.sweep.session import announce, fleet_of, say
+from grid.sweeps.session import announce, fleet_of, say
 
 UNKNOWN, _NOTHING = "unknown", "–"
 

@@ -19,9 +19,9 @@ from grid.settings.config import sweep_config
 from grid.settings.make import look_at
 from grid.settings.plain_values import check_plain
 from grid.settings.setting import DATA, FURTHER, GROUPS, NO_INFLUENCE, OPTIONS
-from grid.sweep.composing import Composed
-from grid.sweep.folders import Folders, Setting
-from grid.sweep.stand_ins import one_retriever
+from grid.sweeps.composing import Composed
+from grid.sweeps.folders import Folders, Setting
+from grid.sweeps.stand_ins import one_retriever
 
 RAN, UNFINISHED, CANNOT_RUN = 0, 1, 2
 _WITH_PATHS = (("retriever", "path"), ("pool", "path"), ("memory", "path"))
@@ -57,11 +57,11 @@ def run(found: Sequence[Setting], report: bool = True) -> bool:
     checked = check_sweep([Job(config, labels) for config, labels in found])
     dry_run = sweep_config(found[0][0]).dry_run
     if dry_run:
-        from grid.sweep.dry_run import describe
+        from grid.sweeps.dry_run import describe
 
         describe(checked, dry_run)
         return True
-    from grid.sweep.session import run_checked
+    from grid.sweeps.session import run_checked
 
     return run_checked(checked, report)
 
