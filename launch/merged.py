@@ -87,11 +87,11 @@ class Module:
         )
         return found | {node.id for node in stored}
 
-    def bound(self, without: Iterable[_Import] = ()) -> dict[str, tuple[str, ...]]:
+    def bound(self, without: Iterable[ast.alias] = ()) -> dict[str, tuple[str, ...]]:
         """What each name of its imports stands for."""
         found: dict[str, tuple[str, ...]] = {}
         for node in self.imports:
-            for alias in node.names if node not in without else ():
+            for alias in (alias for alias in node.names if alias not in without):
                 if isinstance(node, ast.Import):
                     found[alias.asname or alias.name.partition(".")[0]] = (alias.name, alias.asname or "")
                 else:
@@ -180,8 +180,7 @@ class Merging:
         late = [node for node in ast.walk(reader.tree) if isinstance(node, _Import) and node not in reader.imports]
         if any(self._names(node) for node in late) or any(self._names(node) == "whole" for node in reader.imports):
             raise InTheWayError("it is imported late, or by its whole name")
-        mine, theirs = module.bound(), reader.bound(without=self.gone)
-        theirs.pop(self.alias or "", None)
+        mine, theirs = module.bound(), reader.bound(without=self._ours)
         clash = module.definitions & (reader.definitions | theirs.keys()) | reader.definitions & mine.keys()
         clash |= {name for name in mine.keys() & theirs.keys() if mine[name] != theirs[name]}
         clash |= module.names & _BUILTINS & (reader.definitions | theirs.keys())
@@ -191,7 +190,7 @@ class Merging:
         self._check_taken()
 
     def _check_taken(self) -> None:
-        renamed = [name for node in self.gone for name in node.names if name.asname not in (None, name.name)]
+        renamed = [name for name in self._ours if name.asname not in (None, name.name)]
         taken = {name.name for node in self.gone for name in node.names if self._names(node) == "names"}
         if renamed and not self.alias:
             raise InTheWayError(f"its reader has another name for {renamed[0].name}")
@@ -217,6 +216,12 @@ class Merging:
     def gone(self) -> list[ast.ImportFrom]:
         """The reader's imports of it."""
         return [node for node in self.reader.imports if isinstance(node, ast.ImportFrom) and self._names(node)]
+
+    @property
+    def _ours(self) -> list[ast.alias]:
+        """What these take of it, or it itself."""
+        names = ((node, name) for node in self.gone for name in node.names)
+        return [name for node, name in names if self._names(node) == "names" or name.name == self._last]
 
     @cached_property
     def alias(self) -> str | None:
@@ -251,8 +256,9 @@ class Merging:
             lines[place] = for_types + lines[place]
         elif for_types:
             imports += "from typing import TYPE_CHECKING\n"
-            lines[end - 1] += f"\n\nif TYPE_CHECKING:\n{for_types}\n"
         lines[last - 1] += imports
+        if for_types and not self.reader.typing_only:
+            lines[end - 1] += f"\n\nif TYPE_CHECKING:\n{for_types}\n"
         if executed(self.reader.tree) & (self.module.definitions | {self.alias or ""}):
             lines[end - 1] += self._part()
             text = "".join(lines)

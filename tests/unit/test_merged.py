@@ -90,6 +90,18 @@ def test_the_reader_does_what_both_did(
     assert (house / "grid/core/moved.txt").read_text(encoding="utf-8") == "grid.a.part grid.a.reader\n"
 
 
+def test_a_reader_without_imports_for_types_has_them_then(
+    house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = READER.replace("if TYPE_CHECKING:\n    from grid.a.part import Kind\n\n", "").replace(
+        "kind: Kind", "kind"
+    )
+    text = without.replace("from typing import TYPE_CHECKING\n\n", "")
+    (house / "grid/a/reader.py").write_text(text, encoding="utf-8")
+    merge(capsys)
+    assert values(house, monkeypatch) == [6.0, 1, 7, "k"]
+
+
 def test_what_is_needed_at_once_stands_before(
     house: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +115,7 @@ def test_what_is_needed_at_once_stands_before(
     ("file", "old", "new", "why"),
     [
         ("reader", "LIMIT = 3", "TABLE = 3", "both have TABLE"),
+        ("reader", "import part", "import part, doubled", "both have doubled"),
         ("reader", "kind: Kind", "doubled: Kind", "locals hide doubled"),
         ("reader", "known, kind", "known, part", "takes it for a value"),
         ("part", "import math", "import grid.a.reader\nimport math", "it reads its reader"),
