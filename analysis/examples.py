@@ -77,7 +77,7 @@ def _repeating(root: Path, cells: list[str]) -> set[str]:
     """The cells in which a call that failed is made again as it was written."""
     taken = _steps(root, cells).dropna(subset="written").assign(place=lambda steps: range(len(steps)))
     call = ["cell_id", "written"]
-    failed = taken[[one is True for one in taken["failed"]]].drop_duplicates(call)[[*call, "place"]]
+    failed = taken[taken["failed"].fillna(False).astype(bool)].drop_duplicates(call)[[*call, "place"]]
     found = taken.merge(failed, on=call, suffixes=("", "_failed"))
     return {*found.loc[found["place"] > found["place_failed"], "cell_id"].astype(str)}
 
