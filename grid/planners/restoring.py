@@ -55,7 +55,7 @@ class Restoring:
         if not self.fixes(score, right, bounds):
             return score
         if right:
-            return high + (1 - high) * (high - score) / high
+            return min(high + (1 - high) * (high - score) / high, 1.0)  # rounding may be beyond it
         if low == 0:
             return score
         return min(low * (1 - score) / (1 - low), math.nextafter(low, 0)) if low < 1 else 0.0
