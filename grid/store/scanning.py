@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from grid.store import looking
 from grid.store.looking import SMALL, THREADS, File, content_of
 
 if TYPE_CHECKING:  # it imports pandas
@@ -18,7 +19,6 @@ if TYPE_CHECKING:  # it imports pandas
 
 _BATCH = 65_536
 _TOGETHER = 64  # files: an open one takes some 70 KB, however small it is
-VERIFIED = True  # a benchmark alone says otherwise
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scan:
         for files in _slices(large):
             data = ds.dataset([str(file.path) for file in files], schema=self.schema, format="parquet")
             options = ds.ParquetFragmentScanOptions(
-                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=VERIFIED
+                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=looking.VERIFIED
             )
             yield from self._scanned(data, columns, options)
         with ThreadPoolExecutor(THREADS) as pool:
@@ -77,4 +77,4 @@ def _content(file: File, schema: pa.Schema, names: Sequence[str]) -> pa.Table:
     if file.content is not None and set(names) <= set(file.content.column_names):
         return file.content.select(names)
     source = pa.BufferReader(file.path.read_bytes())
-    return content_of(pq.ParquetFile(source, page_checksum_verification=VERIFIED), schema, names)
+    return content_of(pq.ParquetFile(source, page_checksum_verification=looking.VERIFIED), schema, names)
