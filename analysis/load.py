@@ -40,8 +40,7 @@ _FLAGS = [
     "accuracy", "plan_accuracy", "plan_names_accuracy", "plan_values_accuracy", "hallucinated", "side_effect",
 ]  # fmt: skip
 _STEPS = ["cell_id", "entropy", "tool_matches"]
-_HELD_BYTES = 128 << 20  # of columns, for as long as a process looks at a folder: some 100,000 cells' worth
-_HELD_CELLS = 50_000  # more are read column by column, as they are asked for
+_HELD_BYTES = 128 << 20  # of columns with eight bytes a cell, for as long as a process looks at a folder
 _FEW = [*_TEXTS, *_FACTORS]
 _LIKELY = [*(field.name for field in JOINED if pa.types.is_primitive(field.type)), *_FEW]
 
@@ -84,10 +83,10 @@ def rows(
     wanted = list(dict.fromkeys([*names, *named]))
     missing = [name for name in wanted if name not in held]
     if missing:
+        if not _fit(files, len(held) + len(missing)):
+            return store.read(root, "episodes", names, where, categories)
         found = store.read(root, "episodes", missing, None, [name for name in missing if name in [*categories, *_FEW]])
-        size = found.nbytes + sum(column.nbytes for column in held.values())
-        if store.files_of(root, "episodes") != files or size > _HELD_BYTES:
-            held.clear()
+        if store.files_of(root, "episodes") != files:  # a sweep wrote meanwhile
             return store.read(root, "episodes", names, where, categories)
         held.update(zip(missing, found.columns, strict=True))
     table = pa.table({name: held[name] for name in wanted})
@@ -100,8 +99,13 @@ def rows(
 
 def hold(root: Path) -> None:
     """Read at once what a report's tables are likely to ask for, of a folder that is not too large."""
-    if sum(file.rows for file in store.files_of(root, "episodes")) <= _HELD_CELLS:
+    if _fit(store.files_of(root, "episodes"), len(_LIKELY)):
         rows(root, _LIKELY, categories=_FEW)
+
+
+def _fit(files: Sequence[store.File], columns: int) -> bool:
+    """Whether so many columns may stay in memory."""
+    return 8 * sum(file.rows for file in files) * columns <= _HELD_BYTES
 
 
 @lru_cache(maxsize=4)

@@ -32,6 +32,7 @@ from analysis import (
 from analysis.baselines import baselines
 from analysis.intervals import CLUSTER, interval
 from analysis.render import READABLE, wide
+from grid.core.errors import one_line
 from grid.core.untrusted import shown
 
 LINES = 45
@@ -84,8 +85,8 @@ def _head(root: Path, cells: pd.DataFrame) -> list[str]:
         *unknowns.warnings(cells), *served.warnings(root), *skipped,
     ]  # fmt: skip
     more = [f"and {len(warned) - _WARNINGS:,} further warnings: agent-grid report {root}"]
-    lines = [_cut(line, 2 * READABLE) for line in warned[:_WARNINGS]]
-    return [_cut(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
+    lines = [one_line(line, 2 * READABLE) for line in warned[:_WARNINGS]]
+    return [one_line(provenance.first_line(cells), 3 * READABLE), *lines, *more * (len(warned) > _WARNINGS)]
 
 
 def _success(root: Path, cells: pd.DataFrame) -> Iterator[Text]:
@@ -129,8 +130,8 @@ def _reference(cells: pd.DataFrame) -> str:
 
 def _heading(place: str, plain: pd.DataFrame) -> str:
     robustness = str(plain["robustness"].iloc[0])
-    disturbed = "" if robustness == load.UNCHANGED else f" ({_cut(robustness, _NAME)})"
-    return f"{_cut(place, 2 * _NAME)}{disturbed}, {plain['case_id'].nunique():,} cases"
+    disturbed = "" if robustness == load.UNCHANGED else f" ({one_line(robustness, _NAME)})"
+    return f"{one_line(place, 2 * _NAME)}{disturbed}, {plain['case_id'].nunique():,} cases"
 
 
 def _without_model(root: Path, plain: pd.DataFrame) -> str:
@@ -209,7 +210,7 @@ def _lost(cells: pd.DataFrame) -> Iterator[str]:
         place = f"{model} on {dataset}, " if len(places) > 1 else ""
         for robustness, part in own[own["disturbed"]].groupby("robustness", sort=False, observed=True):
             told = _changes(before, _by_case(part))
-            lines += [_fitting(f"  {_cut(place + str(robustness), 2 * _NAME)}: ", told)] * bool(told)
+            lines += [_fitting(f"  {one_line(place + str(robustness), 2 * _NAME)}: ", told)] * bool(told)
     if lines:
         yield "what disturbances take from success, in percentage points (*: the 95% interval excludes 0):"
         yield from lines[:_DISTURBANCES]
@@ -227,7 +228,10 @@ def _changes(before: pd.Series[float], after: pd.Series[float]) -> list[str]:
     for planner, values in (after - before).dropna().groupby(level="planner", observed=True, sort=False):
         mean, low, high = interval(values.droplevel("planner"), reach=1.0)
         found.append(
-            (mean, f"{_cut(str(planner), _NAME)} {round(100 * mean, 1) + 0.0:+.1f}{'*' * bool(low > 0 or high < 0)}")
+            (
+                mean,
+                f"{one_line(str(planner), _NAME)} {round(100 * mean, 1) + 0.0:+.1f}{'*' * bool(low > 0 or high < 0)}",
+            )
         )
     return [told for _, told in sorted(found)]
 
@@ -240,10 +244,6 @@ def _fitting(start: str, told: Sequence[str]) -> str:
         if len(line) <= READABLE:
             return line
     return start + f"{len(told):,} planners"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _places(root: Path) -> list[str]:

@@ -10,6 +10,7 @@ import argparse
 import ast
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def main() -> int:
     for path in sorted({path for folder in parser.parse_args().folders for path in _files(folder)}):
         try:
             text = path.read_text(encoding="utf-8")
-        except (UnicodeDecodeError, OSError):
+        except (UnicodeDecodeError, OSError) as error:
+            print(f"left as it is: {path} ({error})", file=sys.stderr)
             continue
         found = renamed(text, python=path.suffix in (".py", ".pyi"))
         if found != text:
