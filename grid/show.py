@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.text import Text
 
@@ -94,6 +94,8 @@ def _setting(given: argparse.Namespace) -> Setting:
     for group in changed:
         if group not in _KEYS:
             raise ConfigError(str(group), changed[group], f"a key of {', '.join(_KEYS)}")
+        if group in labels and not isinstance(changed[group], DictConfig):
+            raise ConfigError(str(group), changed[group], f"a key of it, as {group}.KEY=VALUE; its file: --{group} NAME")
     merged = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.merge(config, changed)))
     resolved, told = with_ordering(merged, with_roles(merged)), labels | {JUDGE: given.model} | roles
     return Setting(resolved, told, seed=0, budget=BudgetConfig().model_dump())
